@@ -1,0 +1,1 @@
+//! Small programs for `ulsock compare`; see `src/bin`.

@@ -1,0 +1,1 @@
+//! libulsock_preload.so

@@ -1,0 +1,2 @@
+//! The sockets layer.
+pub mod api;
