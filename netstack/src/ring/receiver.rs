@@ -1,0 +1,229 @@
+//! The receiving side of one direction.
+//!
+//! A `Receiver` is put together for the length of one call, under the side lock. [`Receiver::look`]
+//! says where the next bytes are; ring bytes are pulled here, kernel bytes by the caller, who never
+//! takes more than `look` allows: bytes of a later kernel stretch must not be read early.
+
+use super::mark::{Carrier, Mark, LEVEL_SIZE};
+use super::memory::{pieces, Memory, Sink};
+use super::shared::{Shared, MARKS};
+use super::sync::{fence, Ordering};
+use super::tripwire::Slots;
+use super::Hostile;
+
+/// What the receiving side knows for itself. In the socket record; all zero is the beginning.
+#[repr(C)]
+#[derive(Clone, Default)]
+pub struct RxState {
+    /// Stream offset of the next byte to read.
+    pub pos: u64,
+    /// Marks consumed.
+    epoch: u64,
+    /// The sender's turn as far as its marks were consumed.
+    turn: u64,
+    /// The current carrier's code.
+    code: u64,
+    /// Kernel bytes to throw away first: they were read from the ring already.
+    skip: u64,
+    /// The wish published last.
+    wish: u64,
+    /// 1: wants a ring.
+    wants_ring: u64,
+    /// The sender's tail when last looked at.
+    tail_seen: u64,
+}
+
+/// Where the next bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// In the ring, this many (none: wait).
+    Ring(u64),
+    /// In the kernel socket; take no more than this many after `skip` others were thrown away.
+    /// `u64::MAX` only means that no end is known: see [`Receiver::look`].
+    Kernel { skip: u64, limit: u64 },
+}
+
+pub struct Receiver<'a, M: Memory> {
+    pub shared: &'a Shared,
+    pub memory: &'a M,
+    pub state: &'a mut RxState,
+    /// Looking ahead: nothing is published, the state is a copy.
+    pub peek: bool,
+}
+
+impl RxState {
+    /// The kernel's own count, once nobody is inside the gate.
+    pub fn begin(pos: u64) -> RxState {
+        RxState {
+            pos,
+            ..RxState::default()
+        }
+    }
+
+    pub fn carrier(&self) -> Carrier {
+        Carrier::from_code(self.code).unwrap_or(Carrier::Kernel)
+    }
+
+    pub fn on_ring(&self) -> bool {
+        self.code != 0
+    }
+
+    pub fn wants_ring(&self) -> bool {
+        self.wants_ring == 1
+    }
+
+    /// It has stopped reading the ring and waits for the sender to go back to the kernel.
+    fn frozen(&self) -> bool {
+        self.on_ring() && !self.wants_ring()
+    }
+}
+
+impl<M: Memory> Receiver<'_, M> {
+    /// Consumes marks that have been reached and says where the next bytes are.
+    ///
+    /// A caller that reads from the kernel first asks how many bytes are queued there and only then
+    /// looks: if no mark had been published by then, the queued bytes all belong to this stretch.
+    #[inline]
+    pub fn look(&mut self) -> Result<Look, Hostile> {
+        loop {
+            // The tail before the epoch: a tail of a later stretch comes with that stretch's mark.
+            let tail = self.shared.producer.tail.load(Ordering::Acquire);
+            let epoch = self.shared.producer.epoch.load(Ordering::Acquire);
+            if epoch == self.state.epoch {
+                return self.within(tail);
+            }
+            let next = self.next_mark(epoch)?;
+            if self.state.pos < next.start {
+                return self.until(next.start);
+            }
+            self.advance(next)?;
+        }
+    }
+
+    fn next_mark(&self, epoch: u64) -> Result<Mark, Hostile> {
+        let out = epoch.wrapping_sub(self.state.epoch);
+        if out == 0 || out >= MARKS as u64 {
+            return Err(Hostile);
+        }
+        let slot = &self.shared.switch.marks[(self.state.epoch + 1) as usize % MARKS];
+        Mark::unpack(slot.load(Ordering::Relaxed)).ok_or(Hostile)
+    }
+
+    /// No end of the stretch is known.
+    fn within(&mut self, tail: u64) -> Result<Look, Hostile> {
+        let Carrier::Ring(level) = self.state.carrier() else {
+            return Ok(Look::Kernel {
+                skip: self.state.skip,
+                limit: u64::MAX,
+            });
+        };
+        let available = tail.checked_sub(self.state.pos).ok_or(Hostile)?;
+        if available > LEVEL_SIZE[level as usize] || tail < self.state.tail_seen {
+            return Err(Hostile);
+        }
+        self.state.tail_seen = tail;
+        Ok(Look::Ring(if self.state.frozen() { 0 } else { available }))
+    }
+
+    /// The stretch ends at `end`, which lies ahead.
+    fn until(&self, end: u64) -> Result<Look, Hostile> {
+        let left = end - self.state.pos;
+        match self.state.carrier() {
+            Carrier::Kernel => Ok(Look::Kernel {
+                skip: self.state.skip,
+                limit: left,
+            }),
+            Carrier::Ring(level) if left <= LEVEL_SIZE[level as usize] => Ok(Look::Ring(left)),
+            Carrier::Ring(_) => Err(Hostile),
+        }
+    }
+
+    fn advance(&mut self, next: Mark) -> Result<(), Hostile> {
+        let ahead = self.state.pos - next.start;
+        let largest = *LEVEL_SIZE.last().unwrap_or(&0);
+        // Only a kernel stretch may repeat bytes, and no more than a ring holds.
+        if self.state.skip != 0 || ahead > largest || (ahead > 0 && next.carrier.is_ring()) {
+            return Err(Hostile);
+        }
+        self.state.turn += u64::from(next.carrier.is_ring() != self.state.on_ring());
+        self.state.epoch += 1;
+        self.state.code = next.carrier.code();
+        self.state.skip = ahead;
+        if !self.peek {
+            self.shared
+                .consumer
+                .epoch
+                .store(self.state.epoch, Ordering::Release);
+            self.publish_wish();
+        }
+        Ok(())
+    }
+
+    /// Takes `n` ring bytes, which `look` has allowed; `true`: somebody who waits for space must be
+    /// rung, at these slots.
+    #[inline]
+    pub fn pull(&mut self, n: u64, to: &mut dyn Sink) -> Slots {
+        let Carrier::Ring(level) = self.state.carrier() else {
+            return 0;
+        };
+        for (at, piece) in pieces(self.state.pos, n, LEVEL_SIZE[level as usize]) {
+            if piece > 0 {
+                self.memory.drain(level, at, piece, to);
+            }
+        }
+        self.consumed(n)
+    }
+
+    /// `n` bytes of the stream were read, from whichever carrier.
+    #[inline]
+    pub fn consumed(&mut self, n: u64) -> Slots {
+        self.state.pos += n;
+        if self.peek {
+            return 0;
+        }
+        self.shared
+            .consumer
+            .head
+            .store(self.state.pos, Ordering::Release);
+        fence(Ordering::SeqCst);
+        self.shared.room.space.trip(self.state.pos)
+    }
+
+    /// `n` kernel bytes that had been read from the ring before were thrown away.
+    pub fn skipped(&mut self, n: u64) {
+        self.state.skip = self.state.skip.saturating_sub(n);
+    }
+
+    /// Wishes for a ring, or for the kernel; returns the slots of a sender that waits for space.
+    pub fn wish(&mut self, ring: bool) -> Slots {
+        self.state.wants_ring = u64::from(ring);
+        self.publish_wish();
+        fence(Ordering::SeqCst);
+        self.shared.room.space.trip_all()
+    }
+
+    /// The wish is a turn: the least one that is not behind the sender and has the right parity. So
+    /// it only grows, and asking twice, or while the sender moves by itself, is harmless.
+    fn publish_wish(&mut self) {
+        let least = self.state.wish.max(self.state.turn);
+        let wish = least + u64::from(least & 1 != self.state.wants_ring);
+        if wish != self.state.wish {
+            self.state.wish = wish;
+            self.shared.wait.wish.store(wish, Ordering::Release);
+        }
+    }
+
+    /// The kernel's byte count has been taken over: shows it to the sender.
+    pub fn publish_start(&mut self) {
+        self.shared
+            .consumer
+            .head
+            .store(self.state.pos, Ordering::Release);
+    }
+
+    /// Asks to be rung at `slot` when the stream reaches `at`, or at any switch. The caller looks
+    /// again before it sleeps.
+    pub fn arm_data(&self, slot: usize, name: u32, at: u64) {
+        self.shared.wait.data.arm(slot, name, at);
+    }
+}

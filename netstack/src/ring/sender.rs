@@ -1,0 +1,311 @@
+//! The sending side of one direction.
+//!
+//! A `Sender` is put together for the length of one call, under the side lock, from what both ends
+//! share and what this side alone knows. It moves bytes into the ring and decides nothing about
+//! kernel calls: the caller makes those, and tells how many bytes the kernel took.
+
+use super::mark::{Carrier, Mark, LEVELS, LEVEL_SIZE};
+use super::memory::{pieces, Memory, Sink, Source};
+use super::shared::{Shared, MARKS};
+use super::sync::{fence, Ordering};
+use super::tripwire::Slots;
+use super::Hostile;
+
+/// Published at once at most, so that the receiver copies while the sender still writes.
+const CHUNK: u64 = 32 << 10;
+
+/// What the sending side knows for itself. In the socket record; all zero is the beginning.
+#[repr(C)]
+#[derive(Clone, Default)]
+pub struct TxState {
+    /// Stream offset of the next byte to send.
+    pub written: u64,
+    /// Marks published.
+    epoch: u64,
+    /// Changes between kernel and ring so far; odd is on a ring.
+    turn: u64,
+    /// The current carrier's code.
+    code: u64,
+    /// Where the current stretch began.
+    start: u64,
+    /// The receiver's head when last looked at; it never goes back.
+    head_seen: u64,
+    /// Bytes that must go through the kernel again before anything else: their place in the old ring.
+    resend_from: u64,
+    resend_to: u64,
+    resend_code: u64,
+    /// The head when the ring was last found full: has the consumer moved since?
+    full_at: u64,
+}
+
+pub struct Sender<'a, M: Memory> {
+    pub shared: &'a Shared,
+    pub memory: &'a M,
+    pub state: &'a mut TxState,
+}
+
+impl TxState {
+    /// The kernel's own count, once nobody is inside the gate.
+    pub fn begin(written: u64) -> TxState {
+        TxState {
+            written,
+            head_seen: 0,
+            ..TxState::default()
+        }
+    }
+
+    pub fn carrier(&self) -> Carrier {
+        Carrier::from_code(self.code).unwrap_or(Carrier::Kernel)
+    }
+
+    pub fn on_ring(&self) -> bool {
+        self.code != 0
+    }
+
+    pub fn must_resend(&self) -> bool {
+        self.resend_from < self.resend_to
+    }
+}
+
+impl<M: Memory> Sender<'_, M> {
+    fn size(&self) -> u64 {
+        match self.state.carrier() {
+            Carrier::Kernel => 0,
+            Carrier::Ring(level) => LEVEL_SIZE[level as usize],
+        }
+    }
+
+    /// Does the receiver wish for the other kind of carrier?
+    #[inline]
+    pub fn wishes_change(&self) -> bool {
+        let wish = self.shared.wait.wish.load(Ordering::Acquire);
+        wish > self.state.turn && (wish ^ self.state.turn) & 1 == 1
+    }
+
+    /// Copies the receiver's head once and checks it.
+    fn look_at_head(&mut self) -> Result<u64, Hostile> {
+        let head = self.shared.consumer.head.load(Ordering::Acquire);
+        if head < self.state.head_seen || head > self.state.written {
+            return Err(Hostile);
+        }
+        self.state.head_seen = head;
+        Ok(head)
+    }
+
+    fn free_behind(&self, head: u64) -> u64 {
+        let used = self.state.written - head.max(self.state.start).min(self.state.written);
+        self.size().saturating_sub(used)
+    }
+
+    /// Free bytes in the ring, at least `want` if there are that many: looks at the receiver's line
+    /// only when what it knows already is not enough.
+    #[inline]
+    pub fn free(&mut self, want: u64) -> Result<u64, Hostile> {
+        let known = self.free_behind(self.state.head_seen);
+        if known >= want {
+            return Ok(known);
+        }
+        let head = self.look_at_head()?;
+        Ok(self.free_behind(head))
+    }
+
+    /// The ring is full: has the consumer read anything since it was last full?
+    pub fn consumer_moved(&mut self) -> Result<bool, Hostile> {
+        let head = self.look_at_head()?;
+        Ok(core::mem::replace(&mut self.state.full_at, head) != head)
+    }
+
+    /// Would [`Self::consumer_moved`] say no? Asks without remembering.
+    pub fn consumer_stalled(&mut self) -> Result<bool, Hostile> {
+        Ok(self.look_at_head()? == self.state.full_at)
+    }
+
+    /// Moves up to `len` bytes into the ring as far as there is room; `ring` rings waiters.
+    pub fn push(
+        &mut self,
+        len: u64,
+        from: &mut dyn Source,
+        mut ring: impl FnMut(Slots),
+    ) -> Result<u64, Hostile> {
+        let Carrier::Ring(level) = self.state.carrier() else {
+            return Ok(0);
+        };
+        let todo = len.min(self.free(len)?);
+        let mut done = 0;
+        while done < todo {
+            let want = (todo - done).min(CHUNK);
+            let got = self.copy_in(level, want, from);
+            done += got;
+            if got > 0 {
+                ring(self.publish_tail(got));
+            }
+            if got < want {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    fn copy_in(&self, level: u8, len: u64, from: &mut dyn Source) -> u64 {
+        let mut done = 0;
+        for (at, piece) in pieces(self.state.written, len, self.size()) {
+            let got = if piece == 0 {
+                0
+            } else {
+                self.memory.fill(level, at, piece, from)
+            };
+            done += got as u64;
+            if got < piece {
+                break;
+            }
+        }
+        done
+    }
+
+    #[inline]
+    fn publish_tail(&mut self, n: u64) -> Slots {
+        let tail = self.state.written + n;
+        self.shared.producer.tail.store(tail, Ordering::Release);
+        self.state.written = tail;
+        fence(Ordering::SeqCst);
+        self.shared.wait.data.trip(tail)
+    }
+
+    /// The kernel took `n` bytes that [`Self::resend`] did not offer.
+    pub fn sent_by_kernel(&mut self, n: u64) {
+        self.state.written += n;
+    }
+
+    /// All marks consumed: nothing of an earlier ring stretch is still unread.
+    fn settled(&self) -> bool {
+        self.shared.consumer.epoch.load(Ordering::Acquire) == self.state.epoch
+    }
+
+    /// From the kernel onto a ring, if the receiver wishes it and has caught up with all marks.
+    /// The caller has made sure that no kernel send is under way and none of its bytes is held back.
+    pub fn enter_ring(&mut self) -> Option<Slots> {
+        if self.state.on_ring()
+            || self.state.must_resend()
+            || !self.wishes_change()
+            || !self.settled()
+        {
+            return None;
+        }
+        self.shared
+            .producer
+            .tail
+            .store(self.state.written, Ordering::Relaxed);
+        self.state.turn += 1;
+        Some(self.publish_mark(Carrier::Ring(0)))
+    }
+
+    /// To the next larger ring, from the next byte on; `None` at `largest` or with too many marks out.
+    pub fn grow(&mut self, largest: u8) -> Option<Slots> {
+        let Carrier::Ring(level) = self.state.carrier() else {
+            return None;
+        };
+        let next = level + 1;
+        let consumed = self.shared.consumer.epoch.load(Ordering::Acquire);
+        let out = self.state.epoch.saturating_sub(consumed);
+        // One mark must stay free for leaving.
+        if next > largest || next as usize >= LEVELS || out >= MARKS as u64 - 2 {
+            return None;
+        }
+        Some(self.publish_mark(Carrier::Ring(next)))
+    }
+
+    /// Back to the kernel from the next byte on; the receiver reads the rest of the ring first.
+    pub fn leave_ring(&mut self) -> Slots {
+        if !self.state.on_ring() {
+            return 0;
+        }
+        self.state.turn += 1;
+        self.publish_mark(Carrier::Kernel)
+    }
+
+    /// Back to the kernel because the receiver wishes it: it has stopped reading the ring, and what
+    /// it has not read goes through the kernel again.
+    pub fn yield_ring(&mut self) -> Result<Slots, Hostile> {
+        let head = self.look_at_head()?;
+        Ok(self.leave_with_resend(head.max(self.state.start)))
+    }
+
+    /// Back to the kernel with the last byte sent again through it: wakes a receiver whose doorbell
+    /// we do not have, for it always listens to its kernel socket too.
+    pub fn leave_with_poke(&mut self) -> Slots {
+        let from = self.state.written.saturating_sub(1).max(self.state.start);
+        self.leave_with_resend(from)
+    }
+
+    fn leave_with_resend(&mut self, from: u64) -> Slots {
+        if !self.state.on_ring() {
+            return 0;
+        }
+        self.state.resend_from = from;
+        self.state.resend_to = self.state.written;
+        self.state.resend_code = self.state.code;
+        self.state.turn += 1;
+        self.publish_mark_at(from, Carrier::Kernel)
+    }
+
+    fn publish_mark(&mut self, carrier: Carrier) -> Slots {
+        self.publish_mark_at(self.state.written, carrier)
+    }
+
+    fn publish_mark_at(&mut self, start: u64, carrier: Carrier) -> Slots {
+        let state = &mut *self.state;
+        state.epoch += 1;
+        state.code = carrier.code();
+        state.start = start;
+        state.full_at = 0;
+        let slot = &self.shared.switch.marks[state.epoch as usize % MARKS];
+        slot.store(Mark { start, carrier }.pack(), Ordering::Relaxed);
+        self.shared
+            .producer
+            .epoch
+            .store(state.epoch, Ordering::Release);
+        fence(Ordering::SeqCst);
+        self.shared.wait.data.trip_all()
+    }
+
+    /// Bytes that must go through the kernel before any new one: copies up to `len` of them out of
+    /// the old ring and says how many. [`Self::resent`] takes off what the kernel accepted.
+    pub fn resend(&self, len: u64, to: &mut dyn Sink) -> u64 {
+        let Some(Carrier::Ring(level)) = Carrier::from_code(self.state.resend_code) else {
+            return 0;
+        };
+        let n = len.min(self.state.resend_to - self.state.resend_from);
+        for (at, piece) in pieces(self.state.resend_from, n, LEVEL_SIZE[level as usize]) {
+            if piece > 0 {
+                self.memory.drain(level, at, piece, to);
+            }
+        }
+        n
+    }
+
+    pub fn resent(&mut self, n: u64) {
+        self.state.resend_from = (self.state.resend_from + n).min(self.state.resend_to);
+    }
+
+    /// Asks to be rung at `slot` when `want` bytes are free (or the ring is empty, if it is smaller).
+    /// The caller looks again before it sleeps.
+    pub fn arm_space(&mut self, slot: usize, name: u32, want: u64) {
+        let want = want.clamp(1, self.size().max(1));
+        let begin = (self.state.written + want).saturating_sub(self.size());
+        self.shared
+            .room
+            .space
+            .arm(slot, name, begin.max(self.state.start));
+    }
+
+    /// After taking the lock over from a dead holder: what it published is what counts. `false`:
+    /// it may have died between a kernel call and its count, so this direction stays on the kernel.
+    pub fn recover(&mut self) -> bool {
+        let epoch = self.shared.producer.epoch.load(Ordering::Acquire);
+        if epoch == self.state.epoch && self.state.on_ring() {
+            self.state.written = self.shared.producer.tail.load(Ordering::Acquire);
+            return true;
+        }
+        false
+    }
+}
