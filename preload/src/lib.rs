@@ -1,1 +1,46 @@
-//! libulsock_preload.so
+//! libulsock_preload.so: one thin exported function per libc symbol, nothing else.
+//!
+//! A hook asks `ulsock::api` what becomes of the call and turns the verdict into libc's return
+//! value. Hooks never allocate, lock or log; a call that is not about one of our sockets costs the
+//! question alone.
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
+compile_error!("the hooks mirror glibc's symbols and calling convention on x86_64 Linux");
+
+#[macro_use]
+mod macros;
+mod errno;
+mod real;
+mod startup;
+
+mod confinement;
+mod data;
+mod epoll;
+mod exec;
+mod files;
+mod fortify;
+mod lifecycle;
+mod messages;
+mod options;
+mod process;
+mod readiness;
+mod signals;
+mod streams;
+
+/// Every hooked symbol, by the function that looks up its real counterpart. `hooks!` is the only
+/// way to declare a hook and fills its group; a group that is missing here is a dead-code warning.
+const GROUPS: &[&[fn()]] = &[
+    confinement::RESOLVE,
+    data::RESOLVE,
+    epoll::RESOLVE,
+    exec::RESOLVE,
+    files::RESOLVE,
+    fortify::RESOLVE,
+    lifecycle::RESOLVE,
+    messages::RESOLVE,
+    options::RESOLVE,
+    process::RESOLVE,
+    readiness::RESOLVE,
+    signals::RESOLVE,
+    streams::RESOLVE,
+];

@@ -1,1 +1,18 @@
-//! Support for the integration tests.
+//! Support for the integration tests: starting programs with and without ulsock, reading what they
+//! report, and the pieces that the small test programs in `src/bin` have in common.
+//!
+//! The test programs use plain std and libc sockets and know nothing of ulsock.
+
+pub mod args;
+pub mod echo;
+pub mod ends;
+pub mod pattern;
+pub mod place;
+pub mod ports;
+pub mod procfs;
+pub mod program;
+pub mod progress;
+pub mod report;
+pub mod rng;
+pub mod sock;
+pub mod top;

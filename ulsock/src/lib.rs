@@ -1,2 +1,41 @@
-//! The sockets layer.
+//! The sockets layer of ulsock: connections between programs of one host leave kernel TCP for
+//! rings in shared memory, and return to it at any doubt.
+//!
+//! `api` is what the preload library calls. `table` and `record` say what an fd is, `upgrade` finds
+//! the peer, `conn` moves bytes, `poll` and `epoll` tell readiness, `inherit` follows processes.
+
 pub mod api;
+mod chaos;
+pub mod config;
+mod conn;
+mod control;
+mod doorbell;
+mod epoll;
+mod family;
+mod inherit;
+mod io;
+mod layout;
+mod lifecycle;
+mod link;
+mod log;
+mod mailbox;
+mod memory;
+mod message;
+mod offers;
+mod options;
+mod pair;
+mod poll;
+mod process;
+mod reason;
+mod record;
+pub mod rundir;
+mod segment;
+mod signal;
+mod spin;
+mod spinners;
+pub mod stats;
+mod sys;
+mod table;
+mod thread;
+mod upgrade;
+mod waiter;

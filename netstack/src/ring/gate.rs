@@ -45,6 +45,11 @@ impl Gate {
         self.0.fetch_and(!CLOSED, Ordering::Release);
     }
 
+    /// Nobody is inside.
+    pub fn is_idle(&self) -> bool {
+        self.0.load(Ordering::Acquire) & !CLOSED == 0
+    }
+
     pub fn is_closed(&self) -> bool {
         self.0.load(Ordering::Acquire) & CLOSED != 0
     }

@@ -11,7 +11,13 @@ use super::sync::{AtomicU32, Ordering};
 pub struct SideLock(AtomicU32);
 
 impl SideLock {
+    #[cfg(loom)]
     pub fn new() -> SideLock {
+        SideLock(AtomicU32::new(0))
+    }
+
+    #[cfg(not(loom))]
+    pub const fn new() -> SideLock {
         SideLock(AtomicU32::new(0))
     }
 

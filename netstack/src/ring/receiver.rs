@@ -2,12 +2,14 @@
 //!
 //! A `Receiver` is put together for the length of one call, under the side lock. [`Receiver::look`]
 //! says where the next bytes are; ring bytes are pulled here, kernel bytes by the caller, who never
-//! takes more than `look` allows: bytes of a later kernel stretch must not be read early.
+//! takes more than `look` allows: bytes of a later kernel stretch must not be read early. Bytes that
+//! are in the ring are always read from the ring, also when the kernel carries them again: so none
+//! is lost with a sender that dies before it has sent them again.
 
 use super::mark::{Carrier, Mark, LEVEL_SIZE};
 use super::memory::{pieces, Memory, Sink};
 use super::shared::{Shared, MARKS};
-use super::sync::{fence, Ordering};
+use super::sync::{compiler_fence, fence, Ordering};
 use super::tripwire::Slots;
 use super::Hostile;
 
@@ -38,7 +40,8 @@ pub struct RxState {
 pub enum Look {
     /// In the ring, this many (none: wait).
     Ring(u64),
-    /// In the kernel socket; take no more than this many after `skip` others were thrown away.
+    /// In the kernel socket; take no more than this many after `skip` others were thrown away
+    /// (`limit` is 0 only with some to throw away, and then the ring comes next).
     /// `u64::MAX` only means that no end is known: see [`Receiver::look`].
     Kernel { skip: u64, limit: u64 },
 }
@@ -71,11 +74,6 @@ impl RxState {
     pub fn wants_ring(&self) -> bool {
         self.wants_ring == 1
     }
-
-    /// It has stopped reading the ring and waits for the sender to go back to the kernel.
-    fn frozen(&self) -> bool {
-        self.on_ring() && !self.wants_ring()
-    }
 }
 
 impl<M: Memory> Receiver<'_, M> {
@@ -83,9 +81,13 @@ impl<M: Memory> Receiver<'_, M> {
     ///
     /// A caller that reads from the kernel first asks how many bytes are queued there and only then
     /// looks: if no mark had been published by then, the queued bytes all belong to this stretch.
+    ///
+    /// It ends after as many marks as can be out at once, whatever the sender does meanwhile. To
+    /// find nothing at that very moment is safe for a caller that has armed: one of those marks was
+    /// published after this call began, and so it rings.
     #[inline]
     pub fn look(&mut self) -> Result<Look, Hostile> {
-        loop {
+        for consumed in 1..=MARKS + 1 {
             // The tail before the epoch: a tail of a later stretch comes with that stretch's mark.
             let tail = self.shared.producer.tail.load(Ordering::Acquire);
             let epoch = self.shared.producer.epoch.load(Ordering::Acquire);
@@ -93,11 +95,16 @@ impl<M: Memory> Receiver<'_, M> {
                 return self.within(tail);
             }
             let next = self.next_mark(epoch)?;
-            if self.state.pos < next.start {
-                return self.until(next.start);
+            if let Some(look) = self.before(next)? {
+                return Ok(look);
             }
-            self.advance(next)?;
+            self.advance(next);
+            if consumed >= MARKS && self.state.on_ring() {
+                return Ok(Look::Ring(0));
+            }
         }
+        // Two kernel stretches in a row.
+        Err(Hostile)
     }
 
     fn next_mark(&self, epoch: u64) -> Result<Mark, Hostile> {
@@ -109,46 +116,80 @@ impl<M: Memory> Receiver<'_, M> {
         Mark::unpack(slot.load(Ordering::Relaxed)).ok_or(Hostile)
     }
 
-    /// No end of the stretch is known.
-    fn within(&mut self, tail: u64) -> Result<Look, Hostile> {
-        let Carrier::Ring(level) = self.state.carrier() else {
-            return Ok(Look::Kernel {
-                skip: self.state.skip,
-                limit: u64::MAX,
-            });
-        };
+    fn in_kernel(&self, limit: u64) -> Look {
+        Look::Kernel {
+            skip: self.state.skip,
+            limit,
+        }
+    }
+
+    /// Unread bytes in the ring of `level` up to `tail`.
+    fn in_ring(&mut self, level: u8, tail: u64) -> Result<u64, Hostile> {
         let available = tail.checked_sub(self.state.pos).ok_or(Hostile)?;
         if available > LEVEL_SIZE[level as usize] || tail < self.state.tail_seen {
             return Err(Hostile);
         }
         self.state.tail_seen = tail;
-        Ok(Look::Ring(if self.state.frozen() { 0 } else { available }))
+        Ok(available)
     }
 
-    /// The stretch ends at `end`, which lies ahead.
-    fn until(&self, end: u64) -> Result<Look, Hostile> {
-        let left = end - self.state.pos;
+    /// No end of the stretch is known.
+    fn within(&mut self, tail: u64) -> Result<Look, Hostile> {
         match self.state.carrier() {
-            Carrier::Kernel => Ok(Look::Kernel {
-                skip: self.state.skip,
-                limit: left,
-            }),
-            Carrier::Ring(level) if left <= LEVEL_SIZE[level as usize] => Ok(Look::Ring(left)),
-            Carrier::Ring(_) => Err(Hostile),
+            Carrier::Kernel => Ok(self.in_kernel(u64::MAX)),
+            Carrier::Ring(level) => Ok(Look::Ring(self.in_ring(level, tail)?)),
         }
     }
 
-    fn advance(&mut self, next: Mark) -> Result<(), Hostile> {
-        let ahead = self.state.pos - next.start;
-        let largest = *LEVEL_SIZE.last().unwrap_or(&0);
-        // Only a kernel stretch may repeat bytes, and no more than a ring holds.
-        if self.state.skip != 0 || ahead > largest || (ahead > 0 && next.carrier.is_ring()) {
+    /// What comes before the stretch of `next`; `None` when that has been reached.
+    fn before(&mut self, next: Mark) -> Result<Option<Look>, Hostile> {
+        match (self.state.carrier(), next.carrier) {
+            (Carrier::Ring(level), Carrier::Kernel) => self.before_leaving(level, next.start),
+            (Carrier::Ring(level), Carrier::Ring(_)) => {
+                let left = self.left_before(next.start)?;
+                if left > LEVEL_SIZE[level as usize] {
+                    return Err(Hostile);
+                }
+                Ok((left > 0).then_some(Look::Ring(left)))
+            }
+            (Carrier::Kernel, Carrier::Ring(_)) => {
+                let left = self.left_before(next.start)?;
+                // What is to be thrown away lies in front of later kernel stretches: first that.
+                let reached = left == 0 && self.state.skip == 0;
+                Ok((!reached).then(|| self.in_kernel(left)))
+            }
+            // A holder died inside `advance`: the rest of it is to be done.
+            (Carrier::Kernel, Carrier::Kernel) => Ok(None),
+        }
+    }
+
+    /// A stretch that begins behind what was read can only be a kernel one.
+    fn left_before(&self, start: u64) -> Result<u64, Hostile> {
+        start.checked_sub(self.state.pos).ok_or(Hostile)
+    }
+
+    /// The sender has left the ring: nothing comes into it any more, and the tail is its end. The
+    /// kernel stretch may begin before it and repeat no more than the rings hold.
+    fn before_leaving(&mut self, level: u8, start: u64) -> Result<Option<Look>, Hostile> {
+        let tail = self.shared.producer.tail.load(Ordering::Acquire);
+        let left = self.in_ring(level, tail)?;
+        if tail.checked_sub(start).ok_or(Hostile)? > LEVEL_SIZE.iter().sum() {
             return Err(Hostile);
         }
-        self.state.turn += u64::from(next.carrier.is_ring() != self.state.on_ring());
-        self.state.epoch += 1;
-        self.state.code = next.carrier.code();
-        self.state.skip = ahead;
+        Ok((left > 0).then_some(Look::Ring(left)))
+    }
+
+    /// Done again after a death in the middle, this has the same result: the epoch comes last.
+    fn advance(&mut self, next: Mark) {
+        let state = &mut *self.state;
+        if state.on_ring() && !next.carrier.is_ring() {
+            state.skip = state.pos - next.start;
+        }
+        compiler_fence(Ordering::SeqCst);
+        state.code = next.carrier.code();
+        state.turn += u64::from((state.turn & 1 == 1) != next.carrier.is_ring());
+        compiler_fence(Ordering::SeqCst);
+        state.epoch += 1;
         if !self.peek {
             self.shared
                 .consumer
@@ -156,7 +197,6 @@ impl<M: Memory> Receiver<'_, M> {
                 .store(self.state.epoch, Ordering::Release);
             self.publish_wish();
         }
-        Ok(())
     }
 
     /// Takes `n` ring bytes, which `look` has allowed; `true`: somebody who waits for space must be
@@ -195,6 +235,9 @@ impl<M: Memory> Receiver<'_, M> {
     }
 
     /// Wishes for a ring, or for the kernel; returns the slots of a sender that waits for space.
+    ///
+    /// The kernel carries again what lies behind the head at that time. Who looks on may still read
+    /// it from the ring; who hands the kernel socket to a reader that knows no ring stops looking.
     pub fn wish(&mut self, ring: bool) -> Slots {
         self.state.wants_ring = u64::from(ring);
         self.publish_wish();
@@ -219,6 +262,14 @@ impl<M: Memory> Receiver<'_, M> {
             .consumer
             .head
             .store(self.state.pos, Ordering::Release);
+    }
+
+    /// Bytes that the current ring holds at most; 0 on the kernel.
+    pub fn size(&self) -> u64 {
+        match self.state.carrier() {
+            Carrier::Kernel => 0,
+            Carrier::Ring(level) => LEVEL_SIZE[level as usize],
+        }
     }
 
     /// Asks to be rung at `slot` when the stream reaches `at`, or at any switch. The caller looks

@@ -7,7 +7,7 @@
 use super::mark::{Carrier, Mark, LEVELS, LEVEL_SIZE};
 use super::memory::{pieces, Memory, Sink, Source};
 use super::shared::{Shared, MARKS};
-use super::sync::{fence, Ordering};
+use super::sync::{compiler_fence, fence, Ordering};
 use super::tripwire::Slots;
 use super::Hostile;
 
@@ -26,15 +26,14 @@ pub struct TxState {
     turn: u64,
     /// The current carrier's code.
     code: u64,
-    /// Where the current stretch began.
-    start: u64,
+    /// Where each level's stretch began since the ring was entered; `u64::MAX`: not reached.
+    starts: [u64; LEVELS],
     /// The receiver's head when last looked at; it never goes back.
     head_seen: u64,
-    /// Bytes that must go through the kernel again before anything else: their place in the old ring.
+    /// Bytes that must go through the kernel again before anything else; they are in the old rings.
     resend_from: u64,
     resend_to: u64,
-    resend_code: u64,
-    /// The head when the ring was last found full: has the consumer moved since?
+    /// The head when the ring was entered or last found full: has the consumer moved since?
     full_at: u64,
 }
 
@@ -65,13 +64,57 @@ impl TxState {
     pub fn must_resend(&self) -> bool {
         self.resend_from < self.resend_to
     }
+
+    /// Where the current stretch began.
+    fn start(&self) -> u64 {
+        match self.carrier() {
+            Carrier::Kernel => self.written,
+            Carrier::Ring(level) => self.starts[level as usize],
+        }
+    }
+
+    /// Follows a mark that has been published. Done again after a death in the middle, this has the
+    /// same result: the epoch comes last.
+    fn follow(&mut self, mark: Mark) {
+        match mark.carrier {
+            Carrier::Kernel if self.on_ring() => {
+                self.resend_from = mark.start;
+                self.resend_to = self.written;
+            }
+            Carrier::Kernel => {}
+            Carrier::Ring(level) => {
+                self.starts[level as usize..].fill(u64::MAX);
+                self.starts[level as usize] = mark.start;
+            }
+        }
+        compiler_fence(Ordering::SeqCst);
+        self.code = mark.carrier.code();
+        self.turn += u64::from((self.turn & 1 == 1) != mark.carrier.is_ring());
+        compiler_fence(Ordering::SeqCst);
+        self.epoch += 1;
+    }
+
+    /// The ring level that holds the byte at `offset`, and where its stretch ends.
+    fn place(&self, offset: u64) -> Option<(u8, u64)> {
+        let level = self.starts.iter().rposition(|&start| start <= offset)?;
+        let end = self.starts.get(level + 1).unwrap_or(&u64::MAX);
+        Some((level as u8, *end))
+    }
 }
 
 impl<M: Memory> Sender<'_, M> {
-    fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         match self.state.carrier() {
             Carrier::Kernel => 0,
             Carrier::Ring(level) => LEVEL_SIZE[level as usize],
+        }
+    }
+
+    /// The current ring's level; 0 on the kernel too.
+    pub fn level(&self) -> u8 {
+        match self.state.carrier() {
+            Carrier::Kernel => 0,
+            Carrier::Ring(level) => level,
         }
     }
 
@@ -93,7 +136,7 @@ impl<M: Memory> Sender<'_, M> {
     }
 
     fn free_behind(&self, head: u64) -> u64 {
-        let used = self.state.written - head.max(self.state.start).min(self.state.written);
+        let used = self.state.written - head.max(self.state.start()).min(self.state.written);
         self.size().saturating_sub(used)
     }
 
@@ -109,7 +152,8 @@ impl<M: Memory> Sender<'_, M> {
         Ok(self.free_behind(head))
     }
 
-    /// The ring is full: has the consumer read anything since it was last full?
+    /// The ring is full: has the consumer read anything since it was last full (at whichever level)
+    /// or entered?
     pub fn consumer_moved(&mut self) -> Result<bool, Hostile> {
         let head = self.look_at_head()?;
         Ok(core::mem::replace(&mut self.state.full_at, head) != head)
@@ -177,7 +221,7 @@ impl<M: Memory> Sender<'_, M> {
     }
 
     /// All marks consumed: nothing of an earlier ring stretch is still unread.
-    fn settled(&self) -> bool {
+    pub fn settled(&self) -> bool {
         self.shared.consumer.epoch.load(Ordering::Acquire) == self.state.epoch
     }
 
@@ -195,8 +239,9 @@ impl<M: Memory> Sender<'_, M> {
             .producer
             .tail
             .store(self.state.written, Ordering::Relaxed);
-        self.state.turn += 1;
-        Some(self.publish_mark(Carrier::Ring(0)))
+        // A guess at progress, so it is not checked.
+        self.state.full_at = self.shared.consumer.head.load(Ordering::Relaxed);
+        Some(self.publish_mark(self.state.written, Carrier::Ring(0)))
     }
 
     /// To the next larger ring, from the next byte on; `None` at `largest` or with too many marks out.
@@ -211,7 +256,7 @@ impl<M: Memory> Sender<'_, M> {
         if next > largest || next as usize >= LEVELS || out >= MARKS as u64 - 2 {
             return None;
         }
-        Some(self.publish_mark(Carrier::Ring(next)))
+        Some(self.publish_mark(self.state.written, Carrier::Ring(next)))
     }
 
     /// Back to the kernel from the next byte on; the receiver reads the rest of the ring first.
@@ -219,68 +264,62 @@ impl<M: Memory> Sender<'_, M> {
         if !self.state.on_ring() {
             return 0;
         }
-        self.state.turn += 1;
-        self.publish_mark(Carrier::Kernel)
+        self.publish_mark(self.state.written, Carrier::Kernel)
     }
 
-    /// Back to the kernel because the receiver wishes it: it has stopped reading the ring, and what
-    /// it has not read goes through the kernel again.
+    /// Back to the kernel because the receiver wishes it: what it had not read goes through the
+    /// kernel again, from all levels of the ring.
     pub fn yield_ring(&mut self) -> Result<Slots, Hostile> {
         let head = self.look_at_head()?;
-        Ok(self.leave_with_resend(head.max(self.state.start)))
+        Ok(self.leave_with_resend(head))
     }
 
     /// Back to the kernel with the last byte sent again through it: wakes a receiver whose doorbell
     /// we do not have, for it always listens to its kernel socket too.
     pub fn leave_with_poke(&mut self) -> Slots {
-        let from = self.state.written.saturating_sub(1).max(self.state.start);
-        self.leave_with_resend(from)
+        self.leave_with_resend(self.state.written.saturating_sub(1))
     }
 
     fn leave_with_resend(&mut self, from: u64) -> Slots {
         if !self.state.on_ring() {
             return 0;
         }
-        self.state.resend_from = from;
-        self.state.resend_to = self.state.written;
-        self.state.resend_code = self.state.code;
-        self.state.turn += 1;
-        self.publish_mark_at(from, Carrier::Kernel)
+        self.publish_mark(from.max(self.state.starts[0]), Carrier::Kernel)
     }
 
-    fn publish_mark(&mut self, carrier: Carrier) -> Slots {
-        self.publish_mark_at(self.state.written, carrier)
-    }
-
-    fn publish_mark_at(&mut self, start: u64, carrier: Carrier) -> Slots {
-        let state = &mut *self.state;
-        state.epoch += 1;
-        state.code = carrier.code();
-        state.start = start;
-        state.full_at = 0;
-        let slot = &self.shared.switch.marks[state.epoch as usize % MARKS];
-        slot.store(Mark { start, carrier }.pack(), Ordering::Relaxed);
-        self.shared
-            .producer
-            .epoch
-            .store(state.epoch, Ordering::Release);
+    /// Publishes first and follows then: who takes over from a dead holder finds either no mark or
+    /// one that is to be followed.
+    fn publish_mark(&mut self, start: u64, carrier: Carrier) -> Slots {
+        let mark = Mark { start, carrier };
+        let epoch = self.state.epoch + 1;
+        let slot = &self.shared.switch.marks[epoch as usize % MARKS];
+        slot.store(mark.pack(), Ordering::Relaxed);
+        self.shared.producer.epoch.store(epoch, Ordering::Release);
         fence(Ordering::SeqCst);
+        self.state.follow(mark);
         self.shared.wait.data.trip_all()
     }
 
     /// Bytes that must go through the kernel before any new one: copies up to `len` of them out of
-    /// the old ring and says how many. [`Self::resent`] takes off what the kernel accepted.
+    /// the old rings and says how many. [`Self::resent`] takes off what the kernel accepted.
     pub fn resend(&self, len: u64, to: &mut dyn Sink) -> u64 {
-        let Some(Carrier::Ring(level)) = Carrier::from_code(self.state.resend_code) else {
-            return 0;
-        };
-        let n = len.min(self.state.resend_to - self.state.resend_from);
-        for (at, piece) in pieces(self.state.resend_from, n, LEVEL_SIZE[level as usize]) {
-            if piece > 0 {
-                self.memory.drain(level, at, piece, to);
+        let begin = self.state.resend_from;
+        let end = begin.saturating_add(len).min(self.state.resend_to);
+        let mut from = begin;
+        while from < end {
+            let Some((level, edge)) = self.state.place(from) else {
+                break;
+            };
+            let size = LEVEL_SIZE[level as usize];
+            let n = (end.min(edge) - from).min(size);
+            for (at, piece) in pieces(from, n, size) {
+                if piece > 0 {
+                    self.memory.drain(level, at, piece, to);
+                }
             }
+            from += n;
         }
-        n
+        from - begin
     }
 
     pub fn resent(&mut self, n: u64) {
@@ -295,17 +334,61 @@ impl<M: Memory> Sender<'_, M> {
         self.shared
             .room
             .space
-            .arm(slot, name, begin.max(self.state.start));
+            .arm(slot, name, begin.max(self.state.start()));
     }
 
     /// After taking the lock over from a dead holder: what it published is what counts. `false`:
-    /// it may have died between a kernel call and its count, so this direction stays on the kernel.
+    /// still on the ring, the peer wrote nonsense; on the kernel, the holder may have died between a
+    /// kernel call and its count, so this direction stays there (and cannot go on at all if it
+    /// [`TxState::must_resend`]). The dead holder may also have tripped slots and not rung them: the
+    /// caller rings [`super::tripwire::ALL`].
     pub fn recover(&mut self) -> bool {
-        let epoch = self.shared.producer.epoch.load(Ordering::Acquire);
-        if epoch == self.state.epoch && self.state.on_ring() {
-            self.state.written = self.shared.producer.tail.load(Ordering::Acquire);
-            return true;
+        if self.state.on_ring() && !self.recover_tail() {
+            return false;
         }
-        false
+        let epoch = self.shared.producer.epoch.load(Ordering::Acquire);
+        match epoch.wrapping_sub(self.state.epoch) {
+            0 => self.state.on_ring(),
+            1 => self.recover_mark(epoch),
+            _ => false,
+        }
+    }
+
+    fn recover_tail(&mut self) -> bool {
+        let tail = self.shared.producer.tail.load(Ordering::Acquire);
+        let ahead = tail.wrapping_sub(self.state.written);
+        if ahead > self.free_behind(self.state.head_seen) {
+            return false;
+        }
+        self.state.written = tail;
+        true
+    }
+
+    /// A mark was published and not followed.
+    fn recover_mark(&mut self, epoch: u64) -> bool {
+        let word = self.shared.switch.marks[epoch as usize % MARKS].load(Ordering::Relaxed);
+        match Mark::unpack(word) {
+            Some(mark) if self.could_be_ours(mark) => {
+                self.state.follow(mark);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn could_be_ours(&self, mark: Mark) -> bool {
+        match mark.carrier {
+            Carrier::Kernel => {
+                // A poke repeats one byte that may have been read.
+                let unread = self.state.head_seen.saturating_sub(1);
+                let oldest = unread.max(self.state.starts[0]);
+                (oldest..=self.state.written).contains(&mark.start)
+            }
+            // To the next level; or to this one, if it died while it followed.
+            Carrier::Ring(_) => {
+                let up = mark.carrier.code().wrapping_sub(self.state.code);
+                mark.start == self.state.written && up <= 1
+            }
+        }
     }
 }

@@ -5,3 +5,6 @@ pub use loom::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
 #[cfg(not(loom))]
 pub use core::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
+
+// Orders a holder's private stores for whoever takes over after its death; no thread is involved.
+pub use core::sync::atomic::compiler_fence;

@@ -12,6 +12,9 @@ pub const SLOTS: usize = 8;
 /// A set of waiter slots, one bit each.
 pub type Slots = u32;
 
+/// Every slot.
+pub const ALL: Slots = (1 << SLOTS) - 1;
+
 /// In shared memory; the waiting side writes it, the moving side only clears bits of `armed`.
 #[repr(C)]
 pub struct Tripwire {
@@ -73,7 +76,7 @@ impl Tripwire {
         if position < self.at.load(Ordering::Relaxed) {
             return 0;
         }
-        self.armed.swap(0, Ordering::AcqRel) & ((1 << SLOTS) - 1)
+        self.armed.swap(0, Ordering::AcqRel) & ALL
     }
 
     /// Moving side: something other than the cursor changed; everybody shall look.

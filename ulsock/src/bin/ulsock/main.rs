@@ -1,1 +1,44 @@
-fn main() {}
+//! The `ulsock` command: starts programs on ulsock, lists live connections, and races ulsock against
+//! kernel TCP. Each subcommand has a file of its own; this one only parses and dispatches.
+#![deny(unsafe_code)]
+
+mod compare;
+mod failure;
+mod install;
+mod preload;
+mod run;
+mod top;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Unmodified programs leave kernel TCP inside a cluster.
+#[derive(Parser)]
+#[command(name = "ulsock", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start a program on ulsock
+    Run(run::Options),
+    /// List the live connections of this host, and why some stay on kernel TCP
+    Top(top::Options),
+    /// Race ulsock against kernel TCP on this machine
+    Compare(compare::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Run(options) => run::run(options),
+        Command::Top(options) => top::run(&options),
+        Command::Compare(options) => compare::run(&options),
+    };
+    outcome.unwrap_or_else(|failure| {
+        eprintln!("ulsock: {failure}");
+        ExitCode::from(failure.status)
+    })
+}

@@ -1,0 +1,30 @@
+//! Calls after which the process may do less: seccomp filters and locked memory.
+
+use libc::{c_int, c_long, c_ulong, SYS_seccomp, MCL_FUTURE, MCL_ONFAULT, PR_SET_SECCOMP};
+use ulsock::api;
+
+hooks! {
+    variadic fn prctl(option: c_int, arg2: c_ulong, arg3: c_ulong, arg4: c_ulong, arg5: c_ulong) -> c_int {
+        if option == PR_SET_SECCOMP {
+            api::before_seccomp();
+        }
+        // SAFETY: the program's own arguments.
+        unsafe { real()(option, arg2, arg3, arg4, arg5) }
+    }
+
+    /// Forwarded rather than called: a program may clone through it onto another stack, where a
+    /// frame of ours would not be found again.
+    forward fn syscall(number: c_long) {
+        if number == SYS_seccomp {
+            api::before_seccomp();
+        }
+    }
+
+    redhook fn mlockall(flags: c_int) -> c_int {
+        if flags & MCL_FUTURE != 0 && flags & MCL_ONFAULT == 0 {
+            api::memory_locked();
+        }
+        // SAFETY: a plain number.
+        unsafe { real()(flags) }
+    }
+}

@@ -1,0 +1,98 @@
+//! Bytes in and out: read, write, recv, send and their vector forms.
+//!
+//! `read` and `write` on a socket are `recv` and `send` without flags, in the kernel and here.
+
+use libc::{c_int, c_void, iovec, off64_t, off_t, size_t, sockaddr, socklen_t, ssize_t};
+use ulsock::api::{self, Verdict};
+
+/// UIO_MAXIOV; the kernel refuses longer vectors, so those are its business.
+fn countable(count: c_int) -> bool {
+    (0..=1024).contains(&count)
+}
+
+/// `preadv2` and `pwritev2` at this offset act as `readv` and `writev`, on sockets too.
+const HERE: off64_t = -1;
+
+hooks! {
+    redhook fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
+        answer!(api::recv(fd, buf, len, 0), real()(fd, buf, len))
+    }
+
+    redhook fn readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
+        let verdict = || match countable(count) {
+            // SAFETY: the program's own vector of `count` entries.
+            true => unsafe { api::recvv(fd, iov, count as usize, 0) },
+            false => Verdict::Bypass,
+        };
+        answer!(verdict(), real()(fd, iov, count))
+    }
+
+    redhook fn recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+        answer!(api::recv(fd, buf, len, flags), real()(fd, buf, len, flags))
+    }
+
+    redhook fn recvfrom(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int, addr: *mut sockaddr, addrlen: *mut socklen_t) -> ssize_t {
+        answer!(
+            api::recvfrom(fd, buf, len, flags, addr, addrlen),
+            real()(fd, buf, len, flags, addr, addrlen)
+        )
+    }
+
+    redhook fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
+        answer!(api::send(fd, buf, len, 0), real()(fd, buf, len))
+    }
+
+    redhook fn writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
+        let verdict = || match countable(count) {
+            // SAFETY: the program's own vector of `count` entries.
+            true => unsafe { api::sendv(fd, iov, count as usize, 0) },
+            false => Verdict::Bypass,
+        };
+        answer!(verdict(), real()(fd, iov, count))
+    }
+
+    redhook fn send(fd: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+        answer!(api::send(fd, buf, len, flags), real()(fd, buf, len, flags))
+    }
+
+    /// A connected TCP socket ignores the address.
+    redhook fn sendto(fd: c_int, buf: *const c_void, len: size_t, flags: c_int, addr: *const sockaddr, addrlen: socklen_t) -> ssize_t {
+        answer!(api::send(fd, buf, len, flags), real()(fd, buf, len, flags, addr, addrlen))
+    }
+
+    redhook fn sendfile(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
+        answer!(api::sendfile(out, input, offset, count), real()(out, input, offset, count))
+    }
+
+    redhook fn sendfile64(out: c_int, input: c_int, offset: *mut off64_t, count: size_t) -> ssize_t {
+        answer!(api::sendfile(out, input, offset, count), real()(out, input, offset, count))
+    }
+
+    redhook fn preadv2(fd: c_int, iov: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t {
+        if offset == HERE && flags == 0 {
+            // SAFETY: the program's own arguments.
+            return unsafe { readv::hooked(fd, iov, count) };
+        }
+        api::to_kernel(fd);
+        // SAFETY: the program's own arguments.
+        unsafe { real()(fd, iov, count, offset, flags) }
+    }
+
+    redhook fn pwritev2(fd: c_int, iov: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t {
+        if offset == HERE && flags == 0 {
+            // SAFETY: the program's own arguments.
+            return unsafe { writev::hooked(fd, iov, count) };
+        }
+        api::to_kernel(fd);
+        // SAFETY: the program's own arguments.
+        unsafe { real()(fd, iov, count, offset, flags) }
+    }
+}
+
+aliases! {
+    fn __read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t = read;
+    fn __write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t = write;
+    fn __send(fd: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t = send;
+    fn preadv64v2(fd: c_int, iov: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t = preadv2;
+    fn pwritev64v2(fd: c_int, iov: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t = pwritev2;
+}

@@ -1,0 +1,31 @@
+//! Load and unload, in order.
+//!
+//! The loader runs the constructors of the libraries that the program needs before ours, so hooks
+//! may be called earlier than `load`: a real function is then looked up on first use, and `api`
+//! answers `Bypass` until it has been initialised.
+
+use crate::GROUPS;
+use ulsock::api;
+
+#[used]
+#[link_section = ".init_array"]
+static LOAD: extern "C" fn() = load;
+
+#[used]
+#[link_section = ".fini_array"]
+static UNLOAD: extern "C" fn() = unload;
+
+extern "C" fn load() {
+    // First all real functions: later a lookup could happen in a signal handler or a forked child,
+    // where the loader's lock may be held by a thread that no longer exists.
+    for resolve in GROUPS.iter().copied().flatten() {
+        resolve();
+    }
+    api::init();
+}
+
+/// glibc calls the destructors of shared objects after the program's own `atexit` handlers, which
+/// may still want to send.
+extern "C" fn unload() {
+    api::exiting();
+}

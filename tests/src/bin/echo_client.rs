@@ -1,0 +1,33 @@
+//! The client of the echo servers: `echo_client port=P conns=N rounds=R [max=BYTES] [fixed=BYTES]
+//! [seed=S]`. One blocking thread per connection, each checks that what it sent comes back.
+
+use std::net::TcpStream;
+use std::thread;
+
+use tests::args::Args;
+use tests::echo::Caller;
+use tests::rng::Rng;
+
+fn main() {
+    let args = Args::from_env();
+    let rounds: usize = args.get("rounds");
+    let fixed: usize = args.get_or("fixed", 0);
+    let max: usize = args.get_or("max", 64 * 1024);
+    let seed: u64 = args.get_or("seed", 1);
+    thread::scope(|scope| {
+        for number in 0..args.get::<u64>("conns") {
+            let address = args.address();
+            scope.spawn(move || {
+                let stream = TcpStream::connect(address).expect("connect");
+                stream.set_nodelay(true).expect("TCP_NODELAY");
+                let mut caller = Caller::new(&stream, number as u8);
+                let done = if fixed > 0 {
+                    (0..rounds).try_for_each(|_| caller.round_trip(fixed))
+                } else {
+                    caller.round_trips(rounds, max, &mut Rng::new(seed, number))
+                };
+                done.expect("round trip");
+            });
+        }
+    });
+}

@@ -1,0 +1,82 @@
+//! Two processes that share a connection as sshd's do: `share port=P turns=N message=BYTES
+//! leave=child|parent|killed`. Parent and child both hold the fd and answer in turns; then one of
+//! them leaves (the child exits, the parent closes, or the child dies of SIGKILL) and the other goes
+//! on alone until EOF.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+
+use tests::args::Args;
+use tests::echo;
+use tests::sock::{self, Forked};
+
+fn main() {
+    let args = Args::from_env();
+    let leave: String = args.get("leave");
+    let listener = TcpListener::bind(args.address()).expect("bind");
+    let (stream, _) = listener.accept().expect("accept");
+    let (ours, theirs) = UnixStream::pair().expect("socketpair");
+    match sock::fork().expect("fork") {
+        Forked::Parent(pid) => {
+            drop(theirs);
+            parent(&args, stream, ours, &leave);
+            let status = sock::wait_child(pid).expect("wait");
+            let expected = if leave == "killed" { libc::SIGKILL } else { 0 };
+            assert_eq!(status, expected, "the child's wait status");
+        }
+        Forked::Child => {
+            drop(ours);
+            child(&args, stream, theirs, &leave);
+            std::process::exit(0)
+        }
+    }
+}
+
+/// Answers first, then passes the turn.
+fn parent(args: &Args, stream: TcpStream, mut other: UnixStream, leave: &str) {
+    for _ in 0..args.get::<usize>("turns") {
+        answer(args, &stream);
+        pass(&mut other);
+        await_turn(&mut other);
+    }
+    if leave == "parent" {
+        drop(stream);
+        pass(&mut other);
+    } else {
+        assert_eq!(other.read(&mut [0]).expect("the child's end"), 0);
+        echo::serve(&stream).expect("echo");
+    }
+}
+
+/// Answers when it is its turn.
+fn child(args: &Args, stream: TcpStream, mut other: UnixStream, leave: &str) {
+    for _ in 0..args.get::<usize>("turns") {
+        await_turn(&mut other);
+        answer(args, &stream);
+        pass(&mut other);
+    }
+    match leave {
+        "parent" => {
+            await_turn(&mut other);
+            echo::serve(&stream).expect("echo");
+        }
+        // SAFETY: ends this process at once.
+        "killed" => unsafe {
+            libc::kill(libc::getpid(), libc::SIGKILL);
+        },
+        _ => {}
+    }
+}
+
+fn answer(args: &Args, stream: &TcpStream) {
+    echo::serve_one(stream, args.get("message")).expect("answer");
+}
+
+fn pass(other: &mut UnixStream) {
+    other.write_all(b"x").expect("pass the turn");
+}
+
+fn await_turn(other: &mut UnixStream) {
+    other.read_exact(&mut [0]).expect("await the turn");
+}

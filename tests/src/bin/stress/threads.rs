@@ -1,0 +1,51 @@
+//! Blocking modes: threads in send and threads in recv. With more than one thread on a half they take
+//! turns under a lock, so that the place of every byte in the stream is known.
+
+use std::net::Shutdown;
+use std::sync::Mutex;
+use std::thread;
+
+use crate::piece::{Receiver, Sender};
+use crate::Link;
+
+/// Runs every link with `crew` threads per direction.
+pub fn run(links: &[Link], crew: usize) {
+    thread::scope(|scope| {
+        for link in links {
+            scope.spawn(move || send(link, crew));
+            scope.spawn(move || receive(link, crew));
+        }
+    });
+}
+
+fn send(link: &Link, crew: usize) {
+    let sender = Mutex::new(Sender::new(link));
+    together(crew, || {
+        let mut sender = sender.lock().expect("lock");
+        if !sender.is_done() {
+            sender.step_blocking().expect("send");
+        }
+        !sender.is_done()
+    });
+    link.stream.shutdown(Shutdown::Write).expect("shutdown");
+}
+
+fn receive(link: &Link, crew: usize) {
+    let receiver = Mutex::new(Receiver::new(link, true));
+    together(crew, || {
+        let mut receiver = receiver.lock().expect("lock");
+        if !receiver.is_done() {
+            receiver.step_blocking().expect("recv");
+        }
+        !receiver.is_done()
+    });
+}
+
+/// `crew` threads call `step` until it says that there is nothing more to do.
+fn together(crew: usize, step: impl Fn() -> bool + Sync) {
+    thread::scope(|scope| {
+        for _ in 0..crew {
+            scope.spawn(|| while step() {});
+        }
+    });
+}

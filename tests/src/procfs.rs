@@ -1,0 +1,76 @@
+//! What /proc says about a process: run time, memory, fds, mappings, and who listens on a port.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+fn entry(pid: u32, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/{name}"))
+}
+
+/// CPU time that all threads of `pid` have used so far.
+pub fn cpu_time(pid: u32) -> Duration {
+    let tasks = fs::read_dir(entry(pid, "task")).expect("the process is gone");
+    let nanos = tasks.flatten().filter_map(|task| {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(nanos.sum())
+}
+
+/// Resident memory of `pid` in KiB.
+pub fn resident_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(entry(pid, "status")).expect("the process is gone");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .expect("no VmRSS line");
+    let number = line.split_whitespace().next();
+    number
+        .and_then(|text| text.parse().ok())
+        .expect("VmRSS is a number")
+}
+
+/// Open fds of `pid`.
+pub fn fds(pid: u32) -> usize {
+    fs::read_dir(entry(pid, "fd"))
+        .expect("the process is gone")
+        .count()
+}
+
+/// Mappings of `pid` (the kernel's limit is 65,530).
+pub fn mappings(pid: u32) -> usize {
+    fs::read_to_string(entry(pid, "maps"))
+        .expect("the process is gone")
+        .lines()
+        .count()
+}
+
+/// The system call that each thread of `pid` is in, one line per thread.
+pub fn system_calls(pid: u32) -> String {
+    let Ok(tasks) = fs::read_dir(entry(pid, "task")) else {
+        return "the process is gone\n".to_owned();
+    };
+    tasks
+        .flatten()
+        .map(|task| {
+            let call = fs::read_to_string(task.path().join("syscall")).unwrap_or_default();
+            format!("thread {:?}: {}\n", task.file_name(), call.trim_end())
+        })
+        .collect()
+}
+
+/// Whether somebody listens on TCP `port`; asked without connecting, which would use up the one
+/// connection that `nc -l` or `iperf3 -1` serves.
+pub fn listens(port: u16) -> bool {
+    const LISTEN: &str = "0A";
+    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
+        let text = fs::read_to_string(table).unwrap_or_default();
+        text.lines().any(|line| {
+            let mut fields = line.split_whitespace().skip(1);
+            let local = fields.next().unwrap_or_default();
+            let state = fields.nth(1).unwrap_or_default();
+            state == LISTEN && local.ends_with(&format!(":{port:04X}"))
+        })
+    })
+}

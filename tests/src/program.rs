@@ -1,0 +1,295 @@
+//! Starting a program for a test: its own process group, its output in files, a time limit on every
+//! wait, and no process left behind whatever happens.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::{procfs, top};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A file that cargo built beside the running test: a program of `src/bin`, the `ulsock` command or
+/// the preload library.
+pub fn built(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let profile = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST");
+    let path = profile.join(name);
+    assert!(
+        path.exists(),
+        "{} is missing: build the workspace first, as tests/run does",
+        path.display()
+    );
+    path
+}
+
+/// A program about to be started.
+pub struct Program {
+    name: String,
+    command: Command,
+    output: PathBuf,
+    errors: PathBuf,
+    limit: Duration,
+    piped: bool,
+    run_dir: Option<PathBuf>,
+}
+
+impl Program {
+    /// `log` is where its output goes, with the endings `.out` and `.err`.
+    pub fn new(program: impl AsRef<OsStr>, log: &Path) -> Self {
+        let name = Path::new(&program).file_name().unwrap_or(program.as_ref());
+        Self {
+            name: name.to_string_lossy().into_owned(),
+            command: Command::new(program),
+            output: log.with_extension("out"),
+            errors: log.with_extension("err"),
+            limit: LIMIT,
+            piped: false,
+            run_dir: None,
+        }
+    }
+
+    /// Adds arguments, split at white space; use [`Self::arg`] for one that contains some.
+    pub fn args(mut self, words: &str) -> Self {
+        self.command.args(words.split_whitespace());
+        self
+    }
+
+    /// Adds one argument.
+    pub fn arg(mut self, word: impl AsRef<OsStr>) -> Self {
+        self.command.arg(word);
+        self
+    }
+
+    /// Sets a variable of its environment.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Removes a variable from its environment.
+    pub fn without(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    /// Puts it under ulsock with this run directory.
+    pub fn preload(mut self, run_dir: &Path) -> Self {
+        self.run_dir = Some(run_dir.to_owned());
+        self.env("LD_PRELOAD", built("libulsock_preload.so"))
+            .env("ULSOCK_RUN_DIR", run_dir)
+    }
+
+    /// Removes every variable of ours from its environment.
+    pub fn without_ulsock(mut self) -> Self {
+        let ours = std::env::vars_os().filter(|(name, _)| {
+            let name = name.to_string_lossy();
+            name == "LD_PRELOAD" || name.starts_with("ULSOCK")
+        });
+        for (name, _) in ours {
+            self.command.env_remove(name);
+        }
+        self
+    }
+
+    /// Its working directory.
+    pub fn directory(mut self, path: &Path) -> Self {
+        self.command.current_dir(path);
+        self
+    }
+
+    /// How long [`Running::wait`] waits.
+    pub fn limit(mut self, seconds: u64) -> Self {
+        self.limit = Duration::from_secs(seconds);
+        self
+    }
+
+    /// Its stdin is a pipe from the test; else it is empty.
+    pub fn piped(mut self) -> Self {
+        self.piped = true;
+        self
+    }
+
+    /// Starts it.
+    pub fn start(mut self) -> Running {
+        let stdin = if self.piped {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        };
+        self.command
+            .stdin(stdin)
+            .stdout(File::create(&self.output).expect("log file"))
+            .stderr(File::create(&self.errors).expect("log file"))
+            .process_group(0);
+        // SAFETY: prctl is async-signal-safe; it makes the kernel end the program with the test.
+        unsafe {
+            self.command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        let mut child = self
+            .command
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {}: {error}", self.name));
+        let stdin = child.stdin.take();
+        Running {
+            name: self.name,
+            child,
+            stdin,
+            output: self.output,
+            errors: self.errors,
+            limit: self.limit,
+            run_dir: self.run_dir,
+        }
+    }
+
+    /// Starts it, waits, and demands exit status 0; gives its stdout.
+    pub fn run(self) -> String {
+        self.start().succeed()
+    }
+}
+
+/// A started program; killed with its whole process group when dropped.
+pub struct Running {
+    name: String,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    output: PathBuf,
+    errors: PathBuf,
+    limit: Duration,
+    run_dir: Option<PathBuf>,
+}
+
+/// What a program left.
+pub struct Finished {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Its stdout.
+    pub output: String,
+    /// Its stderr.
+    pub errors: String,
+}
+
+impl Running {
+    /// Its process id, which is also its process group.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has printed so far.
+    pub fn output(&self) -> String {
+        read(&self.output)
+    }
+
+    /// Waits until `done` holds; fails when the program ends first or the time is over.
+    pub fn until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
+        let start = Instant::now();
+        while !done(self) {
+            if let Some(status) = self.child.try_wait().expect("wait") {
+                panic!("{} ended ({status}) before {what}", self.name);
+            }
+            self.check_time(start, what);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Waits until somebody listens on `port`.
+    pub fn listening(mut self, port: u16) -> Self {
+        self.until("it listens", |_| procfs::listens(port));
+        self
+    }
+
+    /// Waits until its stdout contains `text`.
+    pub fn prints(&mut self, text: &str) {
+        self.until(&format!("it prints {text:?}"), |running| {
+            running.output().contains(text)
+        });
+    }
+
+    /// Writes to its stdin.
+    pub fn tell(&mut self, text: &str) {
+        let stdin = self.stdin.as_mut().expect("stdin is a pipe");
+        stdin.write_all(text.as_bytes()).expect("write to stdin");
+    }
+
+    /// Sends a signal to the program alone, not to its children.
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: plain integers; the child is not reaped yet, so the pid is ours.
+        unsafe { libc::kill(self.pid() as i32, signal) };
+    }
+
+    /// Waits for its end, within the limit.
+    pub fn wait(mut self) -> Finished {
+        self.stdin = None;
+        let start = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("wait") {
+                break status;
+            }
+            self.check_time(start, "it ends");
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        Finished {
+            status,
+            output: read(&self.output),
+            errors: read(&self.errors),
+        }
+    }
+
+    /// Waits for its end and demands exit status 0; gives its stdout.
+    pub fn succeed(self) -> String {
+        let name = self.name.clone();
+        let finished = self.wait();
+        assert!(
+            finished.status.success(),
+            "{name} failed ({}): {}",
+            finished.status,
+            finished.errors
+        );
+        finished.output
+    }
+
+    /// Asks it to end by `signal` and waits; its exit status is its own affair.
+    pub fn stop(self, signal: i32) -> Finished {
+        self.signal(signal);
+        self.wait()
+    }
+
+    fn check_time(&self, start: Instant, what: &str) {
+        if start.elapsed() < self.limit {
+            return;
+        }
+        panic!(
+            "{} (pid {}): {:?} over and still waiting until {what}\n{}ulsock top: {}",
+            self.name,
+            self.pid(),
+            self.limit,
+            procfs::system_calls(self.pid()),
+            self.run_dir.as_deref().map_or(String::new(), top::text)
+        );
+    }
+
+    fn kill_group(&mut self) -> io::Result<ExitStatus> {
+        // SAFETY: plain integers; the group is the one we made for this child.
+        unsafe { libc::kill(-(self.child.id() as i32), libc::SIGKILL) };
+        self.child.wait()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Err(error) = self.kill_group() {
+            eprintln!("{}: {error}", self.name);
+        }
+    }
+}
+
+fn read(path: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+}

@@ -1,0 +1,53 @@
+//! The `ulsock` command: `run` puts a program under ulsock, `top` lists its connections.
+
+use tests::ends::{kernel_only, Ends, Side};
+use tests::place::{Place, Rings};
+use tests::program::{built, Program};
+use tests::{ports, top};
+
+/// The program of `words` under `ulsock run`, reporting to the place's files as all others do.
+fn run(place: &Place, side: Side, words: &str) -> Program {
+    let (name, arguments) = words.split_once(' ').expect("program and arguments");
+    if kernel_only() {
+        return place.own(side, name).args(arguments);
+    }
+    let program = place.own(side, "ulsock").without("LD_PRELOAD");
+    program.args("run --").arg(built(name)).args(arguments)
+}
+
+#[test]
+fn run_and_top() {
+    let place = Place::new(Ends::both());
+    let port = ports::free();
+    let server = run(&place, Side::Server, &format!("echo_epoll port={port}"));
+    let mut server = server.piped().start().listening(port);
+    let arguments = format!("idle port={port} conns=7 rounds=30 wait=epoll");
+    let mut client = run(&place, Side::Client, &arguments).start();
+    client.prints("idle");
+    if !kernel_only() {
+        let rows = top::rows(place.run_dir());
+        let of = |program: &str| {
+            let own = rows.iter().filter(|row| row.program.ends_with(program));
+            own.filter(|row| row.is_accelerated() && row.tx_bytes > 0 && row.rx_bytes > 0)
+                .count()
+        };
+        assert_eq!([of("echo_epoll"), of("idle")], [7, 7], "{rows:?}");
+    }
+    server.tell("poke\n");
+    client.succeed();
+    server.succeed();
+    place.check(Rings::Most);
+}
+
+#[test]
+fn run_passes_the_exit_status_on() {
+    let place = Place::new(Ends::both());
+    let wrapped = if kernel_only() {
+        place.client("sh").args("-c")
+    } else {
+        let program = place.own(Side::Client, "ulsock").without("LD_PRELOAD");
+        program.args("run -- sh -c")
+    };
+    let finished = wrapped.arg("exit 7").start().wait();
+    assert_eq!(finished.status.code(), Some(7));
+}

@@ -1,0 +1,57 @@
+//! 20,000 accelerated connections in one process do not exhaust its mappings (the kernel allows
+//! 65,530, and the program's own malloc needs some). Where a process may not have so many fds, and may
+//! not raise that limit, as many as it may.
+
+use tests::ends::{Ends, Side};
+use tests::place::{Place, Rings};
+use tests::ports;
+
+const CONNECTIONS: u64 = 20_000;
+const LEAST_CONNECTIONS: u64 = 19_000;
+const MAPPINGS: u64 = 2000;
+
+#[test]
+fn twenty_thousand_connections() {
+    let place = Place::new(Ends::both());
+    let port = ports::free();
+    let server = place
+        .own(Side::Server, "echo_epoll")
+        .args(&format!(
+            "host=0.0.0.0 port={port} fds={}",
+            CONNECTIONS + 500
+        ))
+        .piped()
+        .start()
+        .listening(port);
+    let client = place
+        .own(Side::Client, "many")
+        .args(&format!("port={port} conns={CONNECTIONS} rounds=20"))
+        .limit(240)
+        .run();
+    let server = server.succeed();
+    let connections = number(&client, "connections ");
+    assert!(connections >= LEAST_CONNECTIONS, "{client}");
+    assert!(client.contains("blocks"), "{client}");
+    for output in [&client, &server] {
+        assert!(number(output, "mappings ") < MAPPINGS, "{output}");
+    }
+    place.check(Rings::Some);
+    if place.ends() == Ends::Both {
+        for side in [Side::Server, Side::Client] {
+            let (report, _) = place.report(side);
+            assert!(
+                report.upgraded >= connections * 95 / 100,
+                "{side:?}: {report:?}"
+            );
+        }
+    }
+}
+
+/// The number after the last `what`.
+fn number(output: &str, what: &str) -> u64 {
+    let (_, rest) = output.rsplit_once(what).expect("the word");
+    let number = rest.split_whitespace().next();
+    number
+        .and_then(|number| number.parse().ok())
+        .expect("a number")
+}

@@ -1,0 +1,46 @@
+//! The integration tests, one file per subject: real programs and our own small ones, with both ends
+//! and with one end under ulsock. `tests/run` builds what they need and runs them.
+
+mod chaos;
+mod command;
+mod config;
+mod idle;
+mod iperf3;
+mod leak;
+mod limits;
+mod litter;
+mod memcached;
+mod netpipe;
+mod nginx;
+mod pipes;
+mod programs;
+mod python;
+mod redis;
+mod sockperf;
+mod stress;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tests::pattern;
+
+/// A script of `tests/scripts`.
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("scripts")
+        .join(name)
+}
+
+/// Writes a file with `length` bytes of the pattern.
+fn pattern_file(path: &Path, length: usize) {
+    let mut bytes = vec![0; length];
+    pattern::fill(0, 0, &mut bytes);
+    fs::write(path, bytes).expect("write a file");
+}
+
+/// Demands that two files have the same content.
+fn same_content(left: &Path, right: &Path) {
+    let [left_bytes, right_bytes] = [left, right].map(|path| fs::read(path).expect("read a file"));
+    assert_eq!(left_bytes.len(), right_bytes.len(), "length of {right:?}");
+    assert!(left_bytes == right_bytes, "{left:?} and {right:?} differ");
+}

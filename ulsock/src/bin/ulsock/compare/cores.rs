@@ -1,0 +1,97 @@
+//! Where the two ends run: left to the scheduler, or each on a core of its own.
+//! A child inherits the affinity of the thread that starts it, so that is set around the start.
+
+use std::io;
+
+use rustix::thread::{sched_getaffinity, sched_setaffinity, CpuSet};
+
+#[derive(Clone, Copy)]
+pub enum Placement {
+    Scheduler,
+    TwoCores { server: usize, client: usize },
+}
+
+impl Placement {
+    /// The scheduler's, and two cores when this process may use two.
+    pub fn available() -> Vec<Placement> {
+        let mut placements = vec![Placement::Scheduler];
+        placements
+            .extend(two_cores().map(|(server, client)| Placement::TwoCores { server, client }));
+        placements
+    }
+
+    pub fn name(&self) -> &'static str {
+        match self {
+            Placement::Scheduler => "scheduler",
+            Placement::TwoCores { .. } => "two cores",
+        }
+    }
+
+    /// Starts the server where it belongs.
+    pub fn server<T>(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        match self {
+            Placement::Scheduler => start(),
+            Placement::TwoCores { server, .. } => on_core(*server, start),
+        }
+    }
+
+    /// Starts the client where it belongs.
+    pub fn client<T>(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        match self {
+            Placement::Scheduler => start(),
+            Placement::TwoCores { client, .. } => on_core(*client, start),
+        }
+    }
+}
+
+fn on_core<T>(core: usize, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let before = sched_getaffinity(None)?;
+    let mut alone = CpuSet::new();
+    alone.set(core);
+    sched_setaffinity(None, &alone)?;
+    let started = start();
+    sched_setaffinity(None, &before)?;
+    started
+}
+
+/// Two CPUs that we may use; not two threads of one core where there is a choice.
+fn two_cores() -> Option<(usize, usize)> {
+    let allowed = sched_getaffinity(None).ok()?;
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| allowed.is_set(cpu))
+        .collect();
+    let (&first, others) = cpus.split_first()?;
+    let siblings = siblings(first);
+    let second = others
+        .iter()
+        .find(|cpu| !siblings.contains(cpu))
+        .or(others.first())?;
+    Some((first, *second))
+}
+
+/// The CPUs that share a core with `cpu`, itself included (the kernel's list format: `0-1,4`).
+fn siblings(cpu: usize) -> Vec<usize> {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    let list = std::fs::read_to_string(path).unwrap_or_default();
+    list.trim().split(',').flat_map(range).collect()
+}
+
+fn range(text: &str) -> Vec<usize> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) => (first..=last).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::range;
+
+    #[test]
+    fn kernel_cpu_lists() {
+        assert_eq!(range("3"), [3]);
+        assert_eq!(range("0-2"), [0, 1, 2]);
+        assert!(range("").is_empty());
+    }
+}

@@ -1,0 +1,277 @@
+//! The configuration of this process, read once from environment variables.
+//!
+//! A bad value or an unknown name is an error: the preload library says so in one line and stays on
+//! kernel TCP, `ulsock run` refuses to start. Nothing here touches the network.
+
+mod scope;
+
+use std::fmt;
+use std::path::PathBuf;
+
+pub use scope::{Cidr, OutOfScope, Scope};
+
+use netstack::ring::mark::LEVEL_SIZE;
+
+/// Every variable that we know; anything else with our prefix is a mistake.
+const KNOWN: &[&str] = &[
+    "ULSOCK",
+    "ULSOCK_CHAOS",
+    "ULSOCK_CLUSTER",
+    "ULSOCK_EXCLUDE",
+    "ULSOCK_LIB",
+    "ULSOCK_LOG",
+    "ULSOCK_LOG_FILE",
+    "ULSOCK_PROFILE",
+    "ULSOCK_REPORT",
+    "ULSOCK_RING",
+    "ULSOCK_RUN_DIR",
+    "ULSOCK_SPIN_US",
+    "ULSOCK_UPGRADE_AFTER",
+];
+
+/// How long a waiter spins before it sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spin {
+    /// Up to this many microseconds, while the host has idle CPUs and spinning has paid off.
+    Auto(u32),
+    /// Always this many microseconds.
+    Fixed(u32),
+    Forever,
+}
+
+/// Where the report at exit goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    Off,
+    Stderr,
+    File(PathBuf),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub enum LogLevel {
+    Off,
+    Error,
+    Info,
+    Debug,
+}
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub enabled: bool,
+    pub scope: Scope,
+    pub spin: Spin,
+    /// The largest ring level that a connection may grow to.
+    pub largest: u8,
+    pub upgrade_after: u32,
+    pub run_dir: PathBuf,
+    pub log: LogLevel,
+    pub log_file: Option<PathBuf>,
+    pub report: Report,
+    /// A test aid: carriers change at random on about this many of 1000 calls.
+    pub chaos: u32,
+}
+
+/// A variable that cannot be used, and what it may hold instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    name: String,
+    problem: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.problem)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Config {
+    pub fn from_env() -> Result<Config, ConfigError> {
+        Config::from_vars(std::env::vars_os().filter_map(|(name, value)| {
+            let name = name.into_string().ok()?;
+            let value = value.to_string_lossy().into_owned();
+            name.starts_with("ULSOCK").then_some((name, value))
+        }))
+    }
+
+    /// From any list of variables that carry our prefix.
+    pub fn from_vars(vars: impl Iterator<Item = (String, String)>) -> Result<Config, ConfigError> {
+        let mut vars: Vec<_> = vars.collect();
+        // The profile sets defaults that the other variables refine, whatever their order.
+        vars.sort_by_key(|(name, _)| name != "ULSOCK_PROFILE");
+        let mut config = Config::default();
+        for (name, value) in &vars {
+            if !KNOWN.contains(&name.as_str()) {
+                let problem = format!("no such variable (known: {})", KNOWN.join(", "));
+                return Err(ConfigError { name: name.clone(), problem });
+            }
+            config.set(name, value).map_err(|wanted| ConfigError {
+                name: name.clone(),
+                problem: format!("cannot use \"{value}\": give {wanted}"),
+            })?;
+        }
+        Ok(config)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
+        match name {
+            "ULSOCK" => self.enabled = flag(value)?,
+            "ULSOCK_CLUSTER" => self.scope.set_cluster(value)?,
+            "ULSOCK_EXCLUDE" => self.scope.set_exclude(value)?,
+            "ULSOCK_PROFILE" => self.set_profile(value)?,
+            "ULSOCK_SPIN_US" => self.spin = spin(value)?,
+            "ULSOCK_RING" => self.largest = largest(value)?,
+            "ULSOCK_UPGRADE_AFTER" => self.upgrade_after = upgrade_after(value)?,
+            "ULSOCK_RUN_DIR" => self.run_dir = absolute(value)?,
+            "ULSOCK_LOG" => self.log = log_level(value)?,
+            "ULSOCK_LOG_FILE" => self.log_file = Some(absolute(value)?),
+            "ULSOCK_REPORT" => self.report = report(value)?,
+            "ULSOCK_CHAOS" => self.chaos = per_mille(value)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn set_profile(&mut self, value: &str) -> Result<(), &'static str> {
+        self.spin = match value {
+            "latency" => Spin::Fixed(200),
+            "balanced" => Spin::Auto(50),
+            "throughput" => Spin::Auto(20),
+            "frugal" => Spin::Fixed(0),
+            _ => return Err("latency, balanced, throughput or frugal"),
+        };
+        Ok(())
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            enabled: true,
+            scope: Scope::default(),
+            spin: Spin::Auto(50),
+            largest: LEVEL_SIZE.len() as u8 - 1,
+            upgrade_after: 8,
+            run_dir: PathBuf::from("/dev/shm/ulsock"),
+            log: LogLevel::Error,
+            log_file: None,
+            report: Report::Off,
+            chaos: 0,
+        }
+    }
+}
+
+fn flag(value: &str) -> Result<bool, &'static str> {
+    match value {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err("0 or 1"),
+    }
+}
+
+fn spin(value: &str) -> Result<Spin, &'static str> {
+    const WANTED: &str = "auto, 0 (never), a number of microseconds up to 1000000, or -1 (for ever)";
+    match value {
+        "auto" => Ok(Spin::Auto(50)),
+        "-1" => Ok(Spin::Forever),
+        _ => match value.parse() {
+            Ok(n) if n <= 1_000_000 => Ok(Spin::Fixed(n)),
+            _ => Err(WANTED),
+        },
+    }
+}
+
+fn largest(value: &str) -> Result<u8, &'static str> {
+    let bytes: u64 = value.parse().unwrap_or(0);
+    let fits = LEVEL_SIZE.iter().rposition(|size| *size <= bytes);
+    match fits {
+        Some(level) if bytes <= LEVEL_SIZE[LEVEL_SIZE.len() - 1] => Ok(level as u8),
+        _ => Err("a number of bytes from 16384 to 4194304"),
+    }
+}
+
+fn upgrade_after(value: &str) -> Result<u32, &'static str> {
+    match value.parse() {
+        Ok(n) if (1..=1_000_000).contains(&n) => Ok(n),
+        _ => Err("a number of calls from 1 to 1000000"),
+    }
+}
+
+fn per_mille(value: &str) -> Result<u32, &'static str> {
+    match value.parse() {
+        Ok(n) if n <= 1000 => Ok(n),
+        _ => Err("a number from 0 to 1000"),
+    }
+}
+
+fn absolute(value: &str) -> Result<PathBuf, &'static str> {
+    if value.starts_with('/') {
+        Ok(PathBuf::from(value))
+    } else {
+        Err("an absolute path")
+    }
+}
+
+fn log_level(value: &str) -> Result<LogLevel, &'static str> {
+    match value {
+        "off" => Ok(LogLevel::Off),
+        "error" => Ok(LogLevel::Error),
+        "info" => Ok(LogLevel::Info),
+        "debug" => Ok(LogLevel::Debug),
+        _ => Err("off, error, info or debug"),
+    }
+}
+
+fn report(value: &str) -> Result<Report, &'static str> {
+    match value {
+        "0" => Ok(Report::Off),
+        "1" | "stderr" => Ok(Report::Stderr),
+        path if path.starts_with('/') => Ok(Report::File(PathBuf::from(path))),
+        _ => Err("0, stderr or the absolute path of a file"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: &str, value: &str) -> Result<Config, ConfigError> {
+        Config::from_vars([(name.to_string(), value.to_string())].into_iter())
+    }
+
+    #[test]
+    fn unknown_names_and_bad_values_are_errors() {
+        for (name, value) in [
+            ("ULSOCK_FOO", "1"),
+            ("ULSOCK", "yes"),
+            ("ULSOCK_CLUSTER", "10.0.0.0/33"),
+            ("ULSOCK_EXCLUDE", "70000"),
+            ("ULSOCK_PROFILE", "fast"),
+            ("ULSOCK_SPIN_US", "-2"),
+            ("ULSOCK_RING", "1"),
+            ("ULSOCK_UPGRADE_AFTER", "0"),
+            ("ULSOCK_RUN_DIR", "here"),
+            ("ULSOCK_LOG", "loud"),
+            ("ULSOCK_REPORT", "x"),
+            ("ULSOCK_CHAOS", "1001"),
+        ] {
+            let error = with(name, value).expect_err(name);
+            assert!(error.to_string().starts_with(name), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_variable_refines_the_profile_whatever_the_order() {
+        let vars = [("ULSOCK_SPIN_US", "7"), ("ULSOCK_PROFILE", "frugal")];
+        let vars = vars.map(|(name, value)| (name.to_string(), value.to_string()));
+        assert_eq!(Config::from_vars(vars.into_iter()).unwrap().spin, Spin::Fixed(7));
+    }
+
+    #[test]
+    fn the_ring_limit_is_rounded_down_to_a_level() {
+        assert_eq!(with("ULSOCK_RING", "16384").unwrap().largest, 0);
+        assert_eq!(with("ULSOCK_RING", "300000").unwrap().largest, 2);
+        assert_eq!(with("ULSOCK_RING", "4194304").unwrap().largest, 4);
+    }
+}

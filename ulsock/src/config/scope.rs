@@ -1,0 +1,127 @@
+//! Which connections are ours to accelerate: by address and by port.
+
+use std::net::{IpAddr, SocketAddr};
+
+/// A block of addresses, such as 10.0.0.0/8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cidr {
+    base: IpAddr,
+    bits: u8,
+}
+
+impl Cidr {
+    pub fn parse(text: &str) -> Option<Cidr> {
+        let (base, bits) = match text.split_once('/') {
+            Some((base, bits)) => (base.parse().ok()?, Some(bits.parse::<u8>().ok()?)),
+            None => (text.parse::<IpAddr>().ok()?, None),
+        };
+        let width = if base.is_ipv4() { 32 } else { 128 };
+        let bits = bits.unwrap_or(width);
+        (bits <= width).then_some(Cidr { base, bits })
+    }
+
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        match (self.base, ip) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => same_prefix(u32::from(a).into(), u32::from(b).into(), 32, self.bits),
+            (IpAddr::V6(a), IpAddr::V6(b)) => same_prefix(a.into(), b.into(), 128, self.bits),
+            _ => false,
+        }
+    }
+}
+
+fn same_prefix(a: u128, b: u128, width: u8, bits: u8) -> bool {
+    bits == 0 || (a ^ b) >> (width - bits) == 0
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// Empty: loopback and connections whose two ends are the same address.
+    cluster: Vec<Cidr>,
+    exclude: Vec<Cidr>,
+    exclude_ports: Vec<u16>,
+}
+
+/// Why a connection is not ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutOfScope {
+    Address,
+    Excluded,
+}
+
+impl Scope {
+    pub(super) fn set_cluster(&mut self, text: &str) -> Result<(), &'static str> {
+        let blocks: Option<Vec<_>> = items(text).map(Cidr::parse).collect();
+        self.cluster = blocks.ok_or("address blocks such as 10.0.0.0/8,fd00::/8")?;
+        Ok(())
+    }
+
+    pub(super) fn set_exclude(&mut self, text: &str) -> Result<(), &'static str> {
+        for item in items(text) {
+            if let Ok(port) = item.parse::<u16>() {
+                self.exclude_ports.push(port);
+            } else if let Some(block) = Cidr::parse(item) {
+                self.exclude.push(block);
+            } else {
+                return Err("ports and address blocks such as 22,10.0.0.0/8");
+            }
+        }
+        Ok(())
+    }
+
+    /// `local` may be unknown as yet (unspecified): then only the peer's address counts.
+    pub fn check(&self, local: Option<SocketAddr>, peer: SocketAddr) -> Result<(), OutOfScope> {
+        let ip = peer.ip().to_canonical();
+        let ports = [Some(peer.port()), local.map(|local| local.port())];
+        if self.exclude.iter().any(|block| block.contains(ip))
+            || ports.iter().flatten().any(|port| self.exclude_ports.contains(port))
+        {
+            return Err(OutOfScope::Excluded);
+        }
+        let same = local.is_none_or(|local| local.ip().to_canonical() == ip);
+        let inside = match self.cluster.as_slice() {
+            [] => ip.is_loopback() || same,
+            blocks => blocks.iter().any(|block| block.contains(ip)),
+        };
+        inside.then_some(()).ok_or(OutOfScope::Address)
+    }
+}
+
+fn items(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addr(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn blocks_contain_their_addresses() {
+        let block = Cidr::parse("10.1.0.0/16").unwrap();
+        assert!(block.contains("10.1.255.1".parse().unwrap()));
+        assert!(!block.contains("10.2.0.1".parse().unwrap()));
+        assert!(Cidr::parse("::/0").unwrap().contains("fe80::1".parse().unwrap()));
+        assert_eq!(Cidr::parse("1.2.3.4/64"), None);
+    }
+
+    #[test]
+    fn by_default_this_host_and_nobody_else() {
+        let scope = Scope::default();
+        let local = Some(addr("10.0.0.1:4000"));
+        assert_eq!(scope.check(None, addr("127.0.0.1:80")), Ok(()));
+        assert_eq!(scope.check(local, addr("[::ffff:127.0.0.1]:80")), Ok(()));
+        assert_eq!(scope.check(local, addr("10.0.0.1:80")), Ok(()));
+        assert_eq!(scope.check(local, addr("10.0.0.2:80")), Err(OutOfScope::Address));
+    }
+
+    #[test]
+    fn excluded_ports_count_on_both_ends() {
+        let mut scope = Scope::default();
+        scope.set_exclude("22, 127.0.0.9").unwrap();
+        assert_eq!(scope.check(Some(addr("127.0.0.1:22")), addr("127.0.0.1:9")), Err(OutOfScope::Excluded));
+        assert_eq!(scope.check(None, addr("127.0.0.9:80")), Err(OutOfScope::Excluded));
+    }
+}

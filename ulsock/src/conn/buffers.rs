@@ -1,0 +1,261 @@
+//! The program's side of a transfer: its buffers or a file, towards a ring or towards the kernel.
+//!
+//! The program's pointers are used as the kernel would use them, for the length of one copy.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::BorrowedFd;
+
+use libc::iovec;
+use netstack::ring::{Sink, Source};
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};
+
+/// Pieces handed to the kernel at once.
+const PIECES: usize = 16;
+
+/// Gives bytes to a ring, or lets the kernel send them.
+pub trait Outgoing: Source {
+    /// Sends up to `most` of the next bytes through the kernel, without waiting.
+    fn kernel_send(&mut self, socket: BorrowedFd<'_>, most: usize, flags: SendFlags) -> Result<usize, Errno>;
+}
+
+/// Takes bytes from a ring, or lets the kernel receive them.
+pub trait Incoming: Sink {
+    /// Receives up to `most` bytes from the kernel, without waiting.
+    fn kernel_recv(&mut self, socket: BorrowedFd<'_>, most: usize, flags: RecvFlags) -> Result<usize, Errno>;
+}
+
+/// A place in the program's buffers.
+pub struct Buffers<'a> {
+    list: &'a [iovec],
+    /// Bytes of the first buffer that are done.
+    done: usize,
+}
+
+impl<'a> Buffers<'a> {
+    pub fn new(list: &'a [iovec]) -> Buffers<'a> {
+        Buffers { list, done: 0 }
+    }
+
+    pub fn total(list: &[iovec]) -> usize {
+        list.iter().map(|piece| piece.iov_len).fold(0, usize::saturating_add)
+    }
+
+    /// The next contiguous piece.
+    fn next(&mut self) -> Option<(*mut u8, usize)> {
+        while let Some(first) = self.list.first() {
+            if self.done < first.iov_len {
+                // SAFETY: within the buffer that the program gave.
+                let at = unsafe { first.iov_base.cast::<u8>().add(self.done) };
+                return Some((at, first.iov_len - self.done));
+            }
+            self.list = &self.list[1..];
+            self.done = 0;
+        }
+        None
+    }
+
+    fn skip(&mut self, mut n: usize) {
+        while n > 0 {
+            let Some((_, len)) = self.next() else { return };
+            let step = len.min(n);
+            self.done += step;
+            n -= step;
+        }
+    }
+
+    /// Copies piece by piece: `copy` gets the program's address, the offset within `len`, and a length.
+    fn each(&mut self, len: usize, mut copy: impl FnMut(*mut u8, usize, usize)) -> usize {
+        let mut moved = 0;
+        while moved < len {
+            let Some((at, room)) = self.next() else { break };
+            let n = room.min(len - moved);
+            copy(at, moved, n);
+            self.done += n;
+            moved += n;
+        }
+        moved
+    }
+
+    /// The next up to `most` bytes as the kernel wants them.
+    fn pieces(&self, most: usize) -> ([iovec; PIECES], usize) {
+        let empty = iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let mut pieces = [empty; PIECES];
+        let mut rest = Buffers { list: self.list, done: self.done };
+        let (mut used, mut left) = (0, most);
+        while used < PIECES && left > 0 {
+            let Some((at, len)) = rest.next() else { break };
+            let n = len.min(left);
+            pieces[used] = iovec { iov_base: at.cast(), iov_len: n };
+            used += 1;
+            left -= n;
+            rest.done += n;
+        }
+        (pieces, used)
+    }
+}
+
+impl Source for Buffers<'_> {
+    unsafe fn give(&mut self, to: *mut u8, len: usize) -> usize {
+        // SAFETY: `to` takes `len` bytes by contract; the program's buffers hold what they say.
+        self.each(len, |from, at, n| unsafe { std::ptr::copy_nonoverlapping(from, to.add(at), n) })
+    }
+}
+
+impl Sink for Buffers<'_> {
+    unsafe fn take(&mut self, from: *const u8, len: usize) {
+        // SAFETY: `from` gives `len` bytes by contract; the program's buffers have the room they say.
+        self.each(len, |to, at, n| unsafe { std::ptr::copy_nonoverlapping(from.add(at), to, n) });
+    }
+}
+
+impl Outgoing for Buffers<'_> {
+    fn kernel_send(&mut self, socket: BorrowedFd<'_>, most: usize, flags: SendFlags) -> Result<usize, Errno> {
+        let (pieces, used) = self.pieces(most);
+        // SAFETY: IoSlice has iovec's layout, and the pieces lie within the program's buffers.
+        let slices = unsafe { std::slice::from_raw_parts(pieces.as_ptr().cast::<IoSlice<'_>>(), used) };
+        let flags = flags | SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let n = rustix::net::sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), flags)?;
+        self.skip(n);
+        Ok(n)
+    }
+}
+
+impl Incoming for Buffers<'_> {
+    fn kernel_recv(&mut self, socket: BorrowedFd<'_>, most: usize, flags: RecvFlags) -> Result<usize, Errno> {
+        let (mut pieces, used) = self.pieces(most);
+        // SAFETY: IoSliceMut has iovec's layout, and the pieces lie within the program's buffers.
+        let slices = unsafe { std::slice::from_raw_parts_mut(pieces.as_mut_ptr().cast::<IoSliceMut<'_>>(), used) };
+        let flags = flags | RecvFlags::DONTWAIT;
+        let got = rustix::net::recvmsg(socket, slices, &mut RecvAncillaryBuffer::default(), flags)?;
+        self.skip(got.bytes);
+        Ok(got.bytes)
+    }
+}
+
+/// A file that `sendfile` sends from.
+pub struct File<'a> {
+    pub file: BorrowedFd<'a>,
+    /// `None`: from the file's own position, which moves.
+    pub offset: Option<u64>,
+    /// Why the file gave less than it was asked for.
+    pub error: Option<Errno>,
+}
+
+impl Source for File<'_> {
+    unsafe fn give(&mut self, to: *mut u8, len: usize) -> usize {
+        // SAFETY: `to` takes `len` bytes by contract; the kernel writes them, no reference is kept.
+        let room = unsafe { std::slice::from_raw_parts_mut(to, len) };
+        let got = match self.offset {
+            Some(at) => rustix::io::pread(self.file, room, at),
+            None => rustix::io::read(self.file, room),
+        };
+        match got {
+            Ok(n) => {
+                self.offset = self.offset.map(|at| at + n as u64);
+                n
+            }
+            Err(error) => {
+                self.error = Some(error);
+                0
+            }
+        }
+    }
+}
+
+impl Outgoing for File<'_> {
+    fn kernel_send(&mut self, socket: BorrowedFd<'_>, most: usize, _flags: SendFlags) -> Result<usize, Errno> {
+        // sendfile(2) has no MSG_DONTWAIT: through a small buffer, peeking at the file's position.
+        let mut buffer = [0u8; 16 << 10];
+        let want = most.min(buffer.len());
+        let got = match self.offset {
+            Some(at) => rustix::io::pread(self.file, &mut buffer[..want], at)?,
+            None => {
+                let at = rustix::fs::tell(self.file)?;
+                rustix::io::pread(self.file, &mut buffer[..want], at)?
+            }
+        };
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let n = if got == 0 { 0 } else { rustix::net::send(socket, &buffer[..got], flags)? };
+        match &mut self.offset {
+            Some(at) => *at += n as u64,
+            None => drop(rustix::fs::seek(self.file, rustix::fs::SeekFrom::Current(n as i64))?),
+        }
+        Ok(n)
+    }
+}
+
+/// Throws away what it takes (MSG_TRUNC).
+pub struct Bin;
+
+impl Sink for Bin {
+    unsafe fn take(&mut self, _from: *const u8, _len: usize) {}
+}
+
+impl Incoming for Bin {
+    fn kernel_recv(&mut self, socket: BorrowedFd<'_>, most: usize, flags: RecvFlags) -> Result<usize, Errno> {
+        let flags = flags | RecvFlags::DONTWAIT | RecvFlags::TRUNC;
+        let mut nothing = [0u8; 4096];
+        let most = most.min(nothing.len());
+        rustix::net::recv(socket, &mut nothing[..most], flags).map(|(_, n)| n)
+    }
+}
+
+/// Takes ring bytes that must go through the kernel again into a buffer of ours.
+pub struct Scratch {
+    pub bytes: [u8; 16 << 10],
+    pub used: usize,
+}
+
+impl Scratch {
+    pub fn new() -> Scratch {
+        Scratch { bytes: [0; 16 << 10], used: 0 }
+    }
+}
+
+impl Sink for Scratch {
+    unsafe fn take(&mut self, from: *const u8, len: usize) {
+        let n = len.min(self.bytes.len() - self.used);
+        // SAFETY: `from` gives `len` bytes by contract, and `n` bytes fit behind `used`.
+        unsafe { std::ptr::copy_nonoverlapping(from, self.bytes.as_mut_ptr().add(self.used), n) };
+        self.used += n;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(parts: &mut [Vec<u8>]) -> Vec<iovec> {
+        let piece = |part: &mut Vec<u8>| iovec { iov_base: part.as_mut_ptr().cast(), iov_len: part.len() };
+        parts.iter_mut().map(piece).collect()
+    }
+
+    #[test]
+    fn gathers_and_scatters_across_buffers() {
+        let mut parts = [b"ab".to_vec(), Vec::new(), b"cdef".to_vec()];
+        let iov = list(&mut parts);
+        let mut from = Buffers::new(&iov);
+        let mut out = [0u8; 6];
+        // SAFETY: `out` has room for what is asked.
+        unsafe {
+            assert_eq!(from.give(out.as_mut_ptr(), 3), 3);
+            assert_eq!(from.give(out.as_mut_ptr().add(3), 9), 3);
+        }
+        assert_eq!(&out, b"abcdef");
+
+        let mut room = [vec![0; 1], vec![0; 5]];
+        let iov = list(&mut room);
+        // SAFETY: `out` holds six bytes.
+        unsafe { Buffers::new(&iov).take(out.as_ptr(), 6) };
+        assert_eq!(room, [b"a".to_vec(), b"bcdef".to_vec()]);
+    }
+
+    #[test]
+    fn the_kernel_gets_no_more_than_allowed() {
+        let mut parts = [b"abc".to_vec(), b"def".to_vec()];
+        let iov = list(&mut parts);
+        let (pieces, used) = Buffers::new(&iov).pieces(4);
+        assert_eq!(Buffers::total(&pieces[..used]), 4);
+    }
+}

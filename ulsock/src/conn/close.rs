@@ -1,0 +1,68 @@
+//! Closing and shutting down: what the ring still holds must not change what the peer sees.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use libc::c_int;
+use netstack::ring::Look;
+use rustix::net::sockopt;
+
+use super::{Conn, Handle};
+use crate::record::flag;
+
+/// Before the last holder closes: bytes that nobody has read reset the connection, as in the kernel.
+pub fn last(handle: Handle) {
+    finish_resend(handle);
+    let Some(conn) = Conn::enter(handle) else { return };
+    if unread_in_ring(&conn) {
+        let _ = sockopt::set_socket_linger(conn.socket, Some(Duration::ZERO));
+    }
+    hint(&conn);
+}
+
+fn unread_in_ring(conn: &Conn<'_>) -> bool {
+    if !conn.record.rx.gate.is_closed() {
+        return false;
+    }
+    let Some(mut held) = conn.lock_rx() else { return false };
+    let mut ahead = held.state().clone();
+    let mut rx = conn.receiver(&mut ahead);
+    rx.peek = true;
+    matches!(rx.look(), Ok(Look::Ring(1..)))
+}
+
+/// The peer's spinners look at their kernel socket at once.
+fn hint(conn: &Conn<'_>) {
+    conn.link.tx_shared().producer.closed.store(1, Ordering::Release);
+}
+
+/// Before `shutdown`: later sends find the kernel's EPIPE.
+pub fn shutdown(handle: Handle, how: c_int) {
+    if how == libc::SHUT_RD {
+        return;
+    }
+    finish_resend(handle);
+    if let Some(conn) = Conn::enter(handle) {
+        conn.record.set(flag::SHUT);
+        hint(&conn);
+    }
+}
+
+/// Bytes that must go through the kernel again have been sent as far as the program knows: they go
+/// before the FIN. The kernel is full only if the peer does not read; then this waits for it.
+fn finish_resend(handle: Handle) {
+    let wait = |conn: Conn<'_>| {
+        let (me, socket) = (conn.me, conn.socket);
+        drop(conn);
+        let seen = crate::signal::Seen::now(me);
+        super::wait::sleep(me, None, socket, libc::POLLOUT, super::wait::Deadline::never(), seen)
+    };
+    while let Some(conn) = Conn::enter(handle).filter(|conn| conn.record.tx.gate.is_closed()) {
+        if super::send::flush(&conn) {
+            return;
+        }
+        if !matches!(wait(conn), super::wait::Woken::Look(libc::POLLOUT) | super::wait::Woken::Interrupted) {
+            return;
+        }
+    }
+}

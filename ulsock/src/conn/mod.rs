@@ -1,0 +1,176 @@
+//! A managed connection: sends and receives through its ring pair and its kernel socket.
+//!
+//! One call puts a [`Conn`] together within a critical section, works under a side lock, and lets
+//! go of both before it sleeps. Whatever goes wrong leads back to the kernel socket.
+
+mod begin;
+pub mod buffers;
+pub mod close;
+mod lock;
+pub mod ready;
+pub mod recv;
+pub mod send;
+pub mod wait;
+
+use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::atomic::Ordering;
+
+use netstack::ring::{Receiver, RxState, Sender, TxState};
+use rustix::io::Errno;
+
+use crate::family::Family;
+use crate::link::{Link, Rings};
+use crate::process;
+use crate::reason::Reason;
+use crate::record::{flag, Record, State};
+use crate::thread::{Critical, Thread};
+
+pub use begin::{begin_rx, begin_tx};
+use lock::Held;
+
+/// Names a connection across sleeps: while nobody looks, the fd may be closed and its record serve
+/// another socket.
+#[derive(Clone, Copy)]
+pub struct Handle {
+    pub number: u32,
+    pub fd: RawFd,
+    generation: u32,
+}
+
+impl Handle {
+    #[inline]
+    pub fn new(family: &Family, number: u32, fd: RawFd) -> Handle {
+        let generation = family.record(number).generation.load(Ordering::Relaxed);
+        Handle { number, fd, generation }
+    }
+}
+
+/// What a call needs, valid while the critical section lasts.
+pub struct Conn<'a> {
+    pub handle: Handle,
+    pub record: &'a Record,
+    pub link: &'a Link,
+    pub socket: BorrowedFd<'a>,
+    pub me: &'static Thread,
+    _critical: Critical,
+}
+
+impl<'a> Conn<'a> {
+    /// `None` when the record is not managed (any more): then the kernel has it.
+    #[inline]
+    pub fn enter(handle: Handle) -> Option<Conn<'a>> {
+        let critical = Critical::enter()?;
+        let family = process::family()?;
+        let record = family.record(handle.number);
+        let same = record.generation.load(Ordering::Relaxed) == handle.generation;
+        if !same || record.state() != State::Managed {
+            return None;
+        }
+        let link = family.link(handle.number)?;
+        // SAFETY: the program is calling with this fd; a concurrent close makes kernel calls fail.
+        let socket = unsafe { BorrowedFd::borrow_raw(handle.fd) };
+        Some(Conn { handle, record, link, socket, me: critical.0, _critical: critical })
+    }
+
+    #[inline]
+    pub fn lock_tx(&self) -> Option<Held<'_, TxState>> {
+        let (held, dead) = Held::take(&self.record.tx, self.me)?;
+        if dead {
+            self.after_dead_holder(held)
+        } else {
+            Some(held)
+        }
+    }
+
+    /// The last holder of the lock died in the middle of a send: if its last step cannot be known,
+    /// this direction stays on the kernel.
+    #[cold]
+    fn after_dead_holder<'b>(&'b self, mut held: Held<'b, TxState>) -> Option<Held<'b, TxState>> {
+        if !self.sender(held.state()).recover() {
+            self.record.set(flag::PINNED);
+        }
+        Some(held)
+    }
+
+    #[inline]
+    pub fn lock_rx(&self) -> Option<Held<'_, RxState>> {
+        Held::take(&self.record.rx, self.me).map(|(held, _)| held)
+    }
+
+    #[inline]
+    pub fn sender<'b>(&'b self, state: &'b mut TxState) -> Sender<'b, Rings> {
+        Sender { shared: self.link.tx_shared(), memory: &self.link.tx, state }
+    }
+
+    #[inline]
+    pub fn receiver<'b>(&'b self, state: &'b mut RxState) -> Receiver<'b, Rings> {
+        Receiver { shared: self.link.rx_shared(), memory: &self.link.rx, state, peek: false }
+    }
+
+    /// May this connection use rings now? A shared or pinned one, or one that belongs to another
+    /// process's pair, may not.
+    pub fn may_use_ring(&self) -> bool {
+        const NEVER: u32 = flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::BROKEN;
+        !self.record.has(NEVER)
+            && !process::is_frozen()
+            && self.record.procs.load(Ordering::Acquire) == 1
+            && self.link.pair.is_mine()
+    }
+
+    /// The peer wrote what no honest peer writes: this one connection ends.
+    #[cold]
+    pub fn broken(&self) -> Errno {
+        self.record.set(flag::BROKEN | flag::PINNED);
+        self.record.set_reason(Reason::Protocol);
+        let _ = rustix::net::shutdown(self.socket, rustix::net::Shutdown::Both);
+        Errno::CONNRESET
+    }
+
+    /// The sender's tail and marks: they change when there is something to look at.
+    pub fn progress(&self) -> (u64, u64) {
+        let producer = &self.link.rx_shared().producer;
+        (producer.tail.load(Ordering::Relaxed), producer.epoch.load(Ordering::Relaxed))
+    }
+
+    /// The kernel socket has shown something: the next receive looks at it.
+    /// After the peer's FIN our own bytes go through the kernel: it may be the peer's death, and
+    /// only kernel data draws the reset that tells.
+    pub fn note_kernel_events(&self, events: libc::c_short) {
+        if events == 0 {
+            return;
+        }
+        self.record.set(flag::LOOK);
+        if events & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0 && !self.record.has(flag::PEER_FIN) {
+            self.record.set(flag::PEER_FIN);
+            send::leave(self);
+        }
+    }
+
+    pub fn note_carriers(&self, tx: Option<&TxState>, rx: Option<&RxState>) {
+        let number = |carrier| match carrier {
+            netstack::ring::Carrier::Kernel => 0,
+            netstack::ring::Carrier::Ring(level) => level + 1,
+        };
+        if let Some(tx) = tx {
+            self.record.tx.carrier.store(number(tx.carrier()), Ordering::Relaxed);
+        }
+        if let Some(rx) = rx {
+            self.record.rx.carrier.store(number(rx.carrier()), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Returns the connection to the kernel in both directions: our own at once, the peer's at its next
+/// call. It never waits.
+pub fn demote(handle: Handle, reason: Reason) {
+    let Some(conn) = Conn::enter(handle) else { return };
+    conn.record.set(flag::PINNED);
+    conn.record.set_reason(reason);
+    if conn.record.rx.gate.is_closed() {
+        recv::ask_for_kernel(&conn);
+    }
+    // The mark of our own direction also wakes a sleeping peer, who then sees the wish.
+    if conn.record.tx.gate.is_closed() {
+        send::leave(&conn);
+    }
+}

@@ -1,0 +1,264 @@
+//! Readiness of a managed connection, as poll(2) would tell it.
+//!
+//! On rings this takes no system call. Whatever the kernel socket has to say (the peer's FIN, an
+//! error, bytes of a kernel stretch) is asked of it when it has shown an event, or when it is the
+//! carrier.
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
+
+use libc::{c_short, pollfd, POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM};
+use netstack::ring::{Look, Receiver};
+
+use super::wait::{raw_ppoll, Slot};
+use super::Conn;
+use crate::process;
+use crate::record::flag;
+use crate::sys::tcp;
+
+const IN: c_short = POLLIN | POLLRDNORM;
+const OUT: c_short = POLLOUT | POLLWRNORM;
+const END: c_short = POLLRDHUP | POLLHUP | POLLERR | POLLPRI;
+
+/// What one direction says.
+enum Answer {
+    Yes,
+    No,
+    AskKernel,
+}
+
+impl Conn<'_> {
+    /// The events that hold now, among `wanted` and those that are always told.
+    pub fn revents(&self, wanted: c_short) -> c_short {
+        let receiving = if wanted & IN != 0 { self.readable() } else { Answer::No };
+        let sending = if wanted & OUT != 0 { self.writable() } else { Answer::No };
+        let mut events = 0;
+        if matches!(receiving, Answer::Yes) {
+            events |= IN;
+        }
+        if matches!(sending, Answer::Yes) {
+            events |= OUT;
+        }
+        let ask = |answer: &Answer| matches!(answer, Answer::AskKernel);
+        if ask(&receiving) || ask(&sending) || self.kernel_spoke() {
+            let kernel = self.kernel_events();
+            events |= kernel & END;
+            if ask(&receiving) || kernel & (POLLRDHUP | POLLHUP | POLLERR) != 0 {
+                events |= kernel & IN;
+            }
+            if ask(&sending) || kernel & (POLLHUP | POLLERR) != 0 {
+                events |= kernel & OUT;
+            }
+            if kernel & (IN | END) == 0 {
+                self.record.clear(flag::LOOK);
+            }
+        }
+        events & (wanted | POLLHUP | POLLERR)
+    }
+
+    fn kernel_spoke(&self) -> bool {
+        let closed = self.link.rx_shared().producer.closed.load(Ordering::Relaxed) != 0;
+        closed || self.record.has(flag::LOOK | flag::PEER_FIN | flag::SHUT | flag::BROKEN)
+    }
+
+    fn kernel_events(&self) -> c_short {
+        let events = IN | OUT | POLLRDHUP | POLLPRI;
+        let mut fds = [pollfd { fd: self.socket.as_raw_fd(), events, revents: 0 }];
+        let zero = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let _ = raw_ppoll(&mut fds, Some(zero), std::ptr::null());
+        fds[0].revents
+    }
+
+    fn readable(&self) -> Answer {
+        if !self.record.rx.gate.is_closed() || self.record.has(flag::BROKEN) {
+            return Answer::AskKernel;
+        }
+        let Some(mut held) = self.lock_rx() else { return Answer::No };
+        let least = u64::from(self.record.recv_lowat.load(Ordering::Relaxed).max(1));
+        let mut rx = self.receiver(held.state());
+        // Bytes to be thrown away would make the kernel's poll return at once, for ever.
+        if self.settle(&mut rx).is_err() {
+            return Answer::AskKernel;
+        }
+        match rx.look() {
+            Ok(Look::Ring(0)) => Answer::No,
+            Ok(Look::Ring(n)) if n >= least => Answer::Yes,
+            Ok(Look::Ring(_)) => {
+                drop(held);
+                yes_if(self.readable_bytes().is_some_and(|n| n >= least))
+            }
+            Ok(Look::Kernel { .. }) => Answer::AskKernel,
+            // The next call reports the reset.
+            Err(_) => Answer::Yes,
+        }
+    }
+
+    fn writable(&self) -> Answer {
+        if !self.record.tx.gate.is_closed() {
+            return Answer::AskKernel;
+        }
+        let Some(mut held) = self.lock_tx() else { return Answer::No };
+        let mut tx = self.sender(held.state());
+        let leaving = self.record.has(flag::PEER_FIN | flag::SHUT | flag::PINNED);
+        if !tx.state.on_ring() || tx.wishes_change() || leaving {
+            return Answer::AskKernel;
+        }
+        let room = tx.free(1).map_or(true, |free| free > 0);
+        // A send that finds it full grows the ring, or spills if nobody reads.
+        let more = tx.level() < process::config().largest.min(super::send::BUSY_LEVEL);
+        yes_if(room || more || tx.consumer_stalled().unwrap_or(true))
+    }
+
+    /// Bytes that a receive would find: the FIONREAD of all carriers together.
+    pub fn readable_bytes(&self) -> Option<u64> {
+        if !self.record.rx.gate.is_closed() {
+            return None;
+        }
+        let mut held = self.lock_rx()?;
+        let mut ahead = held.state().clone();
+        let mut rx = Receiver { peek: true, ..self.receiver(&mut ahead) };
+        let mut queued = u64::from(tcp::inq(self.socket).ok()?);
+        let mut total = 0;
+        loop {
+            match rx.look().ok()? {
+                Look::Ring(0) => return Some(total),
+                Look::Ring(n) => {
+                    total += n;
+                    rx.consumed(n);
+                }
+                Look::Kernel { skip, limit } => {
+                    let n = queued.saturating_sub(skip).min(limit);
+                    total += n;
+                    if n < limit {
+                        return Some(total);
+                    }
+                    queued -= skip + n;
+                    rx.skipped(skip);
+                    rx.consumed(n);
+                }
+            }
+        }
+    }
+
+    /// Bytes on their way: the SIOCOUTQ of the carrier in use.
+    pub fn unsent_bytes(&self) -> Option<u64> {
+        if !self.record.tx.gate.is_closed() {
+            return None;
+        }
+        let mut held = self.lock_tx()?;
+        let written = held.state().written;
+        if !held.state().on_ring() {
+            return tcp::outq(self.socket).ok().map(u64::from);
+        }
+        Some(written.saturating_sub(self.link.tx_shared().consumer.head.load(Ordering::Acquire)))
+    }
+
+    /// Asks to be rung at `name` for what `wanted` waits for; `None` when that is impossible, and
+    /// then the kernel has been asked for. The caller looks again before it sleeps.
+    pub fn arm(&self, wanted: c_short, name: u32) -> Option<Armed> {
+        let mut armed = Armed::default();
+        if wanted & (IN | POLLRDHUP) != 0 && self.record.rx.gate.is_closed() {
+            armed.data = Some(self.arm_data(name)?);
+        }
+        if wanted & OUT != 0 && self.record.tx.gate.is_closed() {
+            armed.space = self.arm_space(name, armed)?;
+        }
+        Some(armed)
+    }
+
+    fn arm_data(&self, name: u32) -> Option<usize> {
+        let slot = Slot::take(&self.record.rx.slots)?;
+        self.arm_data_at(slot.number, name, 0);
+        Some(slot.keep())
+    }
+
+    /// (Re-)arms a data slot behind what has been seen: the next byte after `seen` rings.
+    pub fn arm_data_at(&self, slot: usize, name: u32, seen: u64) {
+        if let Some(mut held) = self.lock_rx() {
+            super::recv::prefer_ring(self, held.state());
+            let rx = self.receiver(held.state());
+            let at = rx.state.pos.max(seen) + 1;
+            rx.arm_data(slot, name, at);
+        }
+    }
+
+    fn arm_space(&self, name: u32, armed: Armed) -> Option<Option<usize>> {
+        let mut held = self.lock_tx()?;
+        let mut tx = self.sender(held.state());
+        if !tx.state.on_ring() || tx.free(1).map_or(true, |free| free > 0) {
+            return Some(None);
+        }
+        let shared = self.link.theirs().shared.load(Ordering::Acquire) != 0;
+        match Slot::take(&self.record.tx.slots).filter(|_| !shared) {
+            Some(slot) => {
+                let want = tx.size() / 4;
+                tx.arm_space(slot.number, name, want);
+                Some(Some(slot.keep()))
+            }
+            None => {
+                drop(held);
+                self.disarm(armed);
+                None
+            }
+        }
+    }
+
+    pub fn disarm(&self, armed: Armed) {
+        if let Some(slot) = armed.data {
+            self.link.rx_shared().wait.data.disarm(slot);
+            Slot::give_back(&self.record.rx.slots, slot);
+        }
+        if let Some(slot) = armed.space {
+            self.link.tx_shared().room.space.disarm(slot);
+            Slot::give_back(&self.record.tx.slots, slot);
+        }
+    }
+
+    /// Where the sender's tail stands: an edge-triggered event is due when it moves on.
+    pub fn tail(&self) -> u64 {
+        self.link.rx_shared().producer.tail.load(Ordering::Acquire)
+    }
+
+    /// Readiness cannot be waited for on rings (too many waiters, no bell): both directions go back
+    /// to the kernel, where the kernel's own poll sees everything.
+    pub fn wait_by_kernel(&self) {
+        if self.record.rx.gate.is_closed() {
+            super::recv::ask_for_kernel(self);
+        }
+        if self.record.tx.gate.is_closed() {
+            super::send::leave(self);
+        }
+    }
+
+    /// What to ask the kernel's poll for while asleep. A FIN that is known already would wake at
+    /// once and for ever.
+    pub fn kernel_interest(&self, wanted: c_short) -> c_short {
+        let mut events = wanted & (POLLPRI | POLLRDHUP);
+        if wanted & IN != 0 {
+            events |= POLLIN;
+        }
+        if !self.record.has(flag::PEER_FIN) {
+            events |= POLLRDHUP;
+        }
+        let tx_on_kernel = !self.record.tx.gate.is_closed() || self.record.tx.carrier.load(Ordering::Relaxed) == 0;
+        if wanted & OUT != 0 && tx_on_kernel {
+            events |= POLLOUT;
+        }
+        events
+    }
+}
+
+/// Slots that a waiter holds on a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Armed {
+    pub data: Option<usize>,
+    pub space: Option<usize>,
+}
+
+fn yes_if(yes: bool) -> Answer {
+    if yes {
+        Answer::Yes
+    } else {
+        Answer::No
+    }
+}

@@ -1,0 +1,396 @@
+//! Receiving on a managed connection.
+
+use std::sync::atomic::Ordering;
+
+use libc::{c_int, MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, POLLIN, POLLRDHUP};
+use netstack::ring::{Look, Receiver, RxState};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+
+use super::buffers::Incoming;
+use super::wait::{sleep, Deadline, Slot, Woken};
+use super::{send, Conn, Handle};
+use crate::link::Rings;
+use crate::record::{flag, Counts};
+use crate::signal::Seen;
+use crate::sys::tcp;
+use crate::thread::Thread;
+use crate::{chaos, spin, waiter};
+
+/// A non-blocking receive that finds its ring empty looks at the kernel socket once in so many.
+const GLANCE: u64 = 8;
+
+/// What a look brought.
+enum Step {
+    Moved(usize),
+    /// Something has changed: look again.
+    Again,
+    Empty,
+    Eof,
+}
+
+/// Receives up to `len` bytes; `None` when the connection is not managed any more and nothing came.
+pub fn recv(handle: Handle, into: &mut dyn Incoming, len: usize, flags: c_int) -> Option<Result<usize, Errno>> {
+    let me = Thread::me()?;
+    let seen = Seen::now(me);
+    let mut got = 0;
+    let mut deadline = None;
+    loop {
+        let Some(conn) = Conn::enter(handle) else {
+            return (got > 0).then_some(Ok(got));
+        };
+        let patient = flags & MSG_DONTWAIT == 0 && !conn.record.has(flag::NONBLOCK);
+        let least = if flags & MSG_WAITALL != 0 { len } else { len.min(conn.lowat()) };
+        match conn.take(into, len - got, flags, got == 0 && !patient) {
+            Ok(Step::Again) => continue,
+            Ok(Step::Moved(n)) => got += n,
+            Ok(Step::Empty) => {}
+            Ok(Step::Eof) => return Some(Ok(got)),
+            Err(_) if got > 0 => return Some(Ok(got)),
+            Err(error) => return Some(Err(error)),
+        }
+        if got >= least || (flags & MSG_PEEK != 0 && got > 0) {
+            return Some(Ok(got));
+        }
+        if !patient {
+            return Some(if got > 0 { Ok(got) } else { Err(Errno::AGAIN) });
+        }
+        let timeout = conn.record.recv_timeout_us.load(Ordering::Relaxed);
+        let deadline = *deadline.get_or_insert_with(|| Deadline::after_us(timeout));
+        let ended = match wait(conn, (least - got) as u64, deadline, seen) {
+            Woken::Look(_) => None,
+            // As in the kernel: with a timeout set, SA_RESTART does not restart.
+            Woken::Interrupted if seen.interrupted(me) || timeout != 0 => Some(Errno::INTR),
+            Woken::Interrupted => None,
+            Woken::TimedOut => Some(Errno::AGAIN),
+            Woken::Failed(error) => Some(error),
+        };
+        match ended {
+            Some(_) if got > 0 => return Some(Ok(got)),
+            Some(error) => return Some(Err(error)),
+            None => {}
+        }
+    }
+}
+
+impl Conn<'_> {
+    fn lowat(&self) -> usize {
+        self.record.recv_lowat.load(Ordering::Relaxed).max(1) as usize
+    }
+
+    /// Takes what is there now. `glance`: an empty ring is not the last word, look at the kernel
+    /// socket now and then.
+    fn take(&self, into: &mut dyn Incoming, len: usize, flags: c_int, glance: bool) -> Result<Step, Errno> {
+        let mut held = self.lock_rx().ok_or(Errno::AGAIN)?;
+        if chaos::strikes() {
+            chaos::wish(self, held.state());
+        }
+        let result = if flags & MSG_PEEK != 0 {
+            self.settle(&mut self.receiver(held.state()))?;
+            let mut ahead = held.state().clone();
+            let mut rx = Receiver { peek: true, ..self.receiver(&mut ahead) };
+            self.take_locked(&mut rx, into, len, true, glance)
+        } else {
+            let mut rx = self.receiver(held.state());
+            self.take_locked(&mut rx, into, len, false, glance)
+        };
+        self.note_carriers(None, Some(held.state()));
+        result
+    }
+
+    fn take_locked(
+        &self,
+        rx: &mut Receiver<'_, Rings>,
+        into: &mut dyn Incoming,
+        len: usize,
+        peek: bool,
+        glance: bool,
+    ) -> Result<Step, Errno> {
+        let (mut got, mut peeked) = (0, false);
+        while got < len {
+            let step = match self.look(rx)? {
+                Look::Ring(0) => break,
+                Look::Ring(n) => self.from_ring(rx, into, n.min((len - got) as u64)),
+                // The kernel shows the same bytes again at a second peek.
+                Look::Kernel { .. } if peeked => break,
+                Look::Kernel { .. } => self.from_kernel(rx, into, len - got, peek),
+            };
+            peeked |= peek && !rx.state.on_ring();
+            match step {
+                Ok(Step::Again) => {}
+                Ok(Step::Moved(n)) => got += n,
+                Ok(_) | Err(_) if got > 0 => break,
+                other => return self.ended(rx, other),
+            }
+        }
+        if got > 0 {
+            Counts::add(&self.record.rx.counts.messages, u64::from(!peek));
+            return Ok(Step::Moved(got));
+        }
+        if len > 0 && self.should_probe(glance) {
+            return self.probe(rx);
+        }
+        Ok(Step::Empty)
+    }
+
+    fn from_ring(&self, rx: &mut Receiver<'_, Rings>, into: &mut dyn Incoming, n: u64) -> Result<Step, Errno> {
+        let slots = rx.pull(n, into);
+        self.ring_space(slots);
+        if !rx.peek {
+            Counts::add(&self.record.rx.counts.ring_bytes, n);
+        }
+        Ok(Step::Moved(n as usize))
+    }
+
+    /// Wakes a sender who waits for space.
+    fn ring_space(&self, slots: netstack::ring::Slots) {
+        if !self.link.ring(&self.link.rx_shared().room.space, slots) {
+            // It sleeps without a bell that we know: our own direction's mark reaches it.
+            send::poke(self);
+        }
+    }
+
+    /// From the kernel, never more than this stretch holds: first how many are queued, then where
+    /// the stretch ends.
+    fn from_kernel(&self, rx: &mut Receiver<'_, Rings>, into: &mut dyn Incoming, len: usize, peek: bool) -> Result<Step, Errno> {
+        let queued = u64::from(tcp::inq(self.socket)?);
+        let Look::Kernel { skip, limit } = self.look(rx)? else { return Ok(Step::Again) };
+        if queued == 0 {
+            return self.at_kernel_end(rx);
+        }
+        if skip > 0 && peek {
+            return self.peek_behind(into, skip, limit.min(len as u64), queued);
+        }
+        if skip > 0 {
+            return self.skip(rx, skip.min(queued));
+        }
+        let most = limit.min(queued).min(len as u64) as usize;
+        let flags = if peek { RecvFlags::PEEK } else { RecvFlags::empty() };
+        match into.kernel_recv(self.socket, most, flags) {
+            Ok(n) => {
+                let slots = rx.consumed(n as u64);
+                self.ring_space(slots);
+                if !peek {
+                    Counts::add(&self.record.rx.counts.kernel_bytes, n as u64);
+                }
+                Ok(if n == 0 { Step::Eof } else { Step::Moved(n) })
+            }
+            Err(Errno::AGAIN) => Ok(Step::Empty),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Throws kernel bytes away that came through the ring before.
+    fn skip(&self, rx: &mut Receiver<'_, Rings>, n: u64) -> Result<Step, Errno> {
+        let mut bin = [0u8; 4096];
+        let n = n.min(bin.len() as u64) as usize;
+        let flags = RecvFlags::from_bits_retain((MSG_DONTWAIT | MSG_TRUNC) as u32);
+        let (_, n) = rustix::net::recv(self.socket, &mut bin[..n], flags)?;
+        rx.skipped(n as u64);
+        Ok(Step::Again)
+    }
+
+    /// Peeks at the kernel bytes behind those that came through the ring before.
+    #[cold]
+    fn peek_behind(&self, into: &mut dyn Incoming, skip: u64, most: u64, queued: u64) -> Result<Step, Errno> {
+        let want = (skip + most).min(queued) as usize;
+        let mut bytes = vec![0u8; want];
+        let (n, _) = rustix::net::recv(self.socket, &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
+        let new = bytes[..n].get(skip as usize..).unwrap_or(&[]);
+        // SAFETY: `new` holds that many bytes.
+        unsafe { into.take(new.as_ptr(), new.len()) };
+        Ok(if new.is_empty() { Step::Empty } else { Step::Moved(new.len()) })
+    }
+
+    /// Before a peek: marks that are reached are passed and skipped bytes thrown away for real; a
+    /// peek itself changes nothing.
+    pub(super) fn settle(&self, rx: &mut Receiver<'_, Rings>) -> Result<(), Errno> {
+        while let Look::Kernel { skip: skip @ 1.., .. } = self.look(rx)? {
+            let queued = u64::from(tcp::inq(self.socket)?);
+            if queued == 0 {
+                break;
+            }
+            self.skip(rx, skip.min(queued))?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn look(&self, rx: &mut Receiver<'_, Rings>) -> Result<Look, Errno> {
+        if self.record.has(flag::BROKEN) {
+            return Ok(BY_KERNEL);
+        }
+        rx.look().map_err(|_| self.broken())
+    }
+
+    /// The stretch is the kernel's and nothing is queued: no more yet, or the end?
+    fn at_kernel_end(&self, rx: &mut Receiver<'_, Rings>) -> Result<Step, Errno> {
+        self.record.clear(flag::LOOK);
+        match peek_byte(self.socket) {
+            Ok(0) => Ok(Step::Eof),
+            Ok(_) => Ok(Step::Again),
+            Err(Errno::AGAIN) => {
+                // Between two looks a mark may have come; then the caller finds it when it arms.
+                let _ = rx.look();
+                Ok(Step::Empty)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn should_probe(&self, glance: bool) -> bool {
+        let closed = self.link.rx_shared().producer.closed.load(Ordering::Relaxed) != 0;
+        closed || self.record.has(flag::LOOK | flag::PEER_FIN) || (glance && self.glance())
+    }
+
+    fn glance(&self) -> bool {
+        let waits = &self.record.glances;
+        let n = waits.load(Ordering::Relaxed).wrapping_add(1);
+        waits.store(n, Ordering::Relaxed);
+        n.is_multiple_of(GLANCE)
+    }
+
+    /// The ring is empty: has the kernel socket anything to say?
+    fn probe(&self, rx: &mut Receiver<'_, Rings>) -> Result<Step, Errno> {
+        self.record.clear(flag::LOOK);
+        let end = match peek_byte(self.socket) {
+            Err(Errno::AGAIN) => return Ok(Step::Empty),
+            Ok(0) => Ok(Step::Eof),
+            Ok(_) => Ok(Step::Again),
+            Err(error) => Err(error),
+        };
+        self.ended(rx, end)
+    }
+
+    /// The kernel has said something final: what the ring still holds comes first.
+    fn ended(&self, rx: &mut Receiver<'_, Rings>, end: Result<Step, Errno>) -> Result<Step, Errno> {
+        if matches!(end, Ok(Step::Empty)) {
+            return end;
+        }
+        if matches!(self.look(rx)?, Look::Ring(1..)) {
+            self.record.set(flag::LOOK);
+            return Ok(Step::Again);
+        }
+        match end {
+            Ok(Step::Again) if rx.state.on_ring() => {
+                // Kernel bytes without a mark: somebody wrote who does not know us. They follow
+                // what the ring held, and the ring is out of the game.
+                self.record.set(flag::BROKEN | flag::PINNED);
+                self.record.set_reason(crate::reason::Reason::Protocol);
+            }
+            Ok(Step::Eof) => self.record.set(flag::PEER_FIN),
+            _ => {}
+        }
+        end
+    }
+}
+
+/// As the kernel carries it, with no end known.
+const BY_KERNEL: Look = Look::Kernel { skip: 0, limit: u64::MAX };
+
+fn peek_byte(socket: std::os::fd::BorrowedFd<'_>) -> Result<usize, Errno> {
+    let mut byte = [0u8; 1];
+    let (n, _) = rustix::net::recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
+    Ok(n)
+}
+
+/// Waits until the stream has moved on by `least` bytes, or there is something else to look at.
+fn wait(conn: Conn<'_>, least: u64, deadline: Deadline, seen: Seen) -> Woken {
+    let (me, producer) = (conn.me, &conn.link.rx_shared().producer);
+    let (tail, epoch) = (producer.tail.load(Ordering::Relaxed), producer.epoch.load(Ordering::Relaxed));
+    let moved = || {
+        producer.tail.load(Ordering::Relaxed) != tail
+            || producer.epoch.load(Ordering::Relaxed) != epoch
+            || me.deferred.any()
+    };
+    let on_ring = conn.record.rx.carrier.load(Ordering::Relaxed) != 0;
+    if on_ring && spin::until(&me.spin, moved) {
+        return Woken::Look(0);
+    }
+    sleep_for_data(conn, least, deadline, seen)
+}
+
+fn sleep_for_data(conn: Conn<'_>, least: u64, deadline: Deadline, seen: Seen) -> Woken {
+    let (me, socket, handle) = (conn.me, conn.socket, conn.handle);
+    let waiter = waiter::mine(me).filter(|waiter| conn.link.pair.hand_over(waiter));
+    let slot = Slot::take(&conn.record.rx.slots);
+    let (Some(waiter), Some(slot)) = (waiter, slot) else {
+        return sleep_on_kernel(conn, deadline, seen);
+    };
+    let slot = slot.keep();
+    waiter.lie_down();
+    let ready = arm_data(&conn, slot, waiter.number, least);
+    send::serve(&conn);
+    // Signals must get through while asleep.
+    drop(conn);
+    let events = POLLIN | POLLRDHUP;
+    let woken = if ready { Woken::Look(0) } else { sleep(me, Some(waiter), socket, events, deadline, seen) };
+    waiter.get_up();
+    if let Some(conn) = Conn::enter(handle) {
+        conn.link.rx_shared().wait.data.disarm(slot);
+        Slot::give_back(&conn.record.rx.slots, slot);
+        if let Woken::Look(events) = woken {
+            conn.note_kernel_events(events);
+            send::serve(&conn);
+        }
+    }
+    woken
+}
+
+/// No bell to be rung with: asks for the kernel, and then sleeps on it alone. If bytes came into
+/// the ring at this very moment, the sender sees the wish after publishing them, or we see them now.
+fn sleep_on_kernel(conn: Conn<'_>, deadline: Deadline, seen: Seen) -> Woken {
+    let (me, socket, handle) = (conn.me, conn.socket, conn.handle);
+    ask_for_kernel(&conn);
+    let ready = conn.lock_rx().is_none_or(|mut held| something_there(&conn, held.state()));
+    drop(conn);
+    if ready {
+        return Woken::Look(0);
+    }
+    let woken = sleep(me, None, socket, POLLIN | POLLRDHUP, deadline, seen);
+    if let (Some(conn), Woken::Look(events)) = (Conn::enter(handle), woken) {
+        conn.note_kernel_events(events);
+    }
+    woken
+}
+
+/// `true`: something is there already; do not sleep.
+fn arm_data(conn: &Conn<'_>, slot: usize, name: u32, least: u64) -> bool {
+    let Some(mut held) = conn.lock_rx() else { return true };
+    prefer_ring(conn, held.state());
+    let rx = conn.receiver(held.state());
+    // Never beyond what the ring can hold: the sender would wait for us.
+    let least = least.min(rx.size() / 2).max(1);
+    rx.arm_data(slot, name, rx.state.pos + least);
+    something_there(conn, held.state())
+}
+
+/// Anything that [`Conn::take`] would find, without taking it: ring bytes or a mark to pass.
+fn something_there(conn: &Conn<'_>, state: &mut RxState) -> bool {
+    if conn.record.has(flag::BROKEN) {
+        return false;
+    }
+    let before = state.carrier();
+    match conn.receiver(state).look() {
+        Ok(Look::Ring(0)) => false,
+        Ok(Look::Ring(_)) | Err(_) => true,
+        Ok(Look::Kernel { .. }) => before.is_ring(),
+    }
+}
+
+/// Once the reasons for the kernel are gone, a ring is welcome again.
+pub fn prefer_ring(conn: &Conn<'_>, state: &mut RxState) {
+    if !state.wants_ring() && conn.may_use_ring() {
+        let slots = conn.receiver(state).wish(true);
+        conn.ring_space(slots);
+    }
+}
+
+/// Asks the sender to go back to the kernel.
+pub fn ask_for_kernel(conn: &Conn<'_>) {
+    if let Some(mut held) = conn.lock_rx() {
+        let slots = conn.receiver(held.state()).wish(false);
+        drop(held);
+        conn.ring_space(slots);
+    }
+}

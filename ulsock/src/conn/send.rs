@@ -1,0 +1,383 @@
+//! Sending on a managed connection.
+
+use std::sync::atomic::Ordering;
+
+use libc::{c_int, MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL, POLLOUT, POLLRDHUP};
+use netstack::ring::{Hostile, Sender, TxState};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+
+use super::buffers::{Outgoing, Scratch};
+use super::wait::{sleep, Deadline, Slot, Woken};
+use super::{Conn, Handle};
+use crate::chaos;
+use crate::link::Rings;
+use crate::process;
+use crate::reason::Reason;
+use crate::record::{flag, Counts};
+use crate::signal::Seen;
+use crate::sys::tcp;
+use crate::waiter;
+use crate::{spin, thread::Thread};
+
+/// A ring whose consumer keeps up grows to this level, larger ones only hold what nobody reads.
+pub const BUSY_LEVEL: u8 = 2;
+/// So much in the kernel's queue is held back by the receiver's window, not by Nagle or a cork.
+const WINDOW_LIMITED: u32 = 64 << 10;
+
+/// What is missing for the rest of a send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lack {
+    Nothing,
+    RingSpace,
+    KernelSpace,
+}
+
+struct Step {
+    moved: usize,
+    lack: Lack,
+}
+
+/// Sends `len` bytes; `None` when the connection is not managed any more and nothing was sent.
+pub fn send(handle: Handle, out: &mut dyn Outgoing, len: usize, flags: c_int) -> Option<Result<usize, Errno>> {
+    let me = Thread::me()?;
+    let seen = Seen::now(me);
+    let mut sent = 0;
+    let mut deadline = None;
+    loop {
+        let Some(conn) = Conn::enter(handle) else {
+            return (sent > 0).then_some(Ok(sent));
+        };
+        let step = match conn.step(out, len - sent, flags) {
+            Ok(step) => step,
+            Err(_) if sent > 0 => return Some(Ok(sent)),
+            Err(error) => return Some(Err(fail(conn, error, flags))),
+        };
+        sent += step.moved;
+        if sent == len || step.lack == Lack::Nothing {
+            return Some(Ok(sent));
+        }
+        if flags & MSG_DONTWAIT != 0 || conn.record.has(flag::NONBLOCK) {
+            let full = step.lack == Lack::RingSpace;
+            drop(conn);
+            if full {
+                crate::epoll::send_blocked(handle);
+            }
+            return Some(if sent > 0 { Ok(sent) } else { Err(Errno::AGAIN) });
+        }
+        let timeout = conn.record.send_timeout_us.load(Ordering::Relaxed);
+        let deadline = *deadline.get_or_insert_with(|| Deadline::after_us(timeout));
+        let ended = match wait(conn, step.lack, (len - sent) as u64, deadline, seen) {
+            Woken::Look(_) => None,
+            // As in the kernel: with a timeout set, SA_RESTART does not restart.
+            Woken::Interrupted if seen.interrupted(me) || timeout != 0 => Some(Errno::INTR),
+            Woken::Interrupted => None,
+            Woken::TimedOut => Some(Errno::AGAIN),
+            Woken::Failed(error) => Some(error),
+        };
+        match ended {
+            Some(_) if sent > 0 => return Some(Ok(sent)),
+            Some(error) => return Some(Err(error)),
+            None => {}
+        }
+    }
+}
+
+/// EPIPE comes with its signal, outside of the critical section.
+#[cold]
+fn fail(conn: Conn<'_>, error: Errno, flags: c_int) -> Errno {
+    drop(conn);
+    if error == Errno::PIPE && flags & MSG_NOSIGNAL == 0 {
+        // SAFETY: raises a signal in this thread.
+        unsafe { libc::raise(libc::SIGPIPE) };
+    }
+    error
+}
+
+impl Conn<'_> {
+    /// Moves what can be moved now.
+    fn step(&self, out: &mut dyn Outgoing, len: usize, flags: c_int) -> Result<Step, Errno> {
+        let mut held = self.lock_tx().ok_or(Errno::AGAIN)?;
+        let mut tx = self.sender(held.state());
+        let result = self.step_locked(&mut tx, out, len, flags);
+        self.note_carriers(Some(held.state()), None);
+        result
+    }
+
+    fn step_locked(
+        &self,
+        tx: &mut Sender<'_, Rings>,
+        out: &mut dyn Outgoing,
+        len: usize,
+        flags: c_int,
+    ) -> Result<Step, Errno> {
+        let mut moved = 0;
+        Counts::add(&self.record.tx.counts.messages, 1);
+        loop {
+            self.follow_wish(tx).map_err(|Hostile| self.broken())?;
+            if tx.state.must_resend() && !self.flush_resend(tx)? {
+                return Ok(Step { moved, lack: Lack::KernelSpace });
+            }
+            if !tx.state.on_ring() {
+                return self.by_kernel(tx, out, len, flags, moved);
+            }
+            let pushed = self.push(tx, out, len - moved).map_err(|Hostile| self.broken())?;
+            moved += pushed;
+            // Once more after publishing: a receiver that asked for the kernel at this very moment
+            // may have seen neither these bytes nor a bell.
+            if tx.wishes_change() {
+                continue;
+            }
+            if moved == len {
+                return Ok(Step { moved, lack: Lack::Nothing });
+            }
+            if tx.free(1).map_err(|Hostile| self.broken())? > 0 {
+                // The ring was not full: the file has ended.
+                return Ok(Step { moved, lack: Lack::Nothing });
+            }
+            if !self.make_room(tx).map_err(|Hostile| self.broken())? {
+                return Ok(Step { moved, lack: Lack::RingSpace });
+            }
+        }
+    }
+
+    /// Changes carriers if the receiver wishes it and nothing stands in the way.
+    #[inline]
+    fn follow_wish(&self, tx: &mut Sender<'_, Rings>) -> Result<(), Hostile> {
+        if tx.state.on_ring() {
+            if tx.wishes_change() {
+                let slots = tx.yield_ring()?;
+                self.ring_data(tx, slots);
+            } else if self.record.has(flag::PINNED | flag::PEER_FIN | flag::SHUT) || chaos::strikes() {
+                let slots = tx.leave_ring();
+                self.ring_data(tx, slots);
+            }
+        } else if tx.wishes_change() && self.may_enter(tx) {
+            if let Some(slots) = tx.enter_ring() {
+                self.record.set(flag::UPGRADED);
+                self.record.set_reason(Reason::None);
+                self.ring_data(tx, slots);
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing may be held back in the kernel's queue: the bytes behind it would overtake in time.
+    fn may_enter(&self, tx: &Sender<'_, Rings>) -> bool {
+        self.may_use_ring()
+            && !tx.state.must_resend()
+            && !self.record.has(flag::HELD_BACK)
+            && tx.settled()
+            && tcp::outq(self.socket).is_ok_and(|queued| queued == 0 || queued >= WINDOW_LIMITED)
+    }
+
+    #[inline]
+    fn push(&self, tx: &mut Sender<'_, Rings>, out: &mut dyn Outgoing, len: usize) -> Result<usize, Hostile> {
+        let wire = &self.link.tx_shared().wait.data;
+        let mut unheard = false;
+        let n = tx.push(len as u64, out, |slots| unheard |= !self.link.ring(wire, slots))?;
+        Counts::add(&self.record.tx.counts.ring_bytes, n);
+        if unheard {
+            self.poke(tx);
+        }
+        Ok(n as usize)
+    }
+
+    /// Wakes whoever waits for data of ours.
+    fn ring_data(&self, tx: &mut Sender<'_, Rings>, slots: netstack::ring::Slots) {
+        if !self.link.ring(&self.link.tx_shared().wait.data, slots) {
+            self.poke(tx);
+        }
+    }
+
+    /// A sleeper whose bell we do not have: it hears its kernel socket.
+    #[cold]
+    fn poke(&self, tx: &mut Sender<'_, Rings>) {
+        let slots = tx.leave_with_poke();
+        self.link.ring(&self.link.tx_shared().wait.data, slots);
+        let _ = self.flush_resend(tx);
+    }
+
+    /// Sends again through the kernel what the ring held; `false` when the kernel is full.
+    fn flush_resend(&self, tx: &mut Sender<'_, Rings>) -> Result<bool, Errno> {
+        while tx.state.must_resend() {
+            let mut scratch = Scratch::new();
+            let room = scratch.bytes.len() as u64;
+            tx.resend(room, &mut scratch);
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            match rustix::net::send(self.socket, &scratch.bytes[..scratch.used], flags) {
+                Ok(n) => tx.resent(n as u64),
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    fn by_kernel(
+        &self,
+        tx: &mut Sender<'_, Rings>,
+        out: &mut dyn Outgoing,
+        len: usize,
+        flags: c_int,
+        mut moved: usize,
+    ) -> Result<Step, Errno> {
+        let flags = SendFlags::from_bits_retain((flags & !MSG_DONTWAIT) as u32);
+        while moved < len {
+            match out.kernel_send(self.socket, len - moved, flags) {
+                Ok(0) => break,
+                Ok(n) => {
+                    tx.sent_by_kernel(n as u64);
+                    Counts::add(&self.record.tx.counts.kernel_bytes, n as u64);
+                    moved += n;
+                }
+                Err(Errno::AGAIN) => return Ok(Step { moved, lack: Lack::KernelSpace }),
+                Err(Errno::INTR) => {}
+                Err(_) if moved > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if flags.bits() & MSG_MORE as u32 != 0 {
+            self.record.set(flag::HELD_BACK);
+        } else if self.record.has(flag::HELD_BACK) {
+            self.record.put(flag::HELD_BACK, tcp::is_corked(self.socket).unwrap_or(true));
+        }
+        Ok(Step { moved, lack: Lack::Nothing })
+    }
+
+    /// The ring is full: a larger one, or the kernel if nobody reads; `false`: wait for space.
+    #[cold]
+    fn make_room(&self, tx: &mut Sender<'_, Rings>) -> Result<bool, Hostile> {
+        let stalled = !tx.consumer_moved()?;
+        let largest = process::config().largest;
+        let allowed = if stalled { largest } else { largest.min(BUSY_LEVEL) };
+        if let Some(slots) = tx.grow(allowed) {
+            self.note_growth(tx.state);
+            self.ring_data(tx, slots);
+            return Ok(true);
+        }
+        if stalled {
+            let slots = tx.leave_ring();
+            self.ring_data(tx, slots);
+        }
+        Ok(stalled)
+    }
+
+    fn note_growth(&self, tx: &TxState) {
+        if let netstack::ring::Carrier::Ring(level) = tx.carrier() {
+            self.link.mine().grown.fetch_max(level.into(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Waits until there is room again, or something to look at.
+fn wait(conn: Conn<'_>, lack: Lack, want: u64, deadline: Deadline, seen: Seen) -> Woken {
+    let me = conn.me;
+    if lack == Lack::KernelSpace {
+        let socket = conn.socket;
+        drop(conn);
+        return sleep(me, None, socket, POLLOUT, deadline, seen);
+    }
+    let head = &conn.link.tx_shared().consumer.head;
+    let (wish, before) = (&conn.link.tx_shared().wait.wish, head.load(Ordering::Relaxed));
+    let wished = wish.load(Ordering::Relaxed);
+    let moved = || head.load(Ordering::Relaxed) != before || wish.load(Ordering::Relaxed) != wished || me.deferred.any();
+    if spin::until(&me.spin, moved) {
+        return Woken::Look(0);
+    }
+    sleep_for_space(conn, want, deadline, seen)
+}
+
+fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) -> Woken {
+    let (me, socket) = (conn.me, conn.socket);
+    let waiter = waiter::mine(me).filter(|waiter| conn.link.pair.hand_over(waiter));
+    let slot = Slot::take(&conn.record.tx.slots);
+    let (Some(waiter), Some(slot)) = (waiter, slot) else {
+        // No bell to be rung with: the kernel's way of waiting.
+        leave(&conn);
+        return Woken::Look(0);
+    };
+    if conn.link.theirs().shared.load(Ordering::Acquire) != 0 {
+        // Whoever reads there may not have our bell.
+        drop(slot);
+        leave(&conn);
+        return Woken::Look(0);
+    }
+    let (handle, slot) = (conn.handle, slot.keep());
+    waiter.lie_down();
+    let ready = arm_space(&conn, slot, waiter.number, want);
+    // Signals must get through while asleep.
+    drop(conn);
+    let woken = if ready { Woken::Look(0) } else { sleep(me, Some(waiter), socket, POLLRDHUP, deadline, seen) };
+    waiter.get_up();
+    if let Some(conn) = Conn::enter(handle) {
+        conn.link.tx_shared().room.space.disarm(slot);
+        Slot::give_back(&conn.record.tx.slots, slot);
+        if let Woken::Look(events) = woken {
+            conn.note_kernel_events(events);
+        }
+    }
+    woken
+}
+
+/// `true`: there is room already, or something else to do; do not sleep.
+fn arm_space(conn: &Conn<'_>, slot: usize, name: u32, want: u64) -> bool {
+    let Some(mut held) = conn.lock_tx() else { return true };
+    let mut tx = conn.sender(held.state());
+    if !tx.state.on_ring() || tx.wishes_change() {
+        return true;
+    }
+    let want = want.min(tx.size() / 2);
+    tx.arm_space(slot, name, want);
+    let forked = conn.link.theirs().shared.load(Ordering::Acquire) != 0;
+    forked || tx.wishes_change() || tx.free(1).map_or(true, |free| free > 0)
+}
+
+/// `true` when nothing is left that must go through the kernel again.
+pub fn flush(conn: &Conn<'_>) -> bool {
+    let Some(mut held) = conn.lock_tx() else { return true };
+    let mut tx = conn.sender(held.state());
+    !tx.state.must_resend() || conn.flush_resend(&mut tx).unwrap_or(true)
+}
+
+/// Wakes a peer that sleeps without a bell that we know, through its kernel socket.
+#[cold]
+pub fn poke(conn: &Conn<'_>) {
+    if let Some(mut held) = conn.lock_tx() {
+        conn.poke(&mut conn.sender(held.state()));
+    }
+}
+
+/// Leaves the ring at the next byte, if on it.
+pub fn leave(conn: &Conn<'_>) {
+    if let Some(mut held) = conn.lock_tx() {
+        let mut tx = conn.sender(held.state());
+        let slots = tx.leave_ring();
+        conn.ring_data(&mut tx, slots);
+        conn.note_carriers(Some(held.state()), None);
+    }
+}
+
+/// Serves a receiver that waits for its bytes to come through the kernel, without sending anything
+/// new: called when a bell has rung, whatever it rang for.
+pub fn serve(conn: &Conn<'_>) {
+    if !conn.record.tx.gate.is_closed() || !conn.wished_away() {
+        return;
+    }
+    if let Some(mut held) = conn.lock_tx() {
+        let mut tx = conn.sender(held.state());
+        if tx.state.on_ring() && tx.wishes_change() && conn.follow_wish(&mut tx).is_ok() {
+            let _ = conn.flush_resend(&mut tx);
+        }
+        conn.note_carriers(Some(held.state()), None);
+    }
+}
+
+impl Conn<'_> {
+    /// The peer's wish stands at the kernel: a glance without the lock.
+    fn wished_away(&self) -> bool {
+        self.record.tx.carrier.load(Ordering::Relaxed) != 0
+            && self.link.tx_shared().wait.wish.load(Ordering::Relaxed) & 1 == 0
+    }
+}

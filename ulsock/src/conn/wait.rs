@@ -1,0 +1,179 @@
+//! Waiting: a bounded spin, then arm, look again, sleep in one kernel poll.
+//!
+//! The sleeper listens to its bells and to the kernel socket at once, so a FIN, a reset or bytes
+//! that come through the kernel wake it as surely as a ring does.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use libc::{c_short, pollfd, sigset_t};
+use netstack::ring::tripwire::SLOTS;
+use rustix::io::Errno;
+use rustix::time::Timespec;
+
+use crate::signal::{Blocked, Seen};
+use crate::thread::Thread;
+use crate::waiter::{Waiter, BELLS};
+
+/// When a wait ends by itself.
+#[derive(Clone, Copy)]
+pub struct Deadline(Option<Timespec>);
+
+impl Deadline {
+    pub fn never() -> Deadline {
+        Deadline(None)
+    }
+
+    pub fn after(time: Duration) -> Deadline {
+        let now = now();
+        let nanos = now.tv_nsec + i64::from(time.subsec_nanos());
+        let seconds = now.tv_sec.saturating_add(time.as_secs().min(i64::MAX as u64 / 2) as i64);
+        Deadline(Some(Timespec { tv_sec: seconds + nanos / 1_000_000_000, tv_nsec: nanos % 1_000_000_000 }))
+    }
+
+    /// Zero microseconds stand for no timeout, as in SO_RCVTIMEO.
+    pub fn after_us(us: u64) -> Deadline {
+        if us == 0 {
+            Deadline::never()
+        } else {
+            Deadline::after(Duration::from_micros(us))
+        }
+    }
+
+    /// The time left; `None` for ever.
+    pub fn left(&self) -> Option<Timespec> {
+        let end = self.0?;
+        let now = now();
+        let nanos = (end.tv_sec - now.tv_sec).saturating_mul(1_000_000_000) + (end.tv_nsec - now.tv_nsec);
+        let nanos = nanos.max(0);
+        Some(Timespec { tv_sec: nanos / 1_000_000_000, tv_nsec: nanos % 1_000_000_000 })
+    }
+
+    pub fn passed(&self) -> bool {
+        self.left().is_some_and(|left| left.tv_sec == 0 && left.tv_nsec == 0)
+    }
+}
+
+fn now() -> Timespec {
+    rustix::time::clock_gettime(rustix::time::ClockId::Monotonic)
+}
+
+/// A place in a wire's slots, given back when dropped.
+pub struct Slot<'a> {
+    used: &'a AtomicU32,
+    pub number: usize,
+}
+
+impl Slot<'_> {
+    /// `None` when as many waiters as a wire has slots are there already.
+    pub fn take(used: &AtomicU32) -> Option<Slot<'_>> {
+        let mut now = used.load(Ordering::Relaxed);
+        loop {
+            let number = now.trailing_ones() as usize;
+            if number >= SLOTS {
+                return None;
+            }
+            match used.compare_exchange(now, now | 1 << number, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some(Slot { used, number }),
+                Err(other) => now = other,
+            }
+        }
+    }
+
+    /// Keeps the place: an epoll set gives it back by number.
+    pub fn keep(self) -> usize {
+        let number = self.number;
+        std::mem::forget(self);
+        number
+    }
+
+    pub fn give_back(used: &AtomicU32, number: usize) {
+        used.fetch_and(!(1 << number), Ordering::AcqRel);
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        Slot::give_back(self.used, self.number);
+    }
+}
+
+/// Why a sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// Look again: a bell, or these events on the kernel socket.
+    Look(c_short),
+    Interrupted,
+    TimedOut,
+    Failed(Errno),
+}
+
+/// Sleeps on one kernel socket and the waiter's bells (none: on the socket alone).
+pub fn sleep(
+    me: &Thread,
+    waiter: Option<&Waiter>,
+    socket: BorrowedFd<'_>,
+    events: c_short,
+    deadline: Deadline,
+    seen: Seen,
+) -> Woken {
+    let mut fds = [pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 1 + BELLS];
+    fds[0] = pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
+    for (place, bell) in fds[1..].iter_mut().zip(waiter.iter().flat_map(|waiter| waiter.bells())) {
+        place.fd = bell.wait_fd().as_raw_fd();
+    }
+    match poll_with_signals(me, &mut fds, deadline, std::ptr::null(), seen) {
+        Ok(0) if deadline.passed() => Woken::TimedOut,
+        Ok(_) => {
+            answer_bells(waiter, &fds[1..]);
+            Woken::Look(fds[0].revents)
+        }
+        Err(Errno::INTR) => Woken::Interrupted,
+        Err(error) => Woken::Failed(error),
+    }
+}
+
+/// A bell that has rung is quiet again afterwards.
+pub fn answer_bells(waiter: Option<&Waiter>, polled: &[pollfd]) {
+    let Some(waiter) = waiter else { return };
+    for (bell, place) in waiter.bells().zip(polled) {
+        if place.revents != 0 {
+            bell.drain();
+        }
+    }
+}
+
+/// ppoll, and between the last look at the handler counts and the sleep no handler slips through.
+pub fn poll_with_signals(
+    me: &Thread,
+    fds: &mut [pollfd],
+    deadline: Deadline,
+    mask: *const sigset_t,
+    seen: Seen,
+) -> Result<usize, Errno> {
+    let blocked = Blocked::new();
+    if seen.any_handler(me) {
+        return Err(Errno::INTR);
+    }
+    // Infinite spinning only looks at the kernel and comes back.
+    let left = match crate::process::config().spin {
+        crate::config::Spin::Forever => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),
+        _ => deadline.left(),
+    };
+    raw_ppoll(fds, left, blocked.sleep_mask(mask))
+}
+
+/// The system call itself: libc's wrapper is ours.
+pub fn raw_ppoll(fds: &mut [pollfd], left: Option<Timespec>, mask: *const sigset_t) -> Result<usize, Errno> {
+    let left = left.map(|left| libc::timespec { tv_sec: left.tv_sec, tv_nsec: left.tv_nsec });
+    let time = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: pointers to live locals, the mask null or valid; 8 is the kernel's sigset size.
+    let result = unsafe { libc::syscall(libc::SYS_ppoll, fds.as_mut_ptr(), fds.len(), time, mask, 8) };
+    if result < 0 {
+        // SAFETY: errno of this thread, just set by the call.
+        Err(Errno::from_raw_os_error(unsafe { *libc::__errno_location() }))
+    } else {
+        Ok(result as usize)
+    }
+}

@@ -1,0 +1,178 @@
+//! The control state of this process: its mailbox, its offers, its pairs.
+//!
+//! Touched only under the control lock, at a few calls of a connection's life; never on the path of
+//! a send or receive that finds its ring ready.
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use crate::link::Link;
+use crate::mailbox::{Channel, Mailbox, MailboxName};
+use crate::offers::{ForeignTable, Key, Offer, OffersTable, SlotId};
+use crate::pair::Pair;
+use crate::rundir::RunDir;
+
+pub struct Control {
+    dir: RunDir,
+    /// Mailbox and table belong to this uid; a program that changes its own gets new ones.
+    euid: u32,
+    mailbox: Option<Mailbox>,
+    table: Option<OffersTable>,
+    foreign: HashMap<u32, ForeignTable>,
+    /// Channels that came in through the mailbox, and those that we opened, by mailbox.
+    incoming: Vec<Arc<Pair>>,
+    outgoing: HashMap<MailboxName, Arc<Pair>>,
+    /// What we have offered, by record number.
+    pub offers: HashMap<u32, Offered>,
+    cookies: HashMap<u64, u32>,
+    /// What we have claimed and the peer has not confirmed yet, by record number.
+    pub claims: HashMap<u32, Box<Link>>,
+    retired: Vec<Box<Link>>,
+}
+
+/// An offer that is out.
+pub struct Offered {
+    slot: SlotId,
+    cookie: u64,
+}
+
+/// Links that wait to be unmapped before we look whether they can be.
+const RETIRED: usize = 64;
+
+impl Control {
+    pub fn new(dir: RunDir) -> Control {
+        Control {
+            dir,
+            euid: rustix::process::geteuid().as_raw(),
+            mailbox: None,
+            table: None,
+            foreign: HashMap::new(),
+            incoming: Vec::new(),
+            outgoing: HashMap::new(),
+            offers: HashMap::new(),
+            cookies: HashMap::new(),
+            claims: HashMap::new(),
+            retired: Vec::new(),
+        }
+    }
+
+    /// For a forked child: the same directory, nothing else of the parent's.
+    pub fn for_child(&self) -> Option<Control> {
+        self.dir.duplicate().ok().map(Control::new)
+    }
+
+    fn follow_uid(&mut self) {
+        let euid = rustix::process::geteuid().as_raw();
+        if euid != self.euid {
+            self.euid = euid;
+            self.mailbox = None;
+            self.table = None;
+        }
+    }
+
+    fn table(&mut self) -> Option<&OffersTable> {
+        self.follow_uid();
+        if self.table.is_none() {
+            self.table = OffersTable::own(&self.dir).ok();
+            if let Some(table) = &self.table {
+                table.sweep(&self.dir);
+            }
+        }
+        self.table.as_ref()
+    }
+
+    fn mailbox(&mut self) -> Option<MailboxName> {
+        self.follow_uid();
+        if self.mailbox.is_none() {
+            self.mailbox = Mailbox::create(&self.dir).ok();
+        }
+        self.mailbox.as_ref().map(Mailbox::name)
+    }
+
+    /// Makes an offer; `Err(true)`: the table is full, `Err(false)`: the run directory fails us.
+    pub fn offer(&mut self, number: u32, key: Key, cookie: u64) -> Result<(), bool> {
+        let mailbox = self.mailbox().ok_or(false)?;
+        let pid = crate::process::pid();
+        self.table().ok_or(false)?;
+        let table = self.table.as_ref().ok_or(false)?;
+        let offer = Offer { key, cookie, mailbox, pid };
+        let slot = table.publish(&self.dir, &offer).map_err(|_| true)?;
+        self.offers.insert(number, Offered { slot, cookie });
+        self.cookies.insert(cookie, number);
+        Ok(())
+    }
+
+    /// The offer for a connection, by the uid that owns the other end.
+    pub fn find_offer(&mut self, key: &Key, uid: u32) -> Option<Offer> {
+        if uid == rustix::process::geteuid().as_raw() {
+            return self.table()?.find(key);
+        }
+        if !self.foreign.contains_key(&uid) {
+            let table = ForeignTable::open(&self.dir, uid).ok()?;
+            self.foreign.insert(uid, table);
+        }
+        self.foreign.get(&uid)?.find(key)
+    }
+
+    /// The record whose socket was offered under this cookie.
+    pub fn offered(&self, cookie: u64) -> Option<u32> {
+        self.cookies.get(&cookie).copied()
+    }
+
+    /// The pair with the process behind `mailbox`, which must run as `uid`.
+    pub fn pair_with(&mut self, mailbox: MailboxName, uid: u32) -> Option<Arc<Pair>> {
+        self.outgoing.retain(|_, pair| !pair.is_dead());
+        if let Some(pair) = self.outgoing.get(&mailbox) {
+            return (pair.peer().uid == uid).then(|| pair.clone());
+        }
+        let channel = Channel::connect(&self.dir, mailbox).ok()?;
+        let pair = Pair::new(channel)?;
+        if pair.peer().uid != uid {
+            return None;
+        }
+        self.outgoing.insert(mailbox, pair.clone());
+        Some(pair)
+    }
+
+    /// Takes in new channels and whatever has come over the known ones.
+    pub fn check_mail(&mut self) -> Vec<Arc<Pair>> {
+        while let Some(Ok(Some(channel))) = self.mailbox.as_ref().map(Mailbox::accept) {
+            self.incoming.extend(Pair::new(channel));
+        }
+        for pair in &self.incoming {
+            pair.receive();
+        }
+        let pairs = self.incoming.clone();
+        self.incoming.retain(|pair| !pair.is_dead());
+        pairs
+    }
+
+    /// The connection is closed or established: no offer and no claim of it is left.
+    pub fn forget(&mut self, number: u32) {
+        if let Some(offered) = self.offers.remove(&number) {
+            self.cookies.remove(&offered.cookie);
+            if let Some(table) = &self.table {
+                table.withdraw(offered.slot);
+            }
+        }
+        self.claims.remove(&number);
+    }
+
+    /// The process ends: its mailbox goes, and its family's file if it was the last.
+    pub fn leave(&mut self, family: Option<&str>) {
+        self.offers.keys().copied().collect::<Vec<_>>().into_iter().for_each(|number| self.forget(number));
+        self.mailbox = None;
+        if let Some(name) = family {
+            let _ = rustix::fs::unlinkat(self.dir.as_fd(), name, rustix::fs::AtFlags::empty());
+        }
+    }
+
+    /// Keeps a link until no thread can be looking at it.
+    pub fn retire(&mut self, link: Box<Link>) {
+        self.retired.push(link);
+        if self.retired.len() >= RETIRED && crate::thread::quiesce() {
+            self.retired.clear();
+        }
+    }
+}

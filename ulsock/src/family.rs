@@ -1,0 +1,179 @@
+//! The family: a process and its forked children, and the records they share.
+//!
+//! The mapping is a file in the run directory, so that `ulsock top` can read it; its lock lives as
+//! long as any member of the family, which is how others know whether it is litter. Beside it each
+//! process keeps private tables: how many of its fds hold a record, and the record's link.
+
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use crate::link::Link;
+use crate::record::{flag, Record, State};
+use crate::rundir::RunDir;
+use crate::sys::fds::InternalFd;
+use crate::sys::map::{Access, Mapping};
+use crate::sys::text::Text;
+
+/// Connections of one family at a time.
+pub const RECORDS: usize = 64 << 10;
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ulsockF1");
+
+/// At the beginning of the mapping.
+#[repr(C, align(64))]
+pub struct Header {
+    pub magic: AtomicU64,
+    pub record_size: AtomicU32,
+    /// Records used so far, free ones among them.
+    pub highest: AtomicU32,
+    /// Connections and upgrades of the family's whole life, for the report.
+    pub connections: AtomicU64,
+    pub upgrades: AtomicU64,
+    /// Processes of the family.
+    pub members: AtomicU32,
+    /// What closed connections carried: ring sent, ring received, kernel sent, kernel received.
+    pub carried: [AtomicU64; 4],
+    /// Why connections ended on the kernel, by reason.
+    pub reasons: [AtomicU64; 32],
+}
+
+pub const fn size() -> usize {
+    std::mem::size_of::<Header>() + RECORDS * std::mem::size_of::<Record>()
+}
+
+pub struct Family {
+    mapping: Mapping,
+    pub name: Text,
+    refs: *mut AtomicU32,
+    links: *mut AtomicPtr<Link>,
+    /// Where to look for a free record next.
+    hint: AtomicU32,
+    /// A number in this process that holds each record, plus one; the latest.
+    fds: *mut AtomicU32,
+    lock: InternalFd,
+}
+
+// SAFETY: the raw tables hold only atomics and are never unmapped.
+unsafe impl Send for Family {}
+// SAFETY: as above.
+unsafe impl Sync for Family {}
+
+impl Family {
+    pub fn create(dir: &RunDir) -> Option<Family> {
+        let (lock, name) = dir.create_locked("family", size() as u64).ok()?;
+        let mapping = Mapping::new(std::os::fd::AsFd::as_fd(&lock), size(), Access::ReadWrite).ok()?;
+        let refs = crate::memory::reserve_private(RECORDS * 4)?.cast();
+        let links = crate::memory::reserve_private(RECORDS * 8)?.cast();
+        let fds = crate::memory::reserve_private(RECORDS * 4)?.cast();
+        rustix::fs::fallocate(&lock, rustix::fs::FallocateFlags::KEEP_SIZE, 0, 8192).ok()?;
+        let family = Family { mapping, name, refs, links, fds, hint: AtomicU32::new(0), lock };
+        family.header().record_size.store(std::mem::size_of::<Record>() as u32, Ordering::Relaxed);
+        family.header().members.store(1, Ordering::Relaxed);
+        family.header().magic.store(MAGIC, Ordering::Release);
+        Some(family)
+    }
+
+    pub fn header(&self) -> &Header {
+        // SAFETY: the mapping is at least `size()` long, aligned to a page, zeroed at first, and
+        // zero is a valid header.
+        unsafe { &*self.mapping.base().cast() }
+    }
+
+    #[inline]
+    pub fn record(&self, number: u32) -> &Record {
+        debug_assert!((number as usize) < RECORDS);
+        // SAFETY: numbers come from `claim` and are below RECORDS; records lie behind the header.
+        unsafe {
+            let first = self.mapping.base().add(std::mem::size_of::<Header>()).cast::<Record>();
+            &*first.add(number as usize)
+        }
+    }
+
+    /// A record for a new socket; `None` when all are taken.
+    pub fn claim(&self) -> Option<u32> {
+        let highest = self.header().highest.load(Ordering::Relaxed).min(RECORDS as u32);
+        let hint = self.hint.load(Ordering::Relaxed);
+        // A freed record is usually right behind the hint; looking far costs more than a new one.
+        let near = (hint..highest).take(16).chain(hint.saturating_sub(16)..hint.min(highest));
+        let free = near.into_iter().find(|number| self.record(*number).claim());
+        let number = free.or_else(|| self.claim_new()).or_else(|| (0..RECORDS as u32).find(|n| self.record(*n).claim()))?;
+        self.hint.store(number, Ordering::Relaxed);
+        self.refs(number).store(1, Ordering::Relaxed);
+        self.header().connections.fetch_add(1, Ordering::Relaxed);
+        Some(number)
+    }
+
+    fn claim_new(&self) -> Option<u32> {
+        let next = self.header().highest.load(Ordering::Acquire);
+        let end = std::mem::size_of::<Header>() + (next as usize + 2) * std::mem::size_of::<Record>();
+        // A full tmpfs must be an error here, not a SIGBUS at the first touch.
+        let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
+        let page = end as u64 & !4095;
+        rustix::fs::fallocate(&self.lock, flags, page.saturating_sub(4096), 8192).ok()?;
+        let next = self.header().highest.fetch_add(1, Ordering::AcqRel);
+        if next as usize >= RECORDS {
+            self.header().highest.store(RECORDS as u32, Ordering::Release);
+            return None;
+        }
+        self.record(next).claim().then_some(next)
+    }
+
+    /// The last holder let go: what it carried is added up, and the record serves another socket.
+    pub fn free(&self, number: u32) {
+        let record = self.record(number);
+        let header = self.header();
+        for (total, counter) in header.carried.iter().zip(record.carried()) {
+            total.fetch_add(counter.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        header.upgrades.fetch_add(record.has(flag::UPGRADED).into(), Ordering::Relaxed);
+        if let Some(total) = header.reasons.get(record.reason() as usize) {
+            total.fetch_add(1, Ordering::Relaxed);
+        }
+        // A thread asleep in a kernel call on the closed number still counts itself out: then the
+        // record is not used again.
+        if record.tx.gate.is_idle() && record.rx.gate.is_idle() {
+            record.set_state(State::Free);
+            self.hint.fetch_min(number, Ordering::Relaxed);
+        } else {
+            record.set_state(State::Out);
+        }
+    }
+
+    /// How many fds of this process hold the record.
+    pub fn refs(&self, number: u32) -> &AtomicU32 {
+        // SAFETY: the table has RECORDS words and is never unmapped.
+        unsafe { &*self.refs.add(number as usize) }
+    }
+
+    /// The latest number in this process that holds the record, plus one.
+    pub fn fd_word(&self, number: u32) -> &AtomicU32 {
+        // SAFETY: the table has RECORDS words and is never unmapped.
+        unsafe { &*self.fds.add(number as usize) }
+    }
+
+    #[inline]
+    fn link_word(&self, number: u32) -> &AtomicPtr<Link> {
+        // SAFETY: the table has RECORDS words and is never unmapped.
+        unsafe { &*self.links.add(number as usize) }
+    }
+
+    /// The ring pair of a managed record; valid within the caller's critical section.
+    #[inline]
+    pub fn link(&self, number: u32) -> Option<&Link> {
+        // SAFETY: null, or a link that is freed only after every critical section has ended.
+        unsafe { self.link_word(number).load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Puts a link there, or takes it away; the old one is the caller's to retire.
+    pub fn set_link(&self, number: u32, link: Option<Box<Link>>) -> Option<Box<Link>> {
+        let new = link.map_or(std::ptr::null_mut(), Box::into_raw);
+        let old = self.link_word(number).swap(new, Ordering::AcqRel);
+        // SAFETY: every non-null pointer in the table came from `Box::into_raw` and is swapped out
+        // only once.
+        (!old.is_null()).then(|| unsafe { Box::from_raw(old) })
+    }
+
+    /// The records that this process holds.
+    pub fn held(&self) -> impl Iterator<Item = u32> + '_ {
+        let highest = self.header().highest.load(Ordering::Acquire).min(RECORDS as u32);
+        (0..highest).filter(|number| self.refs(*number).load(Ordering::Relaxed) > 0)
+    }
+}

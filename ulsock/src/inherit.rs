@@ -1,0 +1,118 @@
+//! fork, exec, spawn, sandboxes and exit: what becomes of our connections.
+
+use std::sync::atomic::{fence, Ordering};
+
+use crate::conn::{self, Conn, Handle};
+use crate::lifecycle;
+use crate::options;
+use crate::process;
+use crate::reason::Reason;
+use crate::record::State;
+use crate::stats;
+use crate::table::{self, Slot};
+
+/// Before fork: the child will hold everything that we hold.
+pub fn fork_prepare() {
+    if !process::is_on() {
+        return;
+    }
+    process::lock_for_fork();
+    let Some(family) = process::family() else { return };
+    for number in family.held() {
+        family.record(number).procs.fetch_add(1, Ordering::AcqRel);
+        tell_peer(number);
+    }
+}
+
+/// The peer must not sleep for space with a bell that only one of us knows.
+fn tell_peer(number: u32) {
+    let handle = process::family().zip(lifecycle::fd_of(number)).map(|(family, fd)| Handle::new(family, number, fd));
+    if let Some(conn) = handle.and_then(Conn::enter) {
+        conn.link.mine().shared.store(1, Ordering::Release);
+        fence(Ordering::SeqCst);
+        let wire = &conn.link.rx_shared().room.space;
+        conn.link.ring(wire, wire.trip_all());
+    }
+}
+
+/// In the parent; a fork that failed leaves everything as it was.
+pub fn fork_parent(child: i32) {
+    if !process::is_on() {
+        return;
+    }
+    if let Some(family) = process::family().filter(|_| child < 0) {
+        for number in family.held() {
+            family.record(number).procs.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+    process::unlock_after_fork();
+}
+
+pub fn fork_child() {
+    if !process::is_on() {
+        return;
+    }
+    process::unlock_after_fork();
+    process::after_fork();
+}
+
+/// Before exec: the next program may not know us. Sockets that it will hold go back to the kernel.
+pub fn before_exec() {
+    return_all(Reason::Exec, true);
+}
+
+/// Before libc forks and execs by itself: as before exec, and the other holder never tells us when
+/// it lets go.
+pub fn before_spawn() {
+    return_all(Reason::Exec, true);
+}
+
+/// Before a seccomp filter loads: everything to the kernel, and then we are not there any more.
+pub fn before_seccomp() {
+    return_all(Reason::Sandbox, false);
+    process::switch_off();
+    table::clear();
+}
+
+fn return_all(reason: Reason, survivors_only: bool) {
+    let Some(family) = process::family().filter(|_| process::is_on()) else { return };
+    for (fd, slot) in table::all() {
+        let Slot::Record(number) = slot else { continue };
+        if survivors_only && closes_on_exec(fd) {
+            continue;
+        }
+        if family.record(number).state() == State::Managed {
+            conn::demote(Handle::new(family, number, fd), reason);
+        } else {
+            options::to_kernel(fd, reason);
+        }
+    }
+}
+
+fn closes_on_exec(fd: i32) -> bool {
+    // SAFETY: a number from our own table.
+    let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
+    rustix::io::fcntl_getfd(fd).is_ok_and(|flags| flags.contains(rustix::io::FdFlags::CLOEXEC))
+}
+
+/// The process ends: as if every number were closed, so that the others see true counts.
+pub fn exiting() {
+    if !process::is_on() {
+        return;
+    }
+    stats::report();
+    process::switch_off();
+    let Some(family) = process::family() else { return };
+    for number in family.held() {
+        let record = family.record(number);
+        let last = record.procs.load(Ordering::Acquire) == 1;
+        if let Some(fd) = lifecycle::fd_of(number).filter(|_| last && record.state() == State::Managed) {
+            conn::close::last(Handle::new(family, number, fd));
+        }
+        if record.procs.fetch_sub(1, Ordering::AcqRel) == 1 {
+            family.free(number);
+        }
+        family.refs(number).store(0, Ordering::Relaxed);
+    }
+    process::leave_run_dir();
+}

@@ -1,0 +1,310 @@
+//! The data calls: who carries this one, the kernel as it is, or we?
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
+
+use libc::{c_int, c_void, iovec, mmsghdr, msghdr, off64_t, sockaddr, socklen_t, timespec};
+use rustix::io::Errno;
+
+use crate::api::{InFlight, Verdict};
+use crate::conn::buffers::{Buffers, File};
+use crate::conn::wait::Deadline;
+use crate::conn::{self, Conn, Handle};
+use crate::family::Family;
+use crate::options;
+use crate::process;
+use crate::reason::Reason;
+use crate::record::{Record, State};
+use crate::table::{self, Slot};
+use crate::upgrade;
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Out,
+    In,
+}
+
+/// Who carries a call.
+enum Carry {
+    Verdict(Verdict),
+    Ours(Handle),
+}
+
+/// Flags that only the kernel's own stream can honour.
+const KERNEL_ONLY: c_int = libc::MSG_OOB | libc::MSG_ZEROCOPY | libc::MSG_FASTOPEN;
+
+#[inline]
+fn carry(fd: c_int, way: Way, flags: c_int) -> Carry {
+    match table::get(fd) {
+        Slot::Foreign | Slot::Fresh | Slot::Listener | Slot::Epoll(_) => Carry::Verdict(Verdict::Bypass),
+        Slot::Internal => Carry::Verdict(Verdict::Fail(libc::EBADF)),
+        Slot::Record(number) => match process::family() {
+            Some(family) => carry_record(family, number, fd, way, flags),
+            None => Carry::Verdict(Verdict::Bypass),
+        },
+    }
+}
+
+#[inline]
+fn carry_record(family: &'static Family, number: u32, fd: c_int, way: Way, flags: c_int) -> Carry {
+    let record = family.record(number);
+    if flags & KERNEL_ONLY != 0 {
+        options::to_kernel(fd, if flags & libc::MSG_OOB != 0 { Reason::Urgent } else { Reason::Call });
+    }
+    match record.state() {
+        State::Plain => {
+            upgrade::note_call(family, number, record, fd);
+            if record.state() != State::Managed {
+                return by_kernel(record, way);
+            }
+        }
+        State::Managed => {}
+        State::Free | State::Out => return Carry::Verdict(Verdict::Bypass),
+    }
+    let handle = Handle::new(family, number, fd);
+    let gate = if way == Way::Out { &record.tx.gate } else { &record.rx.gate };
+    if gate.is_closed() || begin(handle, way) {
+        return Carry::Ours(handle);
+    }
+    by_kernel(record, way)
+}
+
+/// The direction is not under management yet: now, if nobody is inside the kernel socket.
+#[cold]
+fn begin(handle: Handle, way: Way) -> bool {
+    let Some(conn) = Conn::enter(handle) else { return false };
+    match way {
+        Way::Out => conn::begin_tx(&conn),
+        Way::In => conn::begin_rx(&conn),
+    }
+}
+
+fn by_kernel(record: &'static Record, way: Way) -> Carry {
+    let gate = if way == Way::Out { &record.tx.gate } else { &record.rx.gate };
+    Carry::Verdict(if gate.enter() { Verdict::Kernel(InFlight::new(record, way)) } else { Verdict::Bypass })
+}
+
+fn verdict(result: Option<Result<usize, Errno>>) -> Verdict {
+    match result {
+        Some(Ok(n)) => Verdict::Done(n as isize),
+        Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
+        // Closed by another thread, or not managed any more: the kernel has the word.
+        None => Verdict::Bypass,
+    }
+}
+
+fn receive(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
+    if flags & libc::MSG_ERRQUEUE != 0 {
+        return crate::lifecycle::guard(fd);
+    }
+    match carry(fd, Way::In, flags) {
+        Carry::Verdict(verdict) => verdict,
+        Carry::Ours(handle) => {
+            let len = Buffers::total(list);
+            if flags & libc::MSG_TRUNC != 0 {
+                return verdict(conn::recv::recv(handle, &mut conn::buffers::Bin, len, flags));
+            }
+            verdict(conn::recv::recv(handle, &mut Buffers::new(list), len, flags))
+        }
+    }
+}
+
+fn transmit(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
+    match carry(fd, Way::Out, flags) {
+        Carry::Verdict(verdict) => verdict,
+        Carry::Ours(handle) => {
+            let len = Buffers::total(list);
+            verdict(conn::send::send(handle, &mut Buffers::new(list), len, flags))
+        }
+    }
+}
+
+/// # Safety
+/// As libc's `recv`.
+pub unsafe fn recv(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> Verdict {
+    receive(fd, &[iovec { iov_base: buf, iov_len: len }], flags)
+}
+
+/// # Safety
+/// As libc's `send`.
+pub unsafe fn send(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> Verdict {
+    transmit(fd, &[iovec { iov_base: buf.cast_mut(), iov_len: len }], flags)
+}
+
+/// # Safety
+/// `iov` has `count` entries.
+unsafe fn list<'a>(iov: *const iovec, count: usize) -> Option<&'a [iovec]> {
+    // SAFETY: by contract; 1024 is the kernel's own limit.
+    (count <= 1024 && (count == 0 || !iov.is_null()))
+        .then(|| if count == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(iov, count) } })
+}
+
+/// # Safety
+/// As libc's `readv`.
+pub unsafe fn recvv(fd: c_int, iov: *const iovec, count: usize, flags: c_int) -> Verdict {
+    // SAFETY: by contract.
+    unsafe { list(iov, count) }.map_or(Verdict::Bypass, |list| receive(fd, list, flags))
+}
+
+/// # Safety
+/// As libc's `writev`.
+pub unsafe fn sendv(fd: c_int, iov: *const iovec, count: usize, flags: c_int) -> Verdict {
+    // SAFETY: by contract.
+    unsafe { list(iov, count) }.map_or(Verdict::Bypass, |list| transmit(fd, list, flags))
+}
+
+/// # Safety
+/// As libc's `recvfrom`.
+pub unsafe fn recvfrom(fd: c_int, buf: *mut c_void, len: usize, flags: c_int, addr: *mut sockaddr, addrlen: *mut socklen_t) -> Verdict {
+    // SAFETY: by contract.
+    let verdict = unsafe { recv(fd, buf, len, flags) };
+    if matches!(verdict, Verdict::Done(_)) && !addr.is_null() && !addrlen.is_null() {
+        // SAFETY: by contract; a TCP socket names no sender.
+        unsafe { *addrlen = 0 };
+    }
+    verdict
+}
+
+/// # Safety
+/// As libc's `recvmsg`.
+pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> Verdict {
+    // SAFETY: null or valid by contract.
+    let Some(header) = (unsafe { msg.as_mut() }) else { return Verdict::Bypass };
+    // SAFETY: by contract.
+    let verdict = unsafe { recvv(fd, header.msg_iov, header.msg_iovlen, flags) };
+    if matches!(verdict, Verdict::Done(_)) {
+        header.msg_namelen = 0;
+        header.msg_controllen = 0;
+        header.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
+    }
+    verdict
+}
+
+/// # Safety
+/// As libc's `sendmsg`.
+pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> Verdict {
+    // SAFETY: null or valid by contract.
+    let Some(header) = (unsafe { msg.as_ref() }) else { return Verdict::Bypass };
+    if header.msg_controllen != 0 {
+        // Time stamps and the like belong to the kernel's stream.
+        if let Slot::Record(_) = table::get(fd) {
+            options::to_kernel(fd, Reason::Call);
+        }
+    }
+    // SAFETY: by contract.
+    unsafe { sendv(fd, header.msg_iov, header.msg_iovlen, flags) }
+}
+
+/// Runs one call per message until one moves nothing; the first decides the verdict.
+///
+/// # Safety
+/// `vec` has `len` entries.
+unsafe fn many(vec: *mut mmsghdr, len: u32, mut each: impl FnMut(&mut mmsghdr, u32) -> Option<Verdict>) -> Verdict {
+    let mut done = 0;
+    while done < len.min(1024) {
+        // SAFETY: below `len`.
+        let entry = unsafe { &mut *vec.add(done as usize) };
+        match each(entry, done) {
+            Some(Verdict::Done(n)) => entry.msg_len = n as u32,
+            Some(first) if done == 0 => return first,
+            _ => break,
+        }
+        done += 1;
+    }
+    Verdict::Done(done as isize)
+}
+
+/// # Safety
+/// As libc's `recvmmsg`.
+pub unsafe fn recvmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int, timeout: *mut timespec) -> Verdict {
+    if vec.is_null() || options::managed(fd).is_none() {
+        return one_by_one(fd, Way::In);
+    }
+    // SAFETY: null or valid by contract.
+    let limit = unsafe { timeout.as_ref() };
+    let limit = limit.map(|time| Deadline::after(std::time::Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)));
+    let (wait_for_one, flags) = (flags & libc::MSG_WAITFORONE != 0, flags & !libc::MSG_WAITFORONE);
+    // SAFETY: by contract.
+    unsafe {
+        many(vec, len, |entry, done| {
+            if done > 0 && limit.is_some_and(|limit| limit.passed()) {
+                return None;
+            }
+            let flags = if wait_for_one && done > 0 { flags | libc::MSG_DONTWAIT } else { flags };
+            let verdict = recvmsg(fd, &mut entry.msg_hdr, flags);
+            // End of file: the kernel tells it once.
+            if done > 0 && matches!(verdict, Verdict::Done(0)) { None } else { Some(verdict) }
+        })
+    }
+}
+
+/// # Safety
+/// As libc's `sendmmsg`.
+pub unsafe fn sendmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int) -> Verdict {
+    if vec.is_null() || options::managed(fd).is_none() {
+        return one_by_one(fd, Way::Out);
+    }
+    // SAFETY: by contract.
+    unsafe { many(vec, len, |entry, _| Some(sendmsg(fd, &entry.msg_hdr, flags))) }
+}
+
+/// Not managed: the kernel's own call, counted on its way.
+fn one_by_one(fd: c_int, way: Way) -> Verdict {
+    match carry(fd, way, 0) {
+        Carry::Verdict(verdict) => verdict,
+        // It has become managed just now: the next call is ours, this one finds the gate closed.
+        Carry::Ours(handle) => {
+            conn::demote(handle, Reason::Call);
+            Verdict::Bypass
+        }
+    }
+}
+
+/// # Safety
+/// As libc's `sendfile`.
+pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: usize) -> Verdict {
+    if table::get(input) == Slot::Internal {
+        return Verdict::Fail(libc::EBADF);
+    }
+    let handle = match carry(out, Way::Out, 0) {
+        Carry::Verdict(verdict) => return verdict,
+        Carry::Ours(handle) => handle,
+    };
+    // SAFETY: the program's own number; a bad one makes the reads fail.
+    let file = unsafe { BorrowedFd::borrow_raw(input) };
+    // Only what can be read again at a position: the ring may take less than was asked for.
+    if rustix::fs::tell(file).is_err() {
+        conn::demote(handle, Reason::Call);
+        return Verdict::Bypass;
+    }
+    // SAFETY: null or valid by contract.
+    let position = unsafe { offset.as_mut() };
+    let begin = match &position {
+        Some(at) if **at < 0 => return Verdict::Fail(libc::EINVAL),
+        Some(at) => Some(**at as u64),
+        None => None,
+    };
+    let mut source = File { file, offset: begin, error: None };
+    let result = conn::send::send(handle, &mut source, count.min(0x7fff_f000), 0);
+    if let (Some(at), Some(end)) = (position, source.offset) {
+        *at = end as off64_t;
+    }
+    match (result, source.error) {
+        (Some(Ok(0)), Some(error)) => Verdict::Fail(error.raw_os_error()),
+        (result, _) => verdict(result),
+    }
+}
+
+/// Ends a kernel call on a plain connection.
+pub fn ended(record: &Record, way: Way, result: isize) {
+    let (gate, counts) = match way {
+        Way::Out => (&record.tx.gate, &record.tx.counts),
+        Way::In => (&record.rx.gate, &record.rx.counts),
+    };
+    if result > 0 {
+        counts.kernel_bytes.fetch_add(result as u64, Ordering::Relaxed);
+        counts.messages.fetch_add(1, Ordering::Relaxed);
+    }
+    gate.leave();
+}

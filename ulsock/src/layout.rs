@@ -1,0 +1,153 @@
+//! What lies where in a segment: boards, connection blocks, rings by level.
+//!
+//! Blocks of one kind lie together, so that small connections touch few pages and page tables stay
+//! small; the rings of higher levels are holes in the file until a connection grows into them.
+
+use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
+
+use netstack::ring::mark::{LEVELS, LEVEL_SIZE};
+use netstack::ring::Shared;
+
+/// Sizes of segments: the first of a pair is small, more are large.
+pub const SMALL: u32 = 64;
+pub const LARGE: u32 = 1024;
+/// Epoll sets of one side that can have members in one segment.
+pub const BOARDS: usize = 32;
+
+const BOARD_AREA: usize = 4096;
+const BLOCK_AREA: usize = 16384;
+
+/// The side that made the claim, and the segment, is 0; the side that made the offer is 1.
+pub type SideNumber = usize;
+pub const CLAIMER: SideNumber = 0;
+pub const OFFERER: SideNumber = 1;
+
+/// Which connections of a segment have something new for one epoll set; the peer sets bits.
+#[repr(C, align(64))]
+pub struct Board {
+    summary: AtomicU64,
+    words: [AtomicU64; LARGE as usize / 64],
+}
+
+impl Board {
+    /// Peer side: connection `conn` has something.
+    pub fn post(&self, conn: u32) {
+        let word = conn as usize / 64 % self.words.len();
+        self.words[word].fetch_or(1 << (conn % 64), Ordering::AcqRel);
+        self.summary.fetch_or(1 << word, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.summary.load(Ordering::Acquire) == 0
+    }
+
+    /// Owner: takes all bits.
+    pub fn take(&self, mut each: impl FnMut(u32)) {
+        let mut summary = self.summary.swap(0, Ordering::AcqRel);
+        while summary != 0 {
+            let word = summary.trailing_zeros() as usize % self.words.len();
+            summary &= summary - 1;
+            let mut bits = self.words[word].swap(0, Ordering::AcqRel);
+            while bits != 0 {
+                each(word as u32 * 64 + bits.trailing_zeros());
+                bits &= bits - 1;
+            }
+        }
+    }
+}
+
+/// What one side says about a connection block.
+#[repr(C, align(64))]
+pub struct SideLine {
+    /// The ends' progress; see the constants below.
+    pub stage: AtomicU32,
+    /// The highest ring level this side has grown to: memory to give back.
+    pub grown: AtomicU32,
+    /// More than one process of this side holds the socket: some cannot ring every bell.
+    pub shared: AtomicU32,
+}
+
+/// The offering side has checked and mapped the block.
+pub const CONFIRMED: u32 = 1;
+/// This side will not look at the block again.
+pub const RELEASED: u32 = 2;
+
+/// One connection's control words.
+#[repr(C)]
+pub struct Block {
+    /// From the claiming side to the offering side, and back.
+    pub directions: [Shared; 2],
+    pub sides: [SideLine; 2],
+}
+
+/// Offsets within a segment of `conns` connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    conns: u32,
+}
+
+impl Layout {
+    /// `None` for a number of connections that we never use.
+    pub fn new(conns: u32) -> Option<Layout> {
+        (conns == SMALL || conns == LARGE).then_some(Layout { conns })
+    }
+
+    pub fn conns(self) -> u32 {
+        self.conns
+    }
+
+    pub fn board(self, side: SideNumber, board: usize) -> usize {
+        BOARD_AREA + (side * BOARDS + board) * std::mem::size_of::<Board>()
+    }
+
+    pub fn block(self, conn: u32) -> usize {
+        BLOCK_AREA + conn as usize * std::mem::size_of::<Block>()
+    }
+
+    fn level_area(self, level: usize) -> usize {
+        let blocks_end = self.block(self.conns).next_multiple_of(4096);
+        let below: u64 = LEVEL_SIZE[..level].iter().sum();
+        blocks_end + self.conns as usize * 2 * below as usize
+    }
+
+    /// The ring of `level` that carries direction `direction` of connection `conn`.
+    pub fn ring(self, level: usize, conn: u32, direction: usize) -> usize {
+        self.level_area(level) + (conn as usize * 2 + direction) * LEVEL_SIZE[level] as usize
+    }
+
+    pub fn size(self) -> usize {
+        self.level_area(LEVELS)
+    }
+}
+
+const _: () = assert!(BOARD_AREA + 2 * BOARDS * std::mem::size_of::<Board>() <= BLOCK_AREA);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_overlaps_and_everything_fits() {
+        let layout = Layout::new(SMALL).unwrap();
+        assert!(layout.block(SMALL) <= layout.ring(0, 0, 0));
+        for level in 0..LEVELS {
+            let end = layout.ring(level, SMALL - 1, 1) + LEVEL_SIZE[level] as usize;
+            let next = if level + 1 < LEVELS { layout.ring(level + 1, 0, 0) } else { layout.size() };
+            assert_eq!(end, next);
+        }
+    }
+
+    #[test]
+    fn a_board_hands_out_each_bit_once() {
+        // SAFETY: all zero is a valid board.
+        let board: Board = unsafe { std::mem::zeroed() };
+        board.post(3);
+        board.post(1000);
+        let mut seen = Vec::new();
+        board.take(|conn| seen.push(conn));
+        assert_eq!(seen, [3, 1000]);
+        assert!(board.is_empty());
+    }
+}

@@ -1,0 +1,353 @@
+//! Birth and death of fds: sockets, duplicates, closing, passing on.
+
+use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::atomic::Ordering;
+
+use libc::{c_int, sockaddr, socklen_t};
+
+use crate::api::Verdict;
+use crate::conn::{self, Handle};
+use crate::family::Family;
+use crate::options;
+use crate::process::{self, Locked};
+use crate::reason::Reason;
+use crate::record::{flag, State};
+use crate::sys::tcp;
+use crate::table::{self, Slot};
+
+/// Our own fds are born and closed: the program must not see them.
+pub fn internal_fd(fd: RawFd, born: bool) {
+    table::set(fd, if born { Slot::Internal } else { Slot::Foreign });
+}
+
+/// After a successful `socket`.
+pub fn socket_opened(fd: RawFd, domain: c_int, kind: c_int, protocol: c_int) {
+    let kind = kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
+    let tcp = matches!(domain, libc::AF_INET | libc::AF_INET6)
+        && kind == libc::SOCK_STREAM
+        && matches!(protocol, 0 | libc::IPPROTO_TCP);
+    table::set(fd, if tcp && process::is_on() { Slot::Fresh } else { Slot::Foreign });
+}
+
+/// After any other call that returned a new fd. The number may have been ours and closed in a way
+/// that we did not see (fclose inside libc).
+#[inline]
+pub fn fd_opened(fd: RawFd) {
+    if table::get(fd) != Slot::Foreign {
+        forget(fd);
+    }
+}
+
+/// Our internal fds do not exist for the program.
+#[inline]
+pub fn guard(fd: RawFd) -> Verdict {
+    match table::get(fd) {
+        Slot::Internal => Verdict::Fail(libc::EBADF),
+        _ => Verdict::Bypass,
+    }
+}
+
+pub fn listening(fd: RawFd) {
+    if table::get(fd) == Slot::Fresh {
+        table::set(fd, Slot::Listener);
+    }
+}
+
+/// After a successful `accept`.
+///
+/// # Safety
+/// `addr` has `len` bytes.
+pub unsafe fn accepted(listener: RawFd, fd: RawFd, addr: *const sockaddr, len: socklen_t) {
+    fd_opened(fd);
+    if !process::is_on() || !is_tcp_listener(listener) {
+        return;
+    }
+    // SAFETY: by contract.
+    let peer = unsafe { address(addr, len) };
+    let Some(peer) = peer else { return };
+    begin(fd, peer, 0);
+}
+
+/// A listener that was inherited is not in our table yet.
+fn is_tcp_listener(fd: RawFd) -> bool {
+    match table::get(fd) {
+        Slot::Listener | Slot::Fresh => true,
+        Slot::Foreign => {
+            // SAFETY: the program has just called accept on it.
+            let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+            let tcp = rustix::net::sockopt::socket_protocol(socket).ok().flatten() == Some(rustix::net::ipproto::TCP);
+            if tcp {
+                table::set(fd, Slot::Listener);
+            }
+            tcp
+        }
+        _ => false,
+    }
+}
+
+/// After `connect` succeeded or is under way.
+///
+/// # Safety
+/// `addr` has `len` bytes.
+pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t) {
+    if !process::is_on() || table::get(fd) != Slot::Fresh {
+        return;
+    }
+    // SAFETY: by contract.
+    if let Some(peer) = unsafe { address(addr, len) } {
+        begin(fd, peer, flag::CONNECTED);
+    }
+}
+
+/// A connection is born: it gets its record, or is left alone if it is out of scope.
+fn begin(fd: RawFd, peer: std::net::SocketAddr, flags: u32) {
+    let Some(family) = process::begin() else { return };
+    let Some(number) = family.claim() else { return };
+    let record = family.record(number);
+    record.set(flags);
+    record.set_addresses(None, Some(peer));
+    record.pid.store(process::pid(), Ordering::Relaxed);
+    family.fd_word(number).store(fd as u32 + 1, Ordering::Relaxed);
+    if !table::set(fd, Slot::Record(number)) {
+        family.refs(number).store(0, Ordering::Relaxed);
+        family.free(number);
+    }
+}
+
+/// # Safety
+/// `addr` has `len` bytes.
+unsafe fn address(addr: *const sockaddr, len: socklen_t) -> Option<std::net::SocketAddr> {
+    if addr.is_null() || (len as usize) < std::mem::size_of::<libc::sa_family_t>() {
+        return None;
+    }
+    // SAFETY: long enough for the family, and for the rest as checked below.
+    unsafe {
+        match c_int::from((*addr).sa_family) {
+            libc::AF_INET if len as usize >= std::mem::size_of::<libc::sockaddr_in>() => {
+                let addr = addr.cast::<libc::sockaddr_in>().read_unaligned();
+                let ip = std::net::Ipv4Addr::from(u32::from_be(addr.sin_addr.s_addr));
+                Some((ip, u16::from_be(addr.sin_port)).into())
+            }
+            libc::AF_INET6 if len as usize >= std::mem::size_of::<libc::sockaddr_in6>() => {
+                let addr = addr.cast::<libc::sockaddr_in6>().read_unaligned();
+                let ip = std::net::Ipv6Addr::from(addr.sin6_addr.s6_addr).to_canonical();
+                Some((ip, u16::from_be(addr.sin6_port)).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Before `close`.
+#[inline]
+pub fn close(fd: RawFd) -> Verdict {
+    match table::get(fd) {
+        Slot::Foreign => {}
+        Slot::Internal => return Verdict::Fail(libc::EBADF),
+        _ => forget(fd),
+    }
+    Verdict::Bypass
+}
+
+/// The number stops meaning what it meant.
+#[cold]
+fn forget(fd: RawFd) {
+    let slot = table::get(fd);
+    if let Slot::Record(number) = slot {
+        crate::epoll::number_closes(fd, number);
+        last_words(fd, number);
+    }
+    match table::replace(fd, Slot::Foreign) {
+        Some(Slot::Record(number)) => drop_reference(fd, number),
+        Some(Slot::Epoll(set)) => crate::epoll::closed(set),
+        _ => {}
+    }
+}
+
+/// Before the last number of a managed connection is closed by its last holder: bytes that we have
+/// not read reset the connection, as the kernel's own would; the peer gets a hint to look.
+fn last_words(fd: RawFd, number: u32) {
+    let Some(family) = process::family() else { return };
+    let record = family.record(number);
+    let last = family.refs(number).load(Ordering::Relaxed) == 1 && record.procs.load(Ordering::Acquire) == 1;
+    if last && record.state() == State::Managed {
+        conn::close::last(Handle::new(family, number, fd));
+    }
+}
+
+fn drop_reference(fd: RawFd, number: u32) {
+    let Some(family) = process::family() else { return };
+    if family.refs(number).fetch_sub(1, Ordering::AcqRel) > 1 {
+        if family.fd_word(number).load(Ordering::Relaxed) == fd as u32 + 1 {
+            let other = table::all().find(|(_, slot)| *slot == Slot::Record(number));
+            family.fd_word(number).store(other.map_or(0, |(fd, _)| fd as u32 + 1), Ordering::Relaxed);
+        }
+        return;
+    }
+    let_go(family, number);
+}
+
+/// This process holds the record no more.
+pub fn let_go(family: &Family, number: u32) {
+    let record = family.record(number);
+    family.fd_word(number).store(0, Ordering::Relaxed);
+    let link = family.set_link(number, None);
+    if link.is_some() || record.has(flag::PENDING) {
+        if let Some(mut locked) = Locked::wait() {
+            if let Some(control) = locked.control() {
+                control.forget(number);
+                link.into_iter().for_each(|link| control.retire(link));
+            }
+        }
+        record.clear(flag::PENDING);
+    }
+    if record.procs.fetch_sub(1, Ordering::AcqRel) == 1 {
+        family.free(number);
+    }
+}
+
+/// A number of this process that holds the record.
+pub fn fd_of(number: u32) -> Option<RawFd> {
+    let word = process::family()?.fd_word(number).load(Ordering::Relaxed);
+    word.checked_sub(1).map(|fd| fd as RawFd)
+}
+
+/// Before `dup2`/`dup3`.
+pub fn dup_over(old: RawFd, new: RawFd) -> Verdict {
+    if table::get(old) == Slot::Internal {
+        return Verdict::Fail(libc::EBADF);
+    }
+    if old != new && new >= 0 {
+        match table::get(new) {
+            Slot::Foreign => {}
+            // The program wants a number that we took: ours moves away.
+            Slot::Internal => return Verdict::Fail(libc::EBUSY),
+            // If dup2 then fails, the number is still open but no longer accelerated: it has been
+            // returned to the kernel first, so nothing is lost.
+            Slot::Record(_) if !is_open(old) => {}
+            _ => forget(new),
+        }
+    }
+    Verdict::Bypass
+}
+
+fn is_open(fd: RawFd) -> bool {
+    // SAFETY: only asks whether the number is open.
+    rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) }).is_ok()
+}
+
+/// After any successful dup.
+pub fn duped(old: RawFd, new: RawFd) {
+    if old == new {
+        return;
+    }
+    fd_opened(new);
+    let slot = table::get(old);
+    match slot {
+        Slot::Record(number) => {
+            if let Some(family) = process::family() {
+                family.refs(number).fetch_add(1, Ordering::AcqRel);
+                table::set(new, slot);
+                // stdio reads and writes 0 to 2 inside libc, past our hooks.
+                if new <= 2 {
+                    options::to_kernel(new, Reason::Stdio);
+                }
+            }
+        }
+        Slot::Fresh | Slot::Listener => drop(table::set(new, slot)),
+        Slot::Epoll(set) => {
+            crate::epoll::duped(set);
+            table::set(new, slot);
+        }
+        Slot::Foreign | Slot::Internal => {}
+    }
+}
+
+pub fn shutdown(fd: RawFd, how: c_int) -> Verdict {
+    match table::get(fd) {
+        Slot::Internal => return Verdict::Fail(libc::EBADF),
+        Slot::Record(_) => {}
+        _ => return Verdict::Bypass,
+    }
+    if let Some(handle) = options::managed(fd) {
+        conn::close::shutdown(handle, how);
+    }
+    Verdict::Bypass
+}
+
+/// `close_range` and `closefrom`: everything in the range but our own fds.
+pub fn close_range(first: u32, last: u32, flags: c_int) -> Verdict {
+    const CLOSE_RANGE_CLOEXEC: c_int = 4;
+    if !process::is_on() || flags & CLOSE_RANGE_CLOEXEC != 0 || first > last {
+        return Verdict::Bypass;
+    }
+    let inside = |fd: RawFd| (first..=last).contains(&(fd as u32));
+    let mut ours = Vec::new();
+    for (fd, slot) in table::all().filter(|(fd, _)| inside(*fd)) {
+        match slot {
+            Slot::Internal => ours.push(fd as u32),
+            _ => forget(fd),
+        }
+    }
+    let mut begin = first;
+    for fd in ours {
+        if fd > begin {
+            raw_close_range(begin, fd - 1, flags);
+        }
+        begin = fd + 1;
+    }
+    if begin <= last {
+        raw_close_range(begin, last, flags);
+    }
+    Verdict::Done(0)
+}
+
+fn raw_close_range(first: u32, last: u32, flags: c_int) {
+    // SAFETY: takes no pointers; the program asked for these numbers to be closed.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+}
+
+/// Before `sendmsg` with control data: sockets that are passed on go back to the kernel, for the
+/// receiver may not know us. They stay there: it holds them too, and we cannot see it let go.
+///
+/// # Safety
+/// `msg` is a valid message header with valid control data.
+pub unsafe fn passing_fds(msg: *const libc::msghdr) {
+    // SAFETY: by contract.
+    unsafe { each_passed(msg, |fd| options::to_kernel(fd, Reason::Passed)) };
+}
+
+/// After `recvmsg` with control data.
+///
+/// # Safety
+/// `msg` is a valid message header as the kernel filled it.
+pub unsafe fn received_fds(msg: *const libc::msghdr) {
+    // SAFETY: by contract.
+    unsafe { each_passed(msg, fd_opened) };
+}
+
+/// # Safety
+/// `msg` is a valid message header with valid control data.
+unsafe fn each_passed(msg: *const libc::msghdr, each: impl Fn(RawFd)) {
+    // SAFETY: the walk stays within msg_controllen, as the CMSG macros guarantee.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(msg);
+        while !header.is_null() {
+            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS {
+                let bytes = (*header).cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize);
+                let first = libc::CMSG_DATA(header).cast::<RawFd>();
+                for index in 0..bytes / std::mem::size_of::<RawFd>() {
+                    each(first.add(index).read_unaligned());
+                }
+            }
+            header = libc::CMSG_NXTHDR(msg, header);
+        }
+    }
+}
+
+/// The kernel's view of a socket's addresses, for `top`.
+pub fn learn_addresses(fd: RawFd, record: &crate::record::Record) {
+    // SAFETY: a number from our own table.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    record.set_addresses(tcp::local_addr(socket).ok(), tcp::peer_addr(socket).ok().or(record.peer()));
+}

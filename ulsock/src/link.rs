@@ -1,0 +1,110 @@
+//! A connection's ring pair as one side sees it: which segment, which block, which way round.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use netstack::ring::mark::LEVELS;
+use netstack::ring::{Memory, Shared, Sink, Slots, Source, Tripwire};
+
+use crate::layout::{Block, SideLine, SideNumber, RELEASED};
+use crate::pair::{Pair, PairSegment};
+
+/// The rings of one direction, all levels.
+pub struct Rings {
+    base: [*mut u8; LEVELS],
+}
+
+pub struct Link {
+    pub pair: Arc<Pair>,
+    pub segment: Arc<PairSegment>,
+    pub conn: u32,
+    pub side: SideNumber,
+    pub tx: Rings,
+    pub rx: Rings,
+    block: *const Block,
+}
+
+// SAFETY: the pointers lead into the segment, which the Arc keeps mapped; the protocol's own rules
+// govern who touches what.
+unsafe impl Send for Link {}
+// SAFETY: as above.
+unsafe impl Sync for Link {}
+
+impl Link {
+    pub fn new(pair: Arc<Pair>, segment: Arc<PairSegment>, conn: u32, side: SideNumber) -> Link {
+        let rings = |direction| Rings {
+            base: std::array::from_fn(|level| segment.ring(level, conn, direction)),
+        };
+        let (tx, rx, block) = (rings(side), rings(1 - side), segment.block(conn));
+        Link { pair, segment, conn, side, tx, rx, block }
+    }
+
+    #[inline]
+    fn block(&self) -> &Block {
+        // SAFETY: checked against the layout when the link was made; atomics only, valid for any
+        // content, mapped as long as `segment` lives.
+        unsafe { &*self.block }
+    }
+
+    #[inline]
+    pub fn tx_shared(&self) -> &Shared {
+        &self.block().directions[self.side]
+    }
+
+    #[inline]
+    pub fn rx_shared(&self) -> &Shared {
+        &self.block().directions[1 - self.side]
+    }
+
+    pub fn mine(&self) -> &SideLine {
+        &self.block().sides[self.side]
+    }
+
+    pub fn theirs(&self) -> &SideLine {
+        &self.block().sides[1 - self.side]
+    }
+
+    /// Wakes the peer's waiters at these slots of a wire; `false` if one of them has no doorbell.
+    #[inline]
+    pub fn ring(&self, wire: &Tripwire, slots: Slots) -> bool {
+        if slots == 0 {
+            return true;
+        }
+        self.ring_each(wire, slots)
+    }
+
+    #[cold]
+    fn ring_each(&self, wire: &Tripwire, mut slots: Slots) -> bool {
+        let mut all = true;
+        while slots != 0 {
+            let slot = slots.trailing_zeros() as usize;
+            slots &= slots - 1;
+            all &= self.pair.ring(&self.segment, 1 - self.side, self.conn, wire.name(slot));
+        }
+        all
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // A forked child's copy of a link says nothing about its parent's.
+        if self.pair.is_mine() {
+            self.mine().stage.store(RELEASED, Ordering::Release);
+            self.segment.released(self.conn, self.side);
+        }
+    }
+}
+
+impl Memory for Rings {
+    #[inline]
+    fn fill(&self, level: u8, at: usize, len: usize, from: &mut dyn Source) -> usize {
+        // SAFETY: the protocol keeps `at + len` within the level's ring, which is mapped.
+        unsafe { from.give(self.base[level as usize].add(at), len) }
+    }
+
+    #[inline]
+    fn drain(&self, level: u8, at: usize, len: usize, to: &mut dyn Sink) {
+        // SAFETY: as above.
+        unsafe { to.take(self.base[level as usize].add(at), len) }
+    }
+}

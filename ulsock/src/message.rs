@@ -1,0 +1,205 @@
+//! What two processes say to each other over a control channel, and its bytes.
+//!
+//! Fixed little-endian layouts, one per kind. Decoding takes bytes from a peer that may be hostile:
+//! a length or value that does not fit exactly yields `None`, never a panic.
+
+use crate::doorbell::DoorbellKind;
+
+/// Version of the messages and of everything that is shared after them.
+pub const VERSION: u16 = 1;
+
+/// No message is longer.
+pub const MAX: usize = 26;
+
+/// A message. Which of them carry a descriptor is told by [`Message::carries_fd`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// First on every channel, from both sides; with the sender's waiter page.
+    Hello { version: u16, pid: u32 },
+    /// A new segment of this pair of processes, made by the claiming side; with its memfd.
+    Segment { segment: u32, conns: u32 },
+    /// The claiming side has put this connection into a segment.
+    Claim {
+        /// SO_COOKIE of the socket that was offered.
+        offer_cookie: u64,
+        /// SO_COOKIE of the socket that claims it.
+        claim_cookie: u64,
+        segment: u32,
+        conn: u32,
+    },
+    /// Rings one of the sender's waiters; with the end to ring.
+    Doorbell { waiter: u32, kind: DoorbellKind },
+}
+
+const HELLO: u16 = 1;
+const SEGMENT: u16 = 2;
+const CLAIM: u16 = 3;
+const DOORBELL: u16 = 4;
+
+impl Message {
+    /// Whether exactly one descriptor travels with this message; otherwise none does.
+    pub fn carries_fd(&self) -> bool {
+        !matches!(self, Message::Claim { .. })
+    }
+
+    /// The message's bytes: a 16-bit kind and the fields in order of declaration.
+    pub fn encode(&self) -> Encoded {
+        match *self {
+            Message::Hello { version, pid } => Encoded::new(HELLO)
+                .put(&version.to_le_bytes())
+                .put(&pid.to_le_bytes()),
+            Message::Segment { segment, conns } => Encoded::new(SEGMENT)
+                .put(&segment.to_le_bytes())
+                .put(&conns.to_le_bytes()),
+            Message::Claim {
+                offer_cookie,
+                claim_cookie,
+                segment,
+                conn,
+            } => Encoded::new(CLAIM)
+                .put(&offer_cookie.to_le_bytes())
+                .put(&claim_cookie.to_le_bytes())
+                .put(&segment.to_le_bytes())
+                .put(&conn.to_le_bytes()),
+            Message::Doorbell { waiter, kind } => Encoded::new(DOORBELL)
+                .put(&waiter.to_le_bytes())
+                .put(&[kind.to_wire()]),
+        }
+    }
+
+    /// Reads a message that must fill `bytes` exactly.
+    pub fn decode(bytes: &[u8]) -> Option<Message> {
+        let mut rest = Rest(bytes);
+        let message = match rest.u16()? {
+            HELLO => Message::Hello {
+                version: rest.u16()?,
+                pid: rest.u32()?,
+            },
+            SEGMENT => Message::Segment {
+                segment: rest.u32()?,
+                conns: rest.u32()?,
+            },
+            CLAIM => Message::Claim {
+                offer_cookie: rest.u64()?,
+                claim_cookie: rest.u64()?,
+                segment: rest.u32()?,
+                conn: rest.u32()?,
+            },
+            DOORBELL => Message::Doorbell {
+                waiter: rest.u32()?,
+                kind: DoorbellKind::from_wire(rest.u8()?)?,
+            },
+            _ => return None,
+        };
+        rest.0.is_empty().then_some(message)
+    }
+}
+
+/// An encoded message.
+#[derive(Clone, Copy, Debug)]
+pub struct Encoded {
+    bytes: [u8; MAX],
+    len: usize,
+}
+
+impl Encoded {
+    fn new(kind: u16) -> Encoded {
+        let empty = Encoded {
+            bytes: [0; MAX],
+            len: 0,
+        };
+        empty.put(&kind.to_le_bytes())
+    }
+
+    fn put(mut self, field: &[u8]) -> Encoded {
+        self.bytes[self.len..self.len + field.len()].copy_from_slice(field);
+        self.len += field.len();
+        self
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// What has not been decoded yet.
+struct Rest<'a>(&'a [u8]);
+
+impl Rest<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (field, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*field)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.take().map(u8::from_le_bytes)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.take().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_message() -> impl Strategy<Value = Message> {
+        let kind = prop_oneof![Just(DoorbellKind::Event), Just(DoorbellKind::Socket)];
+        prop_oneof![
+            any::<(u16, u32)>().prop_map(|(version, pid)| Message::Hello { version, pid }),
+            any::<(u32, u32)>().prop_map(|(segment, conns)| Message::Segment { segment, conns }),
+            any::<(u64, u64, u32, u32)>().prop_map(
+                |(offer_cookie, claim_cookie, segment, conn)| Message::Claim {
+                    offer_cookie,
+                    claim_cookie,
+                    segment,
+                    conn
+                }
+            ),
+            (any::<u32>(), kind).prop_map(|(waiter, kind)| Message::Doorbell { waiter, kind }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn round_trips(message in any_message()) {
+            prop_assert_eq!(Message::decode(message.encode().as_bytes()), Some(message));
+        }
+
+        #[test]
+        fn takes_no_other_length(message in any_message(), more in 1usize..9) {
+            let bytes = message.encode();
+            let bytes = bytes.as_bytes();
+            for len in 0..bytes.len() {
+                prop_assert_eq!(Message::decode(&bytes[..len]), None);
+            }
+            let mut long = bytes.to_vec();
+            long.resize(bytes.len() + more, 0);
+            prop_assert_eq!(Message::decode(&long), None);
+        }
+
+        #[test]
+        fn never_panics(mut bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0u8..6) {
+            let _ = Message::decode(&bytes);
+            if bytes.len() >= 2 {
+                (bytes[0], bytes[1]) = (kind, 0);
+            }
+            let decoded = Message::decode(&bytes);
+            if let Some(message) = decoded {
+                let again = message.encode();
+                prop_assert_eq!(again.as_bytes(), &bytes[..]);
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+use super::slot::words_of;
+use super::*;
+use crate::mailbox::{Mailbox, MailboxName};
+use crate::rundir::scratch::Scratch;
+use proptest::prelude::*;
+use std::net::{IpAddr, SocketAddr};
+
+/// No process has it: beyond the kernel's largest pid.
+const NOBODY: u32 = (1 << 22) + 1;
+
+fn key(port: u16) -> Key {
+    Key::new(
+        9,
+        SocketAddr::from(([127, 0, 0, 1], port)),
+        SocketAddr::from(([127, 0, 0, 1], 80)),
+    )
+    .unwrap()
+}
+
+fn offer(port: u16) -> Offer {
+    Offer {
+        key: key(port),
+        cookie: u64::from(port) + 1000,
+        mailbox: MailboxName {
+            pid: NOBODY,
+            random: 5,
+        },
+        pid: std::process::id(),
+    }
+}
+
+/// Offers that all begin at the same slot.
+fn crowd(count: usize) -> Vec<Offer> {
+    let keys = (0..).map(|netns| {
+        let end = SocketAddr::from(([10, 0, 0, 1], 1));
+        Key::new(netns, end, end).unwrap()
+    });
+    keys.filter(|key| start_of(key) == 100)
+        .take(count)
+        .map(|key| Offer { key, ..offer(1) })
+        .collect()
+}
+
+/// Publishes as a process that then died.
+fn publish_dead(table: &OffersTable, dir: &RunDir, offer: &Offer) {
+    let id = table.publish(dir, offer).unwrap();
+    let slot = table.slot(id.index);
+    let head = Head(u64::from(NOBODY) << 32 | id.head.0 & u64::from(u32::MAX));
+    for (word, value) in slot.words.iter().zip(offer.encode(head)) {
+        word.store(value, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn published_offers_are_found_until_withdrawn() {
+    let dir = Scratch::new();
+    let table = OffersTable::own(&dir).unwrap();
+    let twin = OffersTable::own(&dir).unwrap();
+    let foreign = ForeignTable::open(&dir, geteuid().as_raw()).unwrap();
+    assert_eq!(dir.names().len(), 1, "and no litter");
+    assert_eq!((twin.find(&key(7)), foreign.find(&key(7))), (None, None));
+    let id = table.publish(&dir, &offer(7)).unwrap();
+    assert_eq!(twin.find(&key(7)), Some(offer(7)));
+    assert_eq!(foreign.find(&key(7)), Some(offer(7)));
+    assert_eq!(foreign.find(&key(8)), None);
+
+    let again = Offer {
+        cookie: 1,
+        ..offer(7)
+    };
+    let newer = table.publish(&dir, &again).unwrap();
+    table.withdraw(id);
+    assert_eq!(foreign.find(&key(7)), Some(again), "only the newest counts");
+    table.withdraw(newer);
+    assert_eq!((twin.find(&key(7)), foreign.find(&key(7))), (None, None));
+}
+
+#[test]
+fn a_full_window_takes_from_the_dead_only() {
+    let dir = Scratch::new();
+    let table = OffersTable::own(&dir).unwrap();
+    let offers = crowd(WINDOW + 2);
+    publish_dead(&table, &dir, &offers[0]);
+    for offer in &offers[1..WINDOW] {
+        table.publish(&dir, offer).unwrap();
+    }
+    table.publish(&dir, &offers[WINDOW]).unwrap();
+    assert_eq!(table.find(&offers[0].key), None);
+    assert_eq!(
+        table.publish(&dir, &offers[WINDOW + 1]).unwrap_err(),
+        TableFull
+    );
+    let foreign = ForeignTable::open(&dir, geteuid().as_raw()).unwrap();
+    for offer in &offers[1..=WINDOW] {
+        assert_eq!(foreign.find(&offer.key), Some(*offer));
+    }
+}
+
+#[test]
+fn sweeping_spares_the_living_of_other_pid_namespaces() {
+    let dir = Scratch::new();
+    let table = OffersTable::own(&dir).unwrap();
+    let mailbox = Mailbox::create(&dir).unwrap();
+    let elsewhere = Offer {
+        mailbox: mailbox.name(),
+        ..offer(2)
+    };
+    table.publish(&dir, &offer(1)).unwrap();
+    publish_dead(&table, &dir, &elsewhere);
+    publish_dead(&table, &dir, &offer(3));
+    table.sweep(&dir);
+    assert!(table.find(&key(1)).is_some());
+    assert!(table.find(&key(2)).is_some(), "its mailbox's lock is held");
+    assert!(table.find(&key(3)).is_none());
+    drop(mailbox);
+    table.sweep(&dir);
+    assert!(table.find(&key(2)).is_none());
+}
+
+#[test]
+fn a_slot_whose_writer_died_is_no_offer_and_is_reclaimed() {
+    let dir = Scratch::new();
+    let table = OffersTable::own(&dir).unwrap();
+    let id = table.publish(&dir, &offer(1)).unwrap();
+    let slot = table.slot(id.index);
+    let writing = Head(u64::from(NOBODY) << 32).with(State::Writing);
+    slot.words[0].store(writing.0, Ordering::SeqCst);
+    assert_eq!(table.find(&key(1)), None);
+    table.sweep(&dir);
+    assert_eq!(slot.head().state(), State::Free);
+}
+
+#[test]
+fn other_peoples_files_are_refused() {
+    let dir = Scratch::new();
+    let uid = geteuid().as_raw();
+    let path = dir.path.join(format!("offers.{uid}"));
+    std::fs::write(&path, "short").unwrap();
+    assert_eq!(OffersTable::own(&dir).unwrap_err(), TableError::Format);
+    std::fs::hard_link(&path, dir.path.join("link")).unwrap();
+    assert_eq!(OffersTable::own(&dir).unwrap_err(), TableError::Stranger);
+    let other = dir.path.join(format!("offers.{}", uid + 1));
+    std::fs::write(other, "").unwrap();
+    assert_eq!(
+        ForeignTable::open(&dir, uid + 1).unwrap_err(),
+        TableError::Stranger
+    );
+}
+
+#[test]
+fn a_mapped_and_a_plain_address_are_one() {
+    let mapped = |port| SocketAddr::new("::ffff:127.0.0.1".parse().unwrap(), port);
+    assert_eq!(Key::new(9, mapped(7), mapped(80)), Some(key(7)));
+    let v6 = SocketAddr::new("::1".parse().unwrap(), 80);
+    assert_eq!(Key::new(9, mapped(7), v6), None);
+}
+
+/// Writers and readers on few slots: whatever is read was written in one piece.
+#[test]
+fn readers_see_whole_offers_only() {
+    let dir = Scratch::new();
+    let table = OffersTable::own(&dir).unwrap();
+    let foreign = ForeignTable::open(&dir, geteuid().as_raw()).unwrap();
+    let offers = crowd(3);
+    let is_whole = |found: Offer| found.cookie == found.mailbox.random;
+    std::thread::scope(|scope| {
+        for offer in &offers {
+            let (table, dir) = (&table, &dir);
+            scope.spawn(move || {
+                for turn in 0..5000 {
+                    let mut offer = *offer;
+                    offer.cookie = turn;
+                    offer.mailbox.random = turn;
+                    let id = table.publish(dir, &offer).unwrap();
+                    if turn % 3 == 0 {
+                        table.withdraw(id);
+                    }
+                }
+            });
+        }
+        for _ in 0..5000 {
+            for offer in &offers {
+                assert!(table.find(&offer.key).is_none_or(is_whole));
+                assert!(foreign.find(&offer.key).is_none_or(is_whole));
+            }
+        }
+    });
+}
+
+fn any_offer() -> impl Strategy<Value = Offer> {
+    let ends = prop_oneof![
+        any::<([u8; 4], [u8; 4])>().prop_map(|(a, b)| (IpAddr::from(a), IpAddr::from(b))),
+        any::<([u8; 16], [u8; 16])>().prop_map(|(a, b)| (IpAddr::from(a), IpAddr::from(b))),
+    ];
+    let numbers = any::<(u64, u16, u16, u64, u32, u64, u32)>();
+    (ends, numbers).prop_filter_map("families", |((client, server), numbers)| {
+        let (netns, from, to, cookie, mail, random, pid) = numbers;
+        let mailbox = MailboxName { pid: mail, random };
+        let key = Key::new(netns, (client, from).into(), (server, to).into())?;
+        Some(Offer {
+            key,
+            cookie,
+            mailbox,
+            pid,
+        })
+    })
+}
+
+proptest! {
+    #[test]
+    fn slots_round_trip(offer in any_offer(), head: u64) {
+        let words = offer.encode(Head(head).with(State::Ready));
+        prop_assert_eq!(Offer::decode(&words), Some(offer));
+    }
+
+    #[test]
+    fn changed_slots_are_refused(offer in any_offer(), word in 0..WORDS, flip in 1u64..) {
+        let mut words = offer.encode(Head(2));
+        words[word] ^= flip;
+        prop_assert_eq!(Offer::decode(&words), None);
+    }
+
+    #[test]
+    fn foreign_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert_eq!(Offer::decode(&words_of(&bytes)), None);
+    }
+}

@@ -1,0 +1,184 @@
+//! Socket options and file flags of our connections: what the program sets, we must know.
+
+use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use libc::{c_int, c_ulong, c_void, socklen_t, timeval};
+use rustix::fs::OFlags;
+
+use crate::api::Verdict;
+use crate::conn::{self, Conn, Handle};
+use crate::family::Family;
+use crate::process;
+use crate::reason::Reason;
+use crate::record::{flag, Record, State};
+use crate::sys::tcp;
+use crate::table::{self, Slot};
+
+/// Not in the libc crate.
+const F_SETSIG: c_int = 10;
+
+/// What the kernel knows about a socket that becomes managed; an accepted one has inherited some.
+pub fn load(record: &Record, socket: BorrowedFd<'_>) {
+    let flags = rustix::fs::fcntl_getfl(socket).unwrap_or(OFlags::empty());
+    record.put(flag::NONBLOCK, flags.contains(OFlags::NONBLOCK));
+    let micros = |time: Option<Duration>| time.map_or(0, |time| time.as_micros().max(1) as u64);
+    record.recv_timeout_us.store(micros(tcp::recv_timeout(socket)), Ordering::Relaxed);
+    record.send_timeout_us.store(micros(tcp::send_timeout(socket)), Ordering::Relaxed);
+    record.recv_lowat.store(tcp::recv_lowat(socket).unwrap_or(1), Ordering::Relaxed);
+    record.put(flag::HELD_BACK, tcp::is_corked(socket).unwrap_or(false));
+}
+
+/// The record behind a number, if it is one of our connections.
+pub fn record_of(fd: RawFd) -> Option<(&'static Family, u32, &'static Record)> {
+    let Slot::Record(number) = table::get(fd) else { return None };
+    let family = process::family()?;
+    Some((family, number, family.record(number)))
+}
+
+/// The managed connection behind a number.
+pub fn managed(fd: RawFd) -> Option<Handle> {
+    let (family, number, record) = record_of(fd)?;
+    (record.state() == State::Managed).then(|| Handle::new(family, number, fd))
+}
+
+/// Before `fcntl`.
+///
+/// # Safety
+/// As libc's `fcntl`.
+pub unsafe fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> Verdict {
+    match table::get(fd) {
+        Slot::Internal => Verdict::Fail(libc::EBADF),
+        Slot::Record(_) => {
+            note_fcntl(fd, cmd, arg);
+            Verdict::Bypass
+        }
+        _ => Verdict::Bypass,
+    }
+}
+
+fn note_fcntl(fd: c_int, cmd: c_int, arg: c_ulong) {
+    let Some((_, _, record)) = record_of(fd) else { return };
+    match cmd {
+        libc::F_SETFL => {
+            record.put(flag::NONBLOCK, arg & libc::O_NONBLOCK as c_ulong != 0);
+            // Signals on arrival are the kernel's to send.
+            if arg & libc::O_ASYNC as c_ulong != 0 {
+                to_kernel(fd, Reason::Call);
+            }
+        }
+        libc::F_SETOWN | F_SETSIG => to_kernel(fd, Reason::Call),
+        _ => {}
+    }
+}
+
+/// Returns a connection to the kernel for good, before a call that we do not handle on rings.
+pub fn to_kernel(fd: RawFd, reason: Reason) {
+    if let Some((family, number, record)) = record_of(fd) {
+        match record.state() {
+            State::Managed => conn::demote(Handle::new(family, number, fd), reason),
+            _ => {
+                record.set(flag::PINNED);
+                record.set_reason(reason);
+            }
+        }
+    }
+}
+
+/// Before `ioctl`.
+///
+/// # Safety
+/// As libc's `ioctl`.
+pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> Verdict {
+    match table::get(fd) {
+        Slot::Internal => return Verdict::Fail(libc::EBADF),
+        Slot::Record(_) => {}
+        _ => return Verdict::Bypass,
+    }
+    let pointer = arg as *mut c_int;
+    match request {
+        libc::FIONBIO => {
+            if let (Some((_, _, record)), false) = (record_of(fd), pointer.is_null()) {
+                // SAFETY: FIONBIO takes a pointer to an int.
+                record.put(flag::NONBLOCK, unsafe { *pointer } != 0);
+            }
+            Verdict::Bypass
+        }
+        libc::FIONREAD => count(fd, pointer, |conn| conn.readable_bytes()),
+        libc::TIOCOUTQ => count(fd, pointer, |conn| conn.unsent_bytes()),
+        // SIOCATMARK and FIOASYNC: urgent data and signals are the kernel's.
+        0x8905 | libc::FIOASYNC => {
+            to_kernel(fd, Reason::Call);
+            Verdict::Bypass
+        }
+        _ => Verdict::Bypass,
+    }
+}
+
+fn count(fd: c_int, to: *mut c_int, counter: fn(&Conn<'_>) -> Option<u64>) -> Verdict {
+    let counted = managed(fd).and_then(Conn::enter).and_then(|conn| counter(&conn));
+    match counted {
+        Some(n) if !to.is_null() => {
+            // SAFETY: both requests take a pointer to an int.
+            unsafe { *to = n.min(c_int::MAX as u64) as c_int };
+            Verdict::Done(0)
+        }
+        _ => Verdict::Bypass,
+    }
+}
+
+/// Before `getsockopt`: everything we keep, the kernel socket knows too.
+pub fn getsockopt(fd: c_int) -> Verdict {
+    crate::lifecycle::guard(fd)
+}
+
+/// Before `setsockopt`.
+///
+/// # Safety
+/// As libc's `setsockopt`.
+pub unsafe fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> Verdict {
+    match table::get(fd) {
+        Slot::Internal => return Verdict::Fail(libc::EBADF),
+        Slot::Record(_) => {}
+        _ => return Verdict::Bypass,
+    }
+    let Some((_, _, record)) = record_of(fd) else { return Verdict::Bypass };
+    let len = len as usize;
+    // SAFETY: the program says that `value` has `len` bytes.
+    let number = unsafe { read::<c_int>(value, len) };
+    match (level, name) {
+        (libc::SOL_SOCKET, libc::SO_RCVTIMEO) => {
+            // SAFETY: as above.
+            set_timeout(&record.recv_timeout_us, unsafe { read(value, len) })
+        }
+        (libc::SOL_SOCKET, libc::SO_SNDTIMEO) => {
+            // SAFETY: as above.
+            set_timeout(&record.send_timeout_us, unsafe { read(value, len) })
+        }
+        (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => {
+            record.recv_lowat.store(number.unwrap_or(1).max(1) as u32, Ordering::Relaxed)
+        }
+        (libc::IPPROTO_TCP, libc::TCP_CORK) => record.put(flag::HELD_BACK, number.unwrap_or(0) != 0),
+        // Kernel TLS and zero copy work on the kernel's stream; urgent bytes inline are in it.
+        (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR)
+        | (libc::SOL_SOCKET, libc::SO_OOBINLINE | libc::SO_ZEROCOPY) => to_kernel(fd, Reason::Call),
+        _ => {}
+    }
+    Verdict::Bypass
+}
+
+/// # Safety
+/// `value` is null or has `len` bytes.
+unsafe fn read<T: Copy>(value: *const c_void, len: usize) -> Option<T> {
+    // SAFETY: long enough, by the check and by contract.
+    (!value.is_null() && len >= std::mem::size_of::<T>()).then(|| unsafe { value.cast::<T>().read_unaligned() })
+}
+
+fn set_timeout(place: &std::sync::atomic::AtomicU64, time: Option<timeval>) {
+    let Some(time) = time else { return };
+    if time.tv_sec >= 0 && (0..1_000_000).contains(&time.tv_usec) {
+        let micros = (time.tv_sec as u64).saturating_mul(1_000_000) + time.tv_usec as u64;
+        place.store(micros, Ordering::Relaxed);
+    }
+}

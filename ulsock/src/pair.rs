@@ -1,0 +1,341 @@
+//! A pair: this process and one peer process, their channel, segments and bells.
+//!
+//! Many connections share a pair. Bells are handed over lazily, and taken from the channel when a
+//! wire names one that we do not know yet. Nothing here blocks, and nothing a peer sends is used
+//! before it was checked.
+
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use netstack::ring::mark::{LEVELS, LEVEL_SIZE};
+
+use crate::doorbell::Ringer;
+use crate::layout::{Block, Board, Layout, SideNumber, BOARDS, CLAIMER, LARGE, RELEASED, SMALL};
+use crate::mailbox::{Channel, Credentials};
+use crate::message::{Message, VERSION};
+use crate::process;
+use crate::segment::{ReadOnlySegment, Segment};
+use crate::sys::fds::InternalFd;
+use crate::waiter::{Waiter, PAGE, WAITERS};
+
+/// A claim that came in over a channel.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    pub offer_cookie: u64,
+    pub claim_cookie: u64,
+    pub segment: u32,
+    pub conn: u32,
+}
+
+/// Bells of 64 waiters; most peers have only a few.
+type Ringers = [OnceLock<Ringer>; 64];
+
+pub struct Pair {
+    channel: Channel,
+    peer: Credentials,
+    same_uid: bool,
+    /// The process that made the pair; a forked child must not talk on its channel.
+    owner: u32,
+    page: OnceLock<ReadOnlySegment>,
+    /// The peer's bells by waiter number.
+    ringers: [OnceLock<Box<Ringers>>; WAITERS / 64],
+    /// Which of our own bells the peer has.
+    handed: [AtomicU64; WAITERS / 64],
+    segments: Mutex<Vec<Arc<PairSegment>>>,
+    claims: Mutex<VecDeque<Claim>>,
+    dead: AtomicBool,
+}
+
+impl Pair {
+    /// Over a fresh channel; introduces us to the peer.
+    pub fn new(channel: Channel) -> Option<Arc<Pair>> {
+        let peer = channel.peer().ok()?;
+        let same_uid = peer.uid == rustix::process::geteuid().as_raw();
+        let pair = Pair {
+            channel,
+            peer,
+            same_uid,
+            owner: process::pid(),
+            page: OnceLock::new(),
+            ringers: [const { OnceLock::new() }; WAITERS / 64],
+            handed: [const { AtomicU64::new(0) }; WAITERS / 64],
+            segments: Mutex::default(),
+            claims: Mutex::default(),
+            dead: AtomicBool::new(false),
+        };
+        let hello = Message::Hello { version: VERSION, pid: pair.owner };
+        pair.channel.send(&hello, Some(process::waiters()?.page_fd())).ok()?;
+        Some(Arc::new(pair))
+    }
+
+    pub fn peer(&self) -> Credentials {
+        self.peer
+    }
+
+    pub fn is_mine(&self) -> bool {
+        self.owner == process::pid()
+    }
+
+    pub fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Relaxed)
+    }
+
+    /// Makes sure that the peer can ring `waiter`.
+    pub fn hand_over(&self, waiter: &Waiter) -> bool {
+        let (word, bit) = (&self.handed[waiter.number as usize / 64], 1 << (waiter.number % 64));
+        if word.load(Ordering::Acquire) & bit != 0 {
+            return true;
+        }
+        if !self.is_mine() {
+            return false;
+        }
+        let stranger = (!self.same_uid).then_some(self.peer.uid);
+        let Some(bell) = waiter.bell(stranger) else { return false };
+        let message = Message::Doorbell { waiter: waiter.number, kind: bell.kind() };
+        let sent = self.channel.send(&message, Some(bell.far_fd())).is_ok();
+        if sent {
+            word.fetch_or(bit, Ordering::AcqRel);
+        }
+        sent
+    }
+
+    /// Wakes the peer's waiter that a wire names, as the peer wrote it: a waiter's number, and for
+    /// an epoll set the board to post on. `false` when it sleeps and we have no bell of it.
+    pub fn ring(&self, segment: &PairSegment, theirs: SideNumber, conn: u32, name: u32) -> bool {
+        let (waiter, board) = ((name & 0xffff) as usize, (name >> 16) as usize);
+        if waiter >= WAITERS || board > BOARDS {
+            return true;
+        }
+        if board > 0 {
+            segment.board(theirs, board - 1).post(conn);
+        }
+        fence(Ordering::SeqCst);
+        if self.peer_asleep(waiter) == Some(false) {
+            return true;
+        }
+        if self.ringer(waiter).is_none() && self.is_mine() {
+            self.receive();
+        }
+        self.ringer(waiter).is_some_and(|ringer| ringer.ring().is_ok())
+    }
+
+    fn ringer(&self, waiter: usize) -> Option<&Ringer> {
+        self.ringers[waiter / 64].get()?[waiter % 64].get()
+    }
+
+    fn keep_ringer(&self, waiter: u32, ringer: Ringer) -> bool {
+        let Some(chunk) = self.ringers.get(waiter as usize / 64) else { return false };
+        let chunk = chunk.get_or_init(|| Box::new([const { OnceLock::new() }; 64]));
+        chunk[waiter as usize % 64].set(ringer).is_ok()
+    }
+
+    /// `None` when its page has not come yet.
+    fn peer_asleep(&self, waiter: usize) -> Option<bool> {
+        let page = self.page.get()?;
+        // SAFETY: `waiter` is below WAITERS, hence within the page; an atomic is valid for any content.
+        let word = unsafe { &*page.base().cast::<AtomicU32>().add(waiter) };
+        Some(word.load(Ordering::Relaxed) != 0)
+    }
+
+    /// Takes everything from the channel. Claims are kept for [`Self::next_claim`].
+    pub fn receive(&self) {
+        // One reader at a time; who comes second finds that the first has taken all.
+        let Ok(mut claims) = self.claims.lock() else { return };
+        loop {
+            match self.channel.recv() {
+                Ok(Some((message, fd))) => {
+                    if !self.accept(message, fd, &mut claims) {
+                        return self.dead.store(true, Ordering::Relaxed);
+                    }
+                }
+                Ok(None) => return,
+                Err(_) => return self.dead.store(true, Ordering::Relaxed),
+            }
+        }
+    }
+
+    fn accept(&self, message: Message, fd: Option<InternalFd>, claims: &mut VecDeque<Claim>) -> bool {
+        match message {
+            Message::Hello { version, .. } => {
+                let page = fd.and_then(|fd| Segment::adopt_readonly(fd.as_fd(), PAGE).ok());
+                version == VERSION && page.is_some_and(|page| self.page.set(page).is_ok())
+            }
+            Message::Doorbell { waiter, kind } => {
+                let ringer = fd.and_then(|fd| Ringer::adopt(kind, fd, self.same_uid).ok());
+                ringer.is_some_and(|ringer| self.keep_ringer(waiter, ringer))
+            }
+            Message::Segment { segment, conns } => {
+                let Ok(mut segments) = self.segments.lock() else { return false };
+                let adopted = fd.and_then(|fd| PairSegment::adopt(segment, conns, fd));
+                let fits = segments.len() == segment as usize && segment < 4096;
+                adopted.filter(|_| fits).map(|new| segments.push(Arc::new(new))).is_some()
+            }
+            Message::Claim { offer_cookie, claim_cookie, segment, conn } => {
+                claims.push_back(Claim { offer_cookie, claim_cookie, segment, conn });
+                claims.len() < 1 << 16
+            }
+        }
+    }
+
+    pub fn next_claim(&self) -> Option<Claim> {
+        self.claims.lock().ok()?.pop_front()
+    }
+
+    pub fn segment(&self, number: u32) -> Option<Arc<PairSegment>> {
+        self.segments.lock().ok()?.get(number as usize).cloned()
+    }
+
+    /// Claiming side: a free block, in a new segment if need be.
+    pub fn allocate(&self) -> Option<(Arc<PairSegment>, u32)> {
+        let mut segments = self.segments.lock().ok()?;
+        for segment in segments.iter().rev() {
+            if let Some(conn) = segment.allocate() {
+                return Some((segment.clone(), conn));
+            }
+        }
+        let number = segments.len() as u32;
+        let conns = if number == 0 { SMALL } else { LARGE };
+        let (segment, fd) = PairSegment::create(number, conns)?;
+        self.channel.send(&Message::Segment { segment: number, conns }, Some(fd.as_fd())).ok()?;
+        let segment = Arc::new(segment);
+        segments.push(segment.clone());
+        let conn = segment.allocate()?;
+        Some((segment, conn))
+    }
+
+    pub fn send_claim(&self, claim: Claim) -> bool {
+        let Claim { offer_cookie, claim_cookie, segment, conn } = claim;
+        let message = Message::Claim { offer_cookie, claim_cookie, segment, conn };
+        self.channel.send(&message, None).is_ok()
+    }
+}
+
+/// A segment and who uses which of its blocks.
+pub struct PairSegment {
+    pub number: u32,
+    memory: Segment,
+    layout: Layout,
+    /// Claiming side: blocks that are free, and those that only we have released.
+    free: Mutex<Free>,
+    boards: AtomicU32,
+}
+
+#[derive(Default)]
+struct Free {
+    next: u32,
+    idle: Vec<u32>,
+    half: Vec<u32>,
+}
+
+impl PairSegment {
+    fn create(number: u32, conns: u32) -> Option<(PairSegment, InternalFd)> {
+        let layout = Layout::new(conns)?;
+        let (memory, fd) = Segment::create(layout.size() as u64).ok()?;
+        Some((PairSegment::new(number, memory, layout), fd))
+    }
+
+    fn adopt(number: u32, conns: u32, fd: InternalFd) -> Option<PairSegment> {
+        let layout = Layout::new(conns)?;
+        let memory = Segment::adopt(fd.as_fd(), layout.size() as u64).ok()?;
+        Some(PairSegment::new(number, memory, layout))
+    }
+
+    fn new(number: u32, memory: Segment, layout: Layout) -> PairSegment {
+        PairSegment { number, memory, layout, free: Mutex::default(), boards: AtomicU32::new(0) }
+    }
+
+    pub fn has_block(&self, conn: u32) -> bool {
+        conn < self.layout.conns()
+    }
+
+    pub fn block(&self, conn: u32) -> *const Block {
+        debug_assert!(self.has_block(conn));
+        // SAFETY: the layout keeps every block within the segment.
+        unsafe { self.memory.base().add(self.layout.block(conn)).cast() }
+    }
+
+    pub fn ring(&self, level: usize, conn: u32, direction: usize) -> *mut u8 {
+        debug_assert!(self.has_block(conn));
+        // SAFETY: the layout keeps every ring within the segment.
+        unsafe { self.memory.base().add(self.layout.ring(level, conn, direction)) }
+    }
+
+    pub fn board(&self, side: SideNumber, board: usize) -> &Board {
+        // SAFETY: the layout keeps every board within the segment; atomics only, valid for any content.
+        unsafe { &*self.memory.base().add(self.layout.board(side, board % BOARDS)).cast() }
+    }
+
+    /// A board for one of our epoll sets.
+    pub fn take_board(&self) -> Option<usize> {
+        let mut used = self.boards.load(Ordering::Relaxed);
+        loop {
+            let board = used.trailing_ones() as usize;
+            if board >= BOARDS {
+                return None;
+            }
+            match self.boards.compare_exchange(used, used | 1 << board, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some(board),
+                Err(now) => used = now,
+            }
+        }
+    }
+
+    pub fn give_board(&self, board: usize) {
+        self.boards.fetch_and(!(1 << board), Ordering::AcqRel);
+    }
+
+    fn allocate(&self) -> Option<u32> {
+        let mut free = self.free.lock().ok()?;
+        let conn = free.idle.pop().or_else(|| self.reclaim(&mut free)).or_else(|| {
+            let next = free.next;
+            self.has_block(next).then(|| {
+                free.next += 1;
+                next
+            })
+        })?;
+        self.clear(conn);
+        Some(conn)
+    }
+
+    /// Blocks that the peer has released too by now.
+    fn reclaim(&self, free: &mut Free) -> Option<u32> {
+        // SAFETY: blocks of the list were allocated, hence exist.
+        let theirs = |conn: u32| unsafe { (*self.block(conn)).sides[1 - CLAIMER].stage.load(Ordering::Acquire) };
+        let (done, half) = free.half.drain(..).partition(|conn| theirs(*conn) == RELEASED);
+        free.half = half;
+        free.idle = done;
+        for conn in &free.idle {
+            self.give_memory_back(*conn);
+        }
+        free.idle.pop()
+    }
+
+    fn clear(&self, conn: u32) {
+        // SAFETY: nobody uses the block: it is new, or both sides have released it; all zero is its
+        // valid beginning. A peer that lied about releasing it harms only its own connections.
+        unsafe { std::ptr::write_bytes(self.block(conn).cast_mut(), 0, 1) };
+    }
+
+    fn give_memory_back(&self, conn: u32) {
+        // SAFETY: the block exists; atomics only.
+        let block = unsafe { &*self.block(conn) };
+        let grown = block.sides.iter().map(|side| side.grown.load(Ordering::Relaxed)).max().unwrap_or(0);
+        for level in 1..LEVELS.min(grown as usize + 1) {
+            for direction in 0..2 {
+                let at = self.layout.ring(level, conn, direction);
+                let _ = self.memory.punch(at, LEVEL_SIZE[level] as usize);
+            }
+        }
+    }
+
+    /// One side has let go of a block; only the claiming side gives blocks out again.
+    pub fn released(&self, conn: u32, side: SideNumber) {
+        if side == CLAIMER {
+            if let Ok(mut free) = self.free.lock() {
+                free.half.push(conn);
+            }
+        }
+    }
+}

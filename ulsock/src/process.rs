@@ -1,0 +1,206 @@
+//! This process: its configuration, its pid, and everything it owns once.
+//!
+//! Nothing is opened at load: the first TCP socket opens the run directory and makes the family.
+//! Statics are leaked on purpose; destructors of other libraries may still call us at exit.
+
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::OnceLock;
+
+use netstack::ring::SideLock;
+
+use crate::config::Config;
+use crate::control::Control;
+use crate::family::Family;
+use crate::log;
+use crate::rundir::RunDir;
+use crate::spinners::Spinners;
+use crate::thread::{Critical, Thread};
+use crate::waiter::Waiters;
+
+static CONFIG: OnceLock<Config> = OnceLock::new();
+/// Loaded, configured and not switched off.
+static ON: AtomicBool = AtomicBool::new(false);
+/// New connections stay on the kernel (a seccomp filter, locked memory).
+static FROZEN: AtomicBool = AtomicBool::new(false);
+static PID: AtomicU32 = AtomicU32::new(0);
+static FAMILY: AtomicPtr<Family> = AtomicPtr::new(std::ptr::null_mut());
+static WAITERS: AtomicPtr<Waiters> = AtomicPtr::new(std::ptr::null_mut());
+static CONTROL: AtomicPtr<Control> = AtomicPtr::new(std::ptr::null_mut());
+static SPINNERS: AtomicPtr<Spinners> = AtomicPtr::new(std::ptr::null_mut());
+/// Guards `CONTROL` and the making of all of the above; knows its owner, so that fork can handle it.
+static LOCK: SideLock = SideLock::new();
+
+/// Load time. The order matters: the tables before anything that may be looked up in them.
+pub fn init() {
+    PID.store(rustix::process::getpid().as_raw_nonzero().get() as u32, Ordering::Relaxed);
+    match Config::from_env() {
+        Ok(config) => {
+            let enabled = config.enabled;
+            log::init(&config);
+            let _ = CONFIG.set(config);
+            if enabled && crate::table::init() {
+                crate::sys::fds::on_internal(crate::lifecycle::internal_fd);
+                crate::memory::init();
+                crate::thread::init();
+                ON.store(true, Ordering::Release);
+            }
+        }
+        Err(error) => log::always(format_args!("{error}; staying on kernel TCP")),
+    }
+}
+
+#[inline]
+pub fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// No new upgrades from here on.
+pub fn freeze() {
+    FROZEN.store(true, Ordering::Release);
+}
+
+pub fn is_frozen() -> bool {
+    FROZEN.load(Ordering::Acquire)
+}
+
+/// From here on we are not there: a seccomp filter would kill at the first extra system call.
+pub fn switch_off() {
+    ON.store(false, Ordering::Release);
+}
+
+pub fn config() -> &'static Config {
+    CONFIG.get_or_init(Config::default)
+}
+
+#[inline]
+pub fn pid() -> u32 {
+    PID.load(Ordering::Relaxed)
+}
+
+fn get<T>(place: &AtomicPtr<T>) -> Option<&'static T> {
+    // SAFETY: null, or leaked by `set`.
+    unsafe { place.load(Ordering::Acquire).as_ref() }
+}
+
+fn set<T>(place: &AtomicPtr<T>, value: T) {
+    place.store(Box::into_raw(Box::new(value)), Ordering::Release);
+}
+
+/// The family, if a TCP socket has been seen.
+#[inline]
+pub fn family() -> Option<&'static Family> {
+    get(&FAMILY)
+}
+
+pub fn waiters() -> Option<&'static Waiters> {
+    get(&WAITERS)
+}
+
+pub fn spinners() -> Option<&'static Spinners> {
+    get(&SPINNERS)
+}
+
+/// The first TCP socket: opens the run directory and makes the family. Says once why it cannot.
+pub fn begin() -> Option<&'static Family> {
+    if let Some(family) = family() {
+        return Some(family);
+    }
+    if !is_on() {
+        return None;
+    }
+    let _control = Locked::wait()?;
+    if let Some(family) = family() {
+        return Some(family);
+    }
+    if let Err(problem) = open_everything() {
+        let dir = config().run_dir.display();
+        log::always(format_args!("{dir}: {problem}; staying on kernel TCP"));
+        switch_off();
+    }
+    family()
+}
+
+fn open_everything() -> Result<(), String> {
+    let dir = RunDir::open(&config().run_dir).map_err(|error| error.to_string())?;
+    dir.sweep();
+    let family = Family::create(&dir).ok_or("no room for our tables (is it full?)")?;
+    let waiters = Waiters::create().ok_or("no memory for our tables")?;
+    set(&SPINNERS, Spinners::open(&dir));
+    set(&WAITERS, waiters);
+    set(&CONTROL, Control::new(dir));
+    set(&FAMILY, family);
+    Ok(())
+}
+
+/// The control lock, held within a critical section.
+pub struct Locked {
+    _critical: Critical,
+}
+
+impl Locked {
+    pub fn wait() -> Option<Locked> {
+        let critical = Critical::enter()?;
+        while LOCK.try_lock(critical.0.id()).is_err() {
+            rustix::thread::sched_yield();
+        }
+        Some(Locked { _critical: critical })
+    }
+
+    /// `None` when somebody else is at it: the next call tries again.
+    pub fn take() -> Option<Locked> {
+        let critical = Critical::enter()?;
+        LOCK.try_lock(critical.0.id()).ok()?;
+        Some(Locked { _critical: critical })
+    }
+
+    pub fn control(&mut self) -> Option<&mut Control> {
+        // SAFETY: null or leaked by `set`; the lock makes this the only reference.
+        unsafe { CONTROL.load(Ordering::Acquire).as_mut() }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        LOCK.unlock();
+    }
+}
+
+/// Before fork: nobody else may be halfway through a change of the control state.
+pub fn lock_for_fork() {
+    let Some(me) = Thread::me() else { return };
+    while LOCK.try_lock(me.id()).is_err() {
+        rustix::thread::sched_yield();
+    }
+}
+
+pub fn unlock_after_fork() {
+    LOCK.unlock();
+}
+
+/// In a forked child: a pid, waiters and a control state of its own. What the parent had is kept
+/// mapped (connections may still be drained through it) but no longer spoken for.
+pub fn after_fork() {
+    PID.store(rustix::process::getpid().as_raw_nonzero().get() as u32, Ordering::Relaxed);
+    crate::thread::after_fork();
+    let Some(family) = family() else { return };
+    family.header().members.fetch_add(1, Ordering::AcqRel);
+    if let Some(waiters) = Waiters::create() {
+        set(&WAITERS, waiters);
+    }
+    // SAFETY: null or leaked by `set`; the child has only this thread.
+    let parents = unsafe { CONTROL.load(Ordering::Acquire).as_ref() };
+    if let Some(control) = parents.and_then(Control::for_child) {
+        set(&CONTROL, control);
+    }
+    if let Some(spinners) = spinners() {
+        spinners.after_fork();
+    }
+}
+
+/// At exit: our mailbox goes, and with the last of the family its file.
+pub fn leave_run_dir() {
+    let Some(mut locked) = Locked::take() else { return };
+    let Some((control, family)) = locked.control().zip(family()) else { return };
+    let last = family.header().members.fetch_sub(1, Ordering::AcqRel) == 1;
+    control.leave(last.then_some(&*family.name));
+}

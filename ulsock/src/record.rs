@@ -1,0 +1,273 @@
+//! The socket record: what the processes that share a TCP socket know about it together.
+//!
+//! Records live in the *family* mapping, which a process shares with its forked children and which
+//! `ulsock top` reads. Everything is atomic or guarded by a side lock in the record itself. All
+//! zero is a free record.
+
+use std::cell::UnsafeCell;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
+
+use netstack::ring::{Gate, RxState, SideLock, TxState};
+
+use crate::reason::Reason;
+
+/// Who carries the connection, as far as this side is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Free,
+    /// Kernel TCP as it is; calls are counted on their way.
+    Plain,
+    /// A ring pair exists; each direction is on the kernel or on a ring.
+    Managed,
+    /// Kernel TCP for good: out of scope, excluded, or switched off.
+    Out,
+}
+
+impl State {
+    fn from_number(number: u32) -> State {
+        match number {
+            1 => State::Plain,
+            2 => State::Managed,
+            3 => State::Out,
+            _ => State::Free,
+        }
+    }
+
+    fn number(self) -> u32 {
+        match self {
+            State::Free => 0,
+            State::Plain => 1,
+            State::Managed => 2,
+            State::Out => 3,
+        }
+    }
+}
+
+/// Which end of the connection we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It called connect: it makes the offer.
+    Connected,
+    /// It was accepted: it makes the claim.
+    Accepted,
+}
+
+/// Facts about a socket, as bits of `flags`.
+pub mod flag {
+    pub const NONBLOCK: u32 = 1 << 0;
+    pub const CONNECTED: u32 = 1 << 1;
+    /// Never again on a ring.
+    pub const PINNED: u32 = 1 << 2;
+    /// The kernel has shown us the peer's FIN.
+    pub const PEER_FIN: u32 = 1 << 3;
+    /// The peer wrote nonsense or bytes without a mark: read the kernel, whatever the ring says.
+    pub const BROKEN: u32 = 1 << 4;
+    /// Our own direction is shut down.
+    pub const SHUT: u32 = 1 << 5;
+    /// It has been on a ring at least once.
+    pub const UPGRADED: u32 = 1 << 6;
+    /// Kernel bytes may be held back (MSG_MORE, TCP_CORK): no switch now.
+    pub const HELD_BACK: u32 = 1 << 7;
+    /// An offer or a claim of it is out.
+    pub const PENDING: u32 = 1 << 8;
+    /// The kernel socket has shown an event: look at it even if the ring is all we expect.
+    pub const LOOK: u32 = 1 << 9;
+    /// It has been a member of an epoll set.
+    pub const IN_EPOLL: u32 = 1 << 10;
+}
+
+/// Bytes and calls of one direction, by carrier.
+#[derive(Default)]
+#[repr(C)]
+pub struct Counts {
+    pub ring_bytes: AtomicU64,
+    pub kernel_bytes: AtomicU64,
+    pub messages: AtomicU64,
+}
+
+impl Counts {
+    /// Only one thread at a time (under the side lock), or an estimate: no locked instruction.
+    #[inline]
+    pub fn add(counter: &AtomicU64, n: u64) {
+        counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+    }
+}
+
+/// One direction of this side: lock, state, gate, waiter slots, counts.
+#[repr(C, align(64))]
+pub struct Side<S> {
+    pub lock: SideLock,
+    pub gate: Gate,
+    /// Waiter slots in use.
+    pub slots: AtomicU32,
+    /// The carrier right now, for `top`: 0 kernel, else ring level + 1.
+    pub carrier: AtomicU8,
+    pub state: UnsafeCell<S>,
+    pub counts: Counts,
+}
+
+// SAFETY: `state` is touched only under `lock`.
+unsafe impl<S> Sync for Side<S> {}
+
+#[repr(C, align(64))]
+pub struct Record {
+    state: AtomicU32,
+    flags: AtomicU32,
+    /// Processes that hold the socket. Too high after a crash, which only keeps it on the kernel.
+    pub procs: AtomicU32,
+    reason: AtomicU32,
+    /// Data calls so far, and at which of them to look for the peer next.
+    pub calls: AtomicU32,
+    pub next_look: AtomicU32,
+    pub pid: AtomicU32,
+    /// Raised at each use of this record for another socket.
+    pub generation: AtomicU32,
+    pub cookie: AtomicU64,
+    pub recv_timeout_us: AtomicU64,
+    pub send_timeout_us: AtomicU64,
+    pub recv_lowat: AtomicU32,
+    /// Non-blocking receives that found nothing.
+    pub glances: AtomicU64,
+    local: Address,
+    peer: Address,
+    pub tx: Side<TxState>,
+    pub rx: Side<RxState>,
+}
+
+#[derive(Default)]
+#[repr(C)]
+struct Address {
+    ip: [AtomicU64; 2],
+    port: AtomicU32,
+    known: AtomicU32,
+}
+
+impl Address {
+    fn set(&self, addr: Option<SocketAddr>) {
+        let bits = addr.map_or(0, |addr| match addr.ip() {
+            IpAddr::V4(ip) => u128::from(ip.to_ipv6_mapped()),
+            IpAddr::V6(ip) => u128::from(ip),
+        });
+        self.ip[0].store((bits >> 64) as u64, Ordering::Relaxed);
+        self.ip[1].store(bits as u64, Ordering::Relaxed);
+        self.port.store(addr.map_or(0, |addr| addr.port().into()), Ordering::Relaxed);
+        self.known.store(addr.is_some().into(), Ordering::Release);
+    }
+
+    fn get(&self) -> Option<SocketAddr> {
+        if self.known.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let bits = u128::from(self.ip[0].load(Ordering::Relaxed)) << 64
+            | u128::from(self.ip[1].load(Ordering::Relaxed));
+        let ip = Ipv6Addr::from(bits).to_canonical();
+        Some(SocketAddr::new(ip, self.port.load(Ordering::Relaxed) as u16))
+    }
+}
+
+impl Record {
+    #[inline]
+    pub fn state(&self) -> State {
+        State::from_number(self.state.load(Ordering::Acquire))
+    }
+
+    pub fn set_state(&self, state: State) {
+        self.state.store(state.number(), Ordering::Release);
+    }
+
+    /// Takes a free record for a new socket.
+    pub fn claim(&self) -> bool {
+        let (free, plain) = (State::Free.number(), State::Plain.number());
+        if self.state.compare_exchange(free, plain, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        self.reset();
+        true
+    }
+
+    fn reset(&self) {
+        self.flags.store(0, Ordering::Relaxed);
+        self.procs.store(1, Ordering::Relaxed);
+        self.reason.store(Reason::Young as u32, Ordering::Relaxed);
+        self.calls.store(0, Ordering::Relaxed);
+        self.next_look.store(0, Ordering::Relaxed);
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.cookie.store(0, Ordering::Relaxed);
+        self.recv_timeout_us.store(0, Ordering::Relaxed);
+        self.send_timeout_us.store(0, Ordering::Relaxed);
+        self.recv_lowat.store(1, Ordering::Relaxed);
+        self.glances.store(0, Ordering::Relaxed);
+        self.set_addresses(None, None);
+        reset_side(&self.tx);
+        reset_side(&self.rx);
+    }
+
+    #[inline]
+    pub fn has(&self, flag: u32) -> bool {
+        self.flags.load(Ordering::Relaxed) & flag != 0
+    }
+
+    pub fn set(&self, flag: u32) {
+        self.flags.fetch_or(flag, Ordering::Relaxed);
+    }
+
+    pub fn clear(&self, flag: u32) {
+        self.flags.fetch_and(!flag, Ordering::Relaxed);
+    }
+
+    pub fn put(&self, flag: u32, on: bool) {
+        if on {
+            self.set(flag);
+        } else {
+            self.clear(flag);
+        }
+    }
+
+    pub fn role(&self) -> Role {
+        if self.has(flag::CONNECTED) {
+            Role::Connected
+        } else {
+            Role::Accepted
+        }
+    }
+
+    /// Bytes by carrier: ring sent, ring received, kernel sent, kernel received.
+    pub fn carried(&self) -> [&AtomicU64; 4] {
+        let (tx, rx) = (&self.tx.counts, &self.rx.counts);
+        [&tx.ring_bytes, &rx.ring_bytes, &tx.kernel_bytes, &rx.kernel_bytes]
+    }
+
+    pub fn reason(&self) -> Reason {
+        Reason::from_number(self.reason.load(Ordering::Relaxed))
+    }
+
+    pub fn set_reason(&self, reason: Reason) {
+        self.reason.store(reason as u32, Ordering::Relaxed);
+    }
+
+    pub fn set_addresses(&self, local: Option<SocketAddr>, peer: Option<SocketAddr>) {
+        self.local.set(local);
+        self.peer.set(peer);
+    }
+
+    pub fn local(&self) -> Option<SocketAddr> {
+        self.local.get()
+    }
+
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.peer.get()
+    }
+}
+
+fn reset_side<S: Default>(side: &Side<S>) {
+    side.lock.unlock();
+    side.gate.open();
+    side.slots.store(0, Ordering::Relaxed);
+    side.carrier.store(0, Ordering::Relaxed);
+    // SAFETY: the record was free and has just been claimed: nobody else uses it.
+    unsafe { *side.state.get() = S::default() };
+    for counter in [&side.counts.ring_bytes, &side.counts.kernel_bytes, &side.counts.messages] {
+        counter.store(0, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,193 @@
+//! What the connections do: live ones for `ulsock top`, all of them in the report at exit.
+
+use std::fmt::Write;
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use rustix::fs::{Dir, Mode, OFlags};
+use serde::Serialize;
+
+use crate::config::Report;
+use crate::family::{Family, Header, MAGIC, RECORDS};
+use crate::log;
+use crate::process;
+use crate::reason::Reason;
+use crate::record::{flag, Record, State};
+use crate::rundir::{RunDir, FAMILY};
+use crate::sys::fds::Transient;
+
+/// A live connection of this host.
+#[derive(Clone, Debug, Serialize)]
+pub struct ConnectionRow {
+    pub pid: u32,
+    pub program: String,
+    pub local: Option<SocketAddr>,
+    pub peer: Option<SocketAddr>,
+    pub carrier_tx: &'static str,
+    pub carrier_rx: &'static str,
+    pub tx_bytes: u64,
+    pub rx_bytes: u64,
+    pub tx_msgs: u64,
+    pub rx_msgs: u64,
+    /// Why it is on the kernel; empty when it is not.
+    pub reason: &'static str,
+    pub holders: u32,
+}
+
+/// Every connection of every living family whose file we may read.
+pub fn live(dir: &RunDir) -> Vec<ConnectionRow> {
+    let mut rows = Vec::new();
+    let Ok(entries) = Dir::read_from(dir.as_fd()) else { return rows };
+    for entry in entries.flatten() {
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        if name.starts_with(FAMILY) && !dir.is_dead(name) {
+            read_family(dir, name, &mut rows);
+        }
+    }
+    rows
+}
+
+/// Reads a family's file without mapping it: its owner could truncate it.
+fn read_family(dir: &RunDir, name: &str, rows: &mut Vec<ConnectionRow>) {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let Ok(file) = rustix::fs::openat(dir.as_fd(), name, flags, Mode::empty()) else { return };
+    let file = Transient::new(file);
+    let Some(header) = read_at::<Header>(&file, 0) else { return };
+    let size = std::mem::size_of::<Record>();
+    if header.magic.load(Ordering::Relaxed) != MAGIC || header.record_size.load(Ordering::Relaxed) as usize != size {
+        return;
+    }
+    let highest = header.highest.load(Ordering::Relaxed).min(RECORDS as u32) as usize;
+    let first = std::mem::size_of::<Header>();
+    let records = (0..highest).map_while(|number| read_at::<Record>(&file, first + number * size));
+    rows.extend(records.filter_map(|record| row(&record)));
+}
+
+/// A structure of atomics from a file: any bytes are valid, none is trusted.
+fn read_at<T>(file: &Transient, offset: usize) -> Option<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    // SAFETY: the value's own bytes; `T` is one of our structures of atomics and plain numbers.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(value.as_mut_ptr().cast::<u8>(), std::mem::size_of::<T>()) };
+    let n = rustix::io::pread(file.as_fd(), &mut *bytes, offset as u64).ok()?;
+    // SAFETY: as above: valid for any content.
+    (n == bytes.len()).then(|| unsafe { value.assume_init() })
+}
+
+fn row(record: &Record) -> Option<ConnectionRow> {
+    if record.state() == State::Free || record.procs.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let pid = record.pid.load(Ordering::Relaxed);
+    let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    let carrier = |number: u8| if number == 0 { "kernel" } else { "shm" };
+    let (tx, rx) = (&record.tx.counts, &record.rx.counts);
+    let (carrier_tx, carrier_rx) =
+        (carrier(record.tx.carrier.load(Ordering::Relaxed)), carrier(record.rx.carrier.load(Ordering::Relaxed)));
+    let on_kernel = carrier_tx == "kernel" || carrier_rx == "kernel";
+    Some(ConnectionRow {
+        pid,
+        program: program.trim_end().to_string(),
+        local: record.local(),
+        peer: record.peer(),
+        carrier_tx,
+        carrier_rx,
+        tx_bytes: tx.ring_bytes.load(Ordering::Relaxed) + tx.kernel_bytes.load(Ordering::Relaxed),
+        rx_bytes: rx.ring_bytes.load(Ordering::Relaxed) + rx.kernel_bytes.load(Ordering::Relaxed),
+        tx_msgs: tx.messages.load(Ordering::Relaxed),
+        rx_msgs: rx.messages.load(Ordering::Relaxed),
+        reason: if on_kernel { record.reason().name() } else { "" },
+        holders: record.procs.load(Ordering::Relaxed),
+    })
+}
+
+/// What this process's family has carried, the living and the dead together.
+#[derive(Default)]
+struct Totals {
+    connections: u64,
+    upgraded: u64,
+    /// Ring sent, ring received, kernel sent, kernel received.
+    carried: [u64; 4],
+    reasons: [u64; 32],
+}
+
+impl Totals {
+    fn of(family: &Family) -> Totals {
+        let header = family.header();
+        let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let mut totals = Totals {
+            connections: load(&header.connections),
+            upgraded: load(&header.upgrades),
+            carried: std::array::from_fn(|n| load(&header.carried[n])),
+            reasons: std::array::from_fn(|n| load(&header.reasons[n])),
+        };
+        for record in family.held().map(|number| family.record(number)) {
+            totals.upgraded += u64::from(record.has(flag::UPGRADED));
+            for (total, counter) in totals.carried.iter_mut().zip(record.carried()) {
+                *total += load(counter);
+            }
+            totals.reasons[record.reason() as usize % 32] += 1;
+        }
+        totals
+    }
+
+    fn json(&self, program: &str) -> String {
+        let [ring_tx, ring_rx, kernel_tx, kernel_rx] = self.carried;
+        let mut line = format!(
+            "{{\"pid\":{},\"program\":{program:?},\"connections\":{},\"upgraded\":{},\"ring_tx_bytes\":{ring_tx},\
+             \"ring_rx_bytes\":{ring_rx},\"kernel_tx_bytes\":{kernel_tx},\"kernel_rx_bytes\":{kernel_rx},\"reasons\":{{",
+            process::pid(),
+            self.connections,
+            self.upgraded
+        );
+        for (index, (reason, count)) in self.named_reasons().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            let _ = write!(line, "{comma}\"{reason}\":{count}");
+        }
+        line.push_str("}}\n");
+        line
+    }
+
+    fn text(&self, program: &str) -> String {
+        let [ring_tx, ring_rx, kernel_tx, kernel_rx] = self.carried;
+        let mut text = format!(
+            "{program}[{}]: {} connections, {} on rings; bytes sent {ring_tx} by ring, {kernel_tx} by kernel; \
+             received {ring_rx} by ring, {kernel_rx} by kernel",
+            process::pid(),
+            self.connections,
+            self.upgraded
+        );
+        for (reason, count) in self.named_reasons() {
+            let _ = write!(text, "; {count} on the kernel: {reason}");
+        }
+        text
+    }
+
+    fn named_reasons(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let named = Reason::ALL.iter().map(|reason| (reason.name(), self.reasons[*reason as usize]));
+        named.filter(|(name, count)| !name.is_empty() && *count > 0)
+    }
+}
+
+/// At exit, if the user wants it.
+pub fn report() {
+    let config = process::config();
+    let Some(family) = process::family().filter(|_| config.report != Report::Off) else { return };
+    let totals = Totals::of(family);
+    let program = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    let program = program.trim_end();
+    match &config.report {
+        Report::Off => {}
+        Report::Stderr => log::always(format_args!("{}", totals.text(program))),
+        Report::File(path) => append(path, totals.json(program).as_bytes()),
+    }
+}
+
+fn append(path: &std::path::Path, line: &[u8]) {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
+    match rustix::fs::open(path, flags, Mode::from_raw_mode(0o666)) {
+        Ok(file) => drop(rustix::io::write(Transient::new(file), line)),
+        Err(error) => log::always(format_args!("ULSOCK_REPORT: {}: {error}", path.display())),
+    }
+}

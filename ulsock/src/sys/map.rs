@@ -1,0 +1,73 @@
+//! A shared file mapping that is unmapped when dropped.
+//!
+//! Gives out raw pointers only: other processes write this memory, so no reference or slice to it
+//! may ever be formed. Whoever maps a file must first know that nobody can shrink it (SIGBUS).
+
+use std::os::fd::BorrowedFd;
+use std::ptr::{self, NonNull};
+
+use rustix::io::{self, Errno};
+use rustix::mm::{madvise, mmap, munmap, Advice, MapFlags, ProtFlags};
+
+/// What this process may do with the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    ReadOnly,
+    ReadWrite,
+}
+
+/// `len` bytes of a file, shared with every other process that maps it.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread, and only raw pointers come out of it.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len` bytes of `fd`; kept out of core dumps.
+    pub fn new(fd: BorrowedFd<'_>, len: usize, access: Access) -> io::Result<Mapping> {
+        let prot = match access {
+            Access::ReadOnly => ProtFlags::READ,
+            Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        // SAFETY: the kernel chooses the address, so no existing mapping is touched.
+        let base = unsafe { mmap(ptr::null_mut(), len, prot, flags, fd, 0)? };
+        let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
+        let mapping = Mapping { base, len };
+        // Only a wish: a kernel without it still maps.
+        let _ = mapping.advise(0, len, Advice::LinuxDontDump);
+        Ok(mapping)
+    }
+
+    pub fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Never 0: the kernel maps no empty range.
+    pub fn size(&self) -> usize {
+        self.len
+    }
+
+    /// Advises about a range that must begin at a page and lie inside the mapping.
+    pub fn advise(&self, offset: usize, len: usize, advice: Advice) -> io::Result<()> {
+        let end = offset.checked_add(len).ok_or(Errno::INVAL)?;
+        if end > self.len {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: the range lies inside our own mapping, to which no Rust reference exists.
+        unsafe { madvise(self.base.as_ptr().add(offset).cast(), len, advice) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that `new` mapped; the owner's raw pointers end with it.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}

@@ -1,0 +1,85 @@
+//! What the rest of the crate needs from the kernel, one file per noun.
+//!
+//! Everything here goes straight to the kernel: never through a libc wrapper that we interpose
+//! (that would re-enter our own hooks), never blocking, never changing `errno`.
+
+pub mod diag;
+pub mod fds;
+pub mod map;
+pub mod tcp;
+pub mod text;
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use libc::{c_int, socklen_t};
+use rustix::io::{self, Errno};
+use rustix::process::{getrlimit, Resource};
+use rustix::rand::{getrandom, GetRandomFlags};
+
+/// Reads a socket option into `value` and returns how many bytes the kernel wrote.
+///
+/// rustix has typed options only and lacks TCP_INFO and others, so this is the one system call that
+/// goes through `libc::syscall`. That function reports by `errno`, which we put back.
+pub fn getsockopt(
+    fd: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+    value: &mut [u8],
+) -> io::Result<usize> {
+    let mut len = socklen_t::try_from(value.len()).map_err(|_| Errno::INVAL)?;
+    // SAFETY: `errno` is this thread's own variable; the kernel writes at most `len` bytes into
+    // `value`, and both live until the call returns.
+    let failed = unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        let result = libc::syscall(
+            libc::SYS_getsockopt,
+            fd.as_raw_fd(),
+            level,
+            name,
+            value.as_mut_ptr(),
+            &mut len,
+        );
+        let failed = (result < 0).then(|| Errno::from_raw_os_error(*errno));
+        *errno = before;
+        failed
+    };
+    match failed {
+        Some(errno) => Err(errno),
+        None => Ok(value.len().min(len as usize)),
+    }
+}
+
+/// Whether a file may grow to `size`: beyond RLIMIT_FSIZE the kernel would send SIGXFSZ, which by
+/// default kills the program that we live in.
+pub fn may_grow_to(size: u64) -> bool {
+    getrlimit(Resource::Fsize)
+        .current
+        .is_none_or(|limit| size <= limit)
+}
+
+/// A number that no other name in the run directory has. Not a secret.
+pub fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    if getrandom(&mut bytes, GetRandomFlags::NONBLOCK)? != bytes.len() {
+        return Err(Errno::AGAIN);
+    }
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_failed_option_reports_and_keeps_errno() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        // SAFETY: this thread's own errno.
+        unsafe { *libc::__errno_location() = libc::ENFILE };
+        let result = getsockopt(file.as_fd(), libc::SOL_SOCKET, libc::SO_TYPE, &mut [0; 4]);
+        assert_eq!(result, Err(Errno::NOTSOCK));
+        // SAFETY: as above.
+        assert_eq!(unsafe { *libc::__errno_location() }, libc::ENFILE);
+    }
+}

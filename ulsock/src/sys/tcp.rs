@@ -1,0 +1,190 @@
+//! What the kernel knows about one TCP socket: identity, addresses, byte counts, options.
+//!
+//! Called by the connection and the carrier switch, also from inside hooks of the very same calls;
+//! it only ever asks, never changes the socket.
+
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use libc::c_int;
+use rustix::io::{self, Errno};
+use rustix::ioctl::{ioctl, Getter, Opcode};
+use rustix::net::{ipproto, sockopt};
+
+use super::getsockopt;
+
+/// asm-generic/socket.h; libc does not name it on every target.
+const SO_NETNS_COOKIE: c_int = 71;
+/// linux/sockios.h gives SIOCOUTQ and SIOCINQ the numbers of TIOCOUTQ and FIONREAD.
+const SIOCOUTQ: Opcode = libc::TIOCOUTQ as Opcode;
+const SIOCINQ: Opcode = libc::FIONREAD as Opcode;
+
+/// Identity of the socket on this host, never reused.
+pub fn cookie(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    sockopt::socket_cookie(fd)
+}
+
+/// Identity of the network namespace that the socket lives in.
+pub fn netns_cookie(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    exactly(
+        getsockopt(fd, libc::SOL_SOCKET, SO_NETNS_COOKIE, &mut bytes)?,
+        8,
+    )?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// The part of TCP_INFO that we use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// include/net/tcp_states.h: 1 is ESTABLISHED.
+    pub state: u8,
+    /// Includes the SYN on the side that connected, and an acknowledged FIN.
+    pub bytes_acked: u64,
+    /// Includes a received FIN.
+    pub bytes_received: u64,
+}
+
+/// Reads TCP_INFO.
+pub fn info(fd: BorrowedFd<'_>) -> io::Result<Info> {
+    // struct tcp_info, include/uapi/linux/tcp.h: 8 bytes, 24 u32, two pacing rates, then
+    // tcpi_bytes_acked and tcpi_bytes_received (since Linux 4.1).
+    const BYTES_ACKED: usize = 120;
+    const BYTES_RECEIVED: usize = 128;
+    let mut bytes = [0; 136];
+    let len = getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
+    exactly(len, bytes.len())?;
+    let word = |at: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_ne_bytes(word)
+    };
+    Ok(Info {
+        state: bytes[0],
+        bytes_acked: word(BYTES_ACKED),
+        bytes_received: word(BYTES_RECEIVED),
+    })
+}
+
+/// Bytes written but not yet acknowledged by the other end.
+pub fn outq(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    // SAFETY: on a socket this request writes one int.
+    let bytes = unsafe { ioctl(fd, Getter::<SIOCOUTQ, c_int>::new())? };
+    u32::try_from(bytes).map_err(|_| Errno::RANGE)
+}
+
+/// Bytes received but not yet read.
+pub fn inq(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    // SAFETY: on a socket this request writes one int.
+    let bytes = unsafe { ioctl(fd, Getter::<SIOCINQ, c_int>::new())? };
+    u32::try_from(bytes).map_err(|_| Errno::RANGE)
+}
+
+/// Our end's address.
+pub fn local_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
+    rustix::net::getsockname(fd)?.try_into()
+}
+
+/// The other end's address; ENOTCONN when there is none.
+pub fn peer_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
+    rustix::net::getpeername(fd)?
+        .ok_or(Errno::NOTCONN)?
+        .try_into()
+}
+
+/// Whether the socket speaks multipath TCP, whose byte counts are those of one subflow.
+pub fn is_mptcp(fd: BorrowedFd<'_>) -> bool {
+    sockopt::socket_protocol(fd) == Ok(Some(ipproto::MPTCP))
+}
+
+/// SO_RCVTIMEO; `None` waits for ever.
+pub fn recv_timeout(fd: BorrowedFd<'_>) -> Option<Duration> {
+    sockopt::socket_timeout(fd, sockopt::Timeout::Recv).unwrap_or(None)
+}
+
+/// SO_SNDTIMEO; `None` waits for ever.
+pub fn send_timeout(fd: BorrowedFd<'_>) -> Option<Duration> {
+    sockopt::socket_timeout(fd, sockopt::Timeout::Send).unwrap_or(None)
+}
+
+/// SO_RCVLOWAT: how many bytes make the socket readable.
+pub fn recv_lowat(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut bytes = [0; 4];
+    exactly(
+        getsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &mut bytes)?,
+        4,
+    )?;
+    Ok(u32::from_ne_bytes(bytes))
+}
+
+/// TCP_CORK: the kernel holds back partial segments.
+pub fn is_corked(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    sockopt::tcp_cork(fd)
+}
+
+fn exactly(len: usize, expected: usize) -> io::Result<()> {
+    if len == expected {
+        Ok(())
+    } else {
+        Err(Errno::NOPROTOOPT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn counts_bytes_as_the_kernel_does() {
+        let (mut client, mut server) = pair();
+        client.write_all(b"hello").unwrap();
+        server.read_exact(&mut [0; 2]).unwrap();
+        while outq(client.as_fd()).unwrap() > 0 {
+            std::thread::yield_now();
+        }
+        let sent = info(client.as_fd()).unwrap();
+        let got = info(server.as_fd()).unwrap();
+        assert_eq!((sent.state, got.state), (1, 1));
+        assert_eq!(sent.bytes_acked, 5 + 1, "the SYN is counted");
+        assert_eq!(got.bytes_received, 5);
+        assert_eq!(inq(server.as_fd()), Ok(3));
+    }
+
+    #[test]
+    fn identity_and_addresses() {
+        let (client, server) = pair();
+        let (c, s) = (client.as_fd(), server.as_fd());
+        assert_ne!(cookie(c).unwrap(), cookie(s).unwrap());
+        assert_eq!(netns_cookie(c), netns_cookie(s));
+        assert_ne!(netns_cookie(c).unwrap(), 0);
+        assert_eq!(local_addr(c), peer_addr(s));
+        assert_eq!(peer_addr(c).unwrap(), server.local_addr().unwrap());
+    }
+
+    #[test]
+    fn options_show() {
+        let (client, _server) = pair();
+        let fd = client.as_fd();
+        assert!(!is_mptcp(fd));
+        assert_eq!(recv_timeout(fd), None);
+        client
+            .set_read_timeout(Some(Duration::from_millis(2500)))
+            .unwrap();
+        assert_eq!(recv_timeout(fd), Some(Duration::from_millis(2500)));
+        assert_eq!(send_timeout(fd), None);
+        assert_eq!(recv_lowat(fd), Ok(1));
+        assert_eq!(is_corked(fd), Ok(false));
+        sockopt::set_tcp_cork(fd, true).unwrap();
+        assert_eq!(is_corked(fd), Ok(true));
+    }
+}

@@ -1,0 +1,122 @@
+//! The fd table: from a number to what we know about it, in one load.
+//!
+//! Private to the process and copied by fork, exactly as the kernel's own table. A number that is
+//! not ours, which is nearly every one, costs a hook this one load and nothing else.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+/// Numbers above are never ours; the kernel's usual hard limit.
+const MOST: usize = 1 << 20;
+
+const INTERNAL: u32 = u32::MAX;
+const FRESH: u32 = u32::MAX - 1;
+const LISTENER: u32 = u32::MAX - 2;
+const EPOLL: u32 = 1 << 31;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// Not ours.
+    Foreign,
+    /// One of our own: to the program it does not exist.
+    Internal,
+    /// A TCP socket that is not connected.
+    Fresh,
+    /// A TCP socket that listens.
+    Listener,
+    /// An epoll set, by its number in [`crate::epoll`].
+    Epoll(u32),
+    /// A TCP connection, by its record's number.
+    Record(u32),
+}
+
+static TABLE: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Load time.
+pub fn init() -> bool {
+    let Some(base) = crate::memory::reserve_private(MOST * 4) else { return false };
+    TABLE.store(base.cast(), Ordering::Release);
+    true
+}
+
+#[inline]
+fn word(fd: RawFd) -> Option<&'static AtomicU32> {
+    let base = TABLE.load(Ordering::Relaxed);
+    if base.is_null() || fd as u32 as usize >= MOST {
+        return None;
+    }
+    // SAFETY: the table has MOST words, is never unmapped, and the index is below MOST.
+    Some(unsafe { &*base.add(fd as usize) })
+}
+
+#[inline]
+pub fn get(fd: RawFd) -> Slot {
+    match word(fd).map_or(0, |word| word.load(Ordering::Acquire)) {
+        0 => Slot::Foreign,
+        other => decode(other),
+    }
+}
+
+fn decode(word: u32) -> Slot {
+    match word {
+        0 => Slot::Foreign,
+        INTERNAL => Slot::Internal,
+        FRESH => Slot::Fresh,
+        LISTENER => Slot::Listener,
+        other if other & EPOLL != 0 => Slot::Epoll(other & !EPOLL),
+        other => Slot::Record(other - 1),
+    }
+}
+
+fn encode(slot: Slot) -> u32 {
+    match slot {
+        Slot::Foreign => 0,
+        Slot::Internal => INTERNAL,
+        Slot::Fresh => FRESH,
+        Slot::Listener => LISTENER,
+        Slot::Epoll(number) => number | EPOLL,
+        Slot::Record(number) => number + 1,
+    }
+}
+
+/// `false`: the number is out of our range, and stays foreign.
+pub fn set(fd: RawFd, slot: Slot) -> bool {
+    replace(fd, slot).is_some()
+}
+
+/// Puts `slot` there and says what was there before.
+pub fn replace(fd: RawFd, slot: Slot) -> Option<Slot> {
+    word(fd).map(|word| decode(word.swap(encode(slot), Ordering::AcqRel)))
+}
+
+/// Nothing is ours any more.
+pub fn clear() {
+    all().for_each(|(fd, _)| drop(set(fd, Slot::Foreign)));
+}
+
+/// Every number that is not foreign, with its slot.
+pub fn all() -> impl Iterator<Item = (RawFd, Slot)> {
+    let highest = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let end = highest.unwrap_or(MOST as u64).clamp(1024, MOST as u64) as RawFd;
+    (0..end).map(|fd| (fd, get(fd))).filter(|(_, slot)| *slot != Slot::Foreign)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_survive_encoding() {
+        for slot in [
+            Slot::Foreign,
+            Slot::Internal,
+            Slot::Fresh,
+            Slot::Listener,
+            Slot::Epoll(7),
+            Slot::Record(0),
+            Slot::Record(65_535),
+        ] {
+            assert_eq!(decode(encode(slot)), slot);
+        }
+    }
+}

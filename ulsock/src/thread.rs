@@ -1,0 +1,196 @@
+//! What we know about each thread: its id, whether it is inside our code, its signals, its bell.
+//!
+//! Blocks live in one mapping that is never freed, so a signal handler and the reclaimer may look
+//! at them at any time. Nothing here allocates, locks or makes a system call on the usual path.
+
+use std::cell::Cell;
+use std::sync::atomic::{compiler_fence, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+use crate::signal::Deferred;
+use crate::spin::History;
+use crate::waiter::Waiter;
+
+/// Threads alive at once that we can serve; the others' connections go to the kernel.
+const MOST: usize = 32 << 10;
+
+#[derive(Default)]
+#[repr(align(64))]
+pub struct Thread {
+    /// Zero: the block is free.
+    tid: AtomicU32,
+    /// Depth of critical sections; the thread itself writes, the reclaimer reads.
+    critical: AtomicU32,
+    /// Handlers that ran here: all of them, and those installed without SA_RESTART.
+    pub handlers: AtomicU32,
+    pub interruptions: AtomicU32,
+    pub deferred: Deferred,
+    pub waiter: AtomicPtr<Waiter>,
+    pub spin: History,
+}
+
+thread_local! {
+    static ME: Cell<*const Thread> = const { Cell::new(std::ptr::null()) };
+}
+
+static BLOCKS: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
+static HIGHEST: AtomicUsize = AtomicUsize::new(0);
+static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// Load time: the mapping for all blocks (untouched pages cost nothing).
+pub fn init() {
+    let size = MOST * std::mem::size_of::<Thread>();
+    let Some(base) = crate::memory::reserve_private(size) else { return };
+    let mut key = 0;
+    // SAFETY: plain libc call with a valid out pointer.
+    if unsafe { libc::pthread_key_create(&mut key, Some(ended)) } == 0 {
+        KEY.store(key, Ordering::Relaxed);
+        BLOCKS.store(base.cast(), Ordering::Release);
+    }
+}
+
+fn blocks() -> &'static [Thread] {
+    let base = BLOCKS.load(Ordering::Acquire);
+    if base.is_null() {
+        return &[];
+    }
+    let used = HIGHEST.load(Ordering::Acquire).min(MOST);
+    // SAFETY: the mapping holds MOST zeroed blocks, all zero is a valid `Thread`, and it is never
+    // unmapped.
+    unsafe { std::slice::from_raw_parts(base, used) }
+}
+
+impl Thread {
+    /// The calling thread's block.
+    #[inline]
+    pub fn me() -> Option<&'static Thread> {
+        let me = ME.get();
+        if me.is_null() {
+            return Thread::begin();
+        }
+        // SAFETY: points into the block mapping, which is never unmapped.
+        Some(unsafe { &*me })
+    }
+
+    /// As [`Thread::me`], but a thread that never came here has no block: for signal handlers.
+    pub fn known() -> Option<&'static Thread> {
+        // SAFETY: null or a pointer into the block mapping, which is never unmapped.
+        unsafe { ME.get().as_ref() }
+    }
+
+    #[cold]
+    fn begin() -> Option<&'static Thread> {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let block = Thread::claim(tid)?;
+        ME.set(block);
+        let key = KEY.load(Ordering::Relaxed);
+        // SAFETY: the key was created at load time.
+        unsafe { libc::pthread_setspecific(key, (block as *const Thread).cast()) };
+        Some(block)
+    }
+
+    fn claim(tid: u32) -> Option<&'static Thread> {
+        let take = |block: &Thread| {
+            block.tid.compare_exchange(0, tid, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        if let Some(free) = blocks().iter().find(|block| take(block)) {
+            return Some(free);
+        }
+        if BLOCKS.load(Ordering::Acquire).is_null() {
+            return None;
+        }
+        loop {
+            let next = HIGHEST.fetch_add(1, Ordering::AcqRel);
+            if next >= MOST {
+                HIGHEST.store(MOST, Ordering::Release);
+                return None;
+            }
+            if let Some(block) = blocks().get(next).filter(|block| take(block)) {
+                return Some(block);
+            }
+        }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.tid.load(Ordering::Relaxed)
+    }
+
+    fn enter(&self) {
+        let depth = self.critical.load(Ordering::Relaxed);
+        self.critical.store(depth + 1, Ordering::Relaxed);
+        // The reclaimer's membarrier is the other half of this fence.
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    fn leave(&self) {
+        compiler_fence(Ordering::SeqCst);
+        let depth = self.critical.load(Ordering::Relaxed) - 1;
+        self.critical.store(depth, Ordering::Release);
+        if depth == 0 && self.deferred.any() {
+            self.deferred.deliver();
+        }
+    }
+
+    pub fn in_critical(&self) -> bool {
+        self.critical.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// While it lives, handlers on this thread wait, and nothing we look at is unmapped.
+pub struct Critical(pub &'static Thread);
+
+impl Critical {
+    #[inline]
+    pub fn enter() -> Option<Critical> {
+        let me = Thread::me()?;
+        me.enter();
+        Some(Critical(me))
+    }
+}
+
+impl Drop for Critical {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// Waits until every other thread has been seen outside its critical section: what was unlinked
+/// before can be unmapped after. `false` when one stays inside too long.
+pub fn quiesce() -> bool {
+    crate::memory::barrier_in_all_threads();
+    let me = ME.get();
+    blocks().iter().filter(|block| !std::ptr::eq(*block, me)).all(|block| {
+        (0..10_000).any(|_| {
+            let outside = block.critical.load(Ordering::Acquire) == 0;
+            if !outside {
+                rustix::thread::sched_yield();
+            }
+            outside
+        })
+    })
+}
+
+/// In a forked child: only the calling thread exists.
+pub fn after_fork() {
+    let me = ME.get();
+    for block in blocks() {
+        block.waiter.store(std::ptr::null_mut(), Ordering::Relaxed);
+        if std::ptr::eq(block, me) {
+            let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+            block.tid.store(tid, Ordering::Relaxed);
+        } else {
+            block.critical.store(0, Ordering::Relaxed);
+            block.tid.store(0, Ordering::Release);
+        }
+    }
+}
+
+/// The thread ends: its bell and its block serve others.
+extern "C" fn ended(block: *mut libc::c_void) {
+    // SAFETY: the value set for this key is always a block of the mapping.
+    let block = unsafe { &*block.cast::<Thread>() };
+    ME.set(std::ptr::null());
+    crate::waiter::give_back(block.waiter.swap(std::ptr::null_mut(), Ordering::AcqRel));
+    block.critical.store(0, Ordering::Relaxed);
+    block.tid.store(0, Ordering::Release);
+}

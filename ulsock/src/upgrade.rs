@@ -1,0 +1,205 @@
+//! From plain kernel TCP to a ring pair: offer, claim, confirm.
+//!
+//! Called at a few of a connection's data calls (the 1st, 2nd, 4th, 8th... after it has shown that
+//! it lives). The connecting side offers, the accepting side claims, the connecting side confirms;
+//! each checks the other end with the kernel before it shares memory with it. Nobody waits.
+
+use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use crate::config::OutOfScope;
+use crate::control::Control;
+use crate::family::Family;
+use crate::layout::{CLAIMER, CONFIRMED, OFFERER};
+use crate::link::Link;
+use crate::log;
+use crate::offers::Key;
+use crate::pair::{Claim, Pair};
+use crate::process::{self, Locked};
+use crate::reason::Reason;
+use crate::record::{flag, Record, Role, State};
+use crate::sys::{diag, tcp};
+
+/// In a user namespace different strangers all read as this uid: it proves nothing.
+const OVERFLOW_UID: u32 = 65534;
+const TCP_ESTABLISHED: u8 = 1;
+/// Looks are spaced by at most this many calls.
+const FARTHEST_LOOK: u32 = 256;
+
+/// Counts a data call on a plain connection and, now and then, tries to upgrade it.
+#[inline]
+pub fn note_call(family: &Family, number: u32, record: &Record, fd: RawFd) {
+    let calls = record.calls.load(Ordering::Relaxed).wrapping_add(1);
+    record.calls.store(calls, Ordering::Relaxed);
+    if calls >= record.next_look.load(Ordering::Relaxed) {
+        look(family, number, record, fd, calls);
+    }
+}
+
+#[cold]
+fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
+    let after = process::config().upgrade_after;
+    if calls < after {
+        return record.next_look.store(after, Ordering::Relaxed);
+    }
+    if process::is_frozen() || record.has(flag::PINNED) {
+        return record.next_look.store(u32::MAX, Ordering::Relaxed);
+    }
+    let step = calls.saturating_sub(after).clamp(1, FARTHEST_LOOK);
+    record.next_look.store(calls.saturating_add(step), Ordering::Relaxed);
+    let Some(mut locked) = Locked::take() else { return };
+    let Some(control) = locked.control() else { return };
+    if record.procs.load(Ordering::Acquire) != 1 {
+        return record.set_reason(Reason::Shared);
+    }
+    record.pid.store(process::pid(), Ordering::Relaxed);
+    // SAFETY: the program is calling with this fd; if it closes it meanwhile, the calls below fail.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    let attempt = Attempt { family, number, record, socket };
+    let result = match record.role() {
+        Role::Connected => attempt.as_connected(control),
+        Role::Accepted => attempt.as_accepted(control),
+    };
+    match result {
+        Ok(Progress::Waiting) => {}
+        // The answer may come any time now: look again soon.
+        Ok(Progress::Soon) => record.next_look.store(calls + 1, Ordering::Relaxed),
+        Err(reason) => record.set_reason(reason),
+    }
+}
+
+enum Progress {
+    Waiting,
+    Soon,
+}
+
+struct Attempt<'a> {
+    family: &'a Family,
+    number: u32,
+    record: &'a Record,
+    socket: BorrowedFd<'a>,
+}
+
+impl Attempt<'_> {
+    fn as_connected(&self, control: &mut Control) -> Result<Progress, Reason> {
+        if !control.offers.contains_key(&self.number) {
+            let key = self.key()?;
+            let cookie = tcp::cookie(self.socket).map_err(|_| Reason::Call)?;
+            self.record.cookie.store(cookie, Ordering::Relaxed);
+            let full = |full| if full { Reason::TableFull } else { Reason::RunDir };
+            control.offer(self.number, key, cookie).map_err(full)?;
+            self.record.set(flag::PENDING);
+            self.record.set_reason(Reason::NoPeer);
+            return Ok(Progress::Soon);
+        }
+        for pair in control.check_mail() {
+            while let Some(claim) = pair.next_claim() {
+                confirm(self.family, control, &pair, claim);
+            }
+        }
+        Ok(Progress::Waiting)
+    }
+
+    fn as_accepted(&self, control: &mut Control) -> Result<Progress, Reason> {
+        if control.claims.contains_key(&self.number) {
+            return self.check_confirmation(control);
+        }
+        let key = self.key()?;
+        let (local, peer) = (self.record.local(), self.record.peer());
+        let (local, peer) = local.zip(peer).ok_or(Reason::Call)?;
+        let other = diag::other_end(&local, &peer).ok().flatten().ok_or(Reason::NoPeer)?;
+        let offer = control.find_offer(&key, other.uid).ok_or(Reason::NoPeer)?;
+        if offer.cookie != other.cookie || other.uid == OVERFLOW_UID {
+            return Err(Reason::Identity);
+        }
+        let pair = control.pair_with(offer.mailbox, other.uid).ok_or(Reason::Identity)?;
+        let claim_cookie = tcp::cookie(self.socket).map_err(|_| Reason::Call)?;
+        self.record.cookie.store(claim_cookie, Ordering::Relaxed);
+        let (segment, conn) = pair.allocate().ok_or(Reason::Memory)?;
+        let claim = Claim { offer_cookie: offer.cookie, claim_cookie, segment: segment.number, conn };
+        let link = Box::new(Link::new(pair.clone(), segment, conn, CLAIMER));
+        if !pair.send_claim(claim) {
+            return Err(Reason::PeerGone);
+        }
+        control.claims.insert(self.number, link);
+        self.record.set(flag::PENDING);
+        Ok(Progress::Soon)
+    }
+
+    fn check_confirmation(&self, control: &mut Control) -> Result<Progress, Reason> {
+        let confirmed = |link: &Link| link.theirs().stage.load(Ordering::Acquire) == CONFIRMED;
+        if !control.claims.get(&self.number).is_some_and(|link| confirmed(link)) {
+            return Ok(Progress::Soon);
+        }
+        if let Some(link) = control.claims.remove(&self.number) {
+            establish(self.family, control, self.number, self.socket, link);
+        }
+        Ok(Progress::Waiting)
+    }
+
+    /// The connection's name, once it is known to be in scope and of a kind that can be upgraded.
+    fn key(&self) -> Result<Key, Reason> {
+        let local = tcp::local_addr(self.socket).map_err(|_| Reason::Call)?;
+        let peer = tcp::peer_addr(self.socket).map_err(|_| Reason::Call)?;
+        self.record.set_addresses(Some(local), Some(peer));
+        if let Err(out) = process::config().scope.check(Some(local), peer) {
+            self.record.set(flag::PINNED);
+            return Err(match out {
+                OutOfScope::Address => Reason::Scope,
+                OutOfScope::Excluded => Reason::Excluded,
+            });
+        }
+        let established = tcp::info(self.socket).is_ok_and(|info| info.state == TCP_ESTABLISHED);
+        if local == peer || !established || tcp::is_mptcp(self.socket) {
+            return Err(Reason::Call);
+        }
+        let netns = tcp::netns_cookie(self.socket).map_err(|_| Reason::Call)?;
+        let (client, server) = match self.record.role() {
+            Role::Connected => (local, peer),
+            Role::Accepted => (peer, local),
+        };
+        Key::new(netns, client, server).ok_or(Reason::Call)
+    }
+}
+
+/// Offering side: a claim has come; is it by the process at the other end of that connection?
+fn confirm(family: &Family, control: &mut Control, pair: &Arc<Pair>, claim: Claim) {
+    let Some(number) = control.offered(claim.offer_cookie) else { return };
+    let record = family.record(number);
+    let Some((local, peer)) = record.local().zip(record.peer()) else { return };
+    let other = diag::other_end(&local, &peer).ok().flatten();
+    let genuine = other.is_some_and(|other| {
+        other.cookie == claim.claim_cookie && other.uid == pair.peer().uid && other.uid != OVERFLOW_UID
+    });
+    if !genuine {
+        return record.set_reason(Reason::Identity);
+    }
+    let Some(segment) = pair.segment(claim.segment).filter(|segment| segment.has_block(claim.conn)) else {
+        return record.set_reason(Reason::Memory);
+    };
+    let Some(fd) = crate::lifecycle::fd_of(number) else { return };
+    // SAFETY: the number was taken from our own table just now.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    let link = Box::new(Link::new(pair.clone(), segment, claim.conn, OFFERER));
+    establish(family, control, number, socket, link);
+}
+
+/// Both ends know each other: from here on every call on this connection is ours.
+fn establish(family: &Family, control: &mut Control, number: u32, socket: BorrowedFd<'_>, link: Box<Link>) {
+    let record = family.record(number);
+    control.forget(number);
+    record.clear(flag::PENDING);
+    if record.state() != State::Plain || record.procs.load(Ordering::Acquire) != 1 {
+        return control.retire(link);
+    }
+    crate::options::load(record, socket);
+    link.mine().stage.store(CONFIRMED, Ordering::Release);
+    log::debug(format_args!("connection {:?} -> {:?} has a ring pair", record.local(), record.peer()));
+    if let Some(old) = family.set_link(number, Some(link)) {
+        control.retire(old);
+    }
+    record.set_reason(Reason::None);
+    record.set_state(State::Managed);
+    crate::epoll::convert(number);
+}

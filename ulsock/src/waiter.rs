@@ -1,0 +1,144 @@
+//! Waiters: who can be asleep, a thread or an epoll set, and the bell that wakes it.
+//!
+//! A waiter has a number and a word in this process's *waiter page*, which says whether it is
+//! asleep; peers map that page read-only and ring only those who are. Waiters are never freed but
+//! kept for the next thread, so peers know their bells already.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{fence, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use crate::doorbell::Doorbell;
+use crate::process;
+use crate::segment::Segment;
+use crate::sys::fds::InternalFd;
+use crate::thread::Thread;
+
+/// Waiters of one process at a time.
+pub const WAITERS: usize = 4096;
+/// Other uids that can ring one waiter.
+pub const STRANGERS: usize = 6;
+/// Bells of one waiter at most.
+pub const BELLS: usize = 1 + STRANGERS;
+/// Bytes of a waiter page.
+pub const PAGE: u64 = WAITERS as u64 * 4;
+
+pub struct Waiter {
+    pub number: u32,
+    /// For peers of our own uid.
+    event: Doorbell,
+    /// For strangers, one per uid: who holds an end could shut it down for all others.
+    strangers: [OnceLock<(u32, Doorbell)>; STRANGERS],
+    asleep: &'static AtomicU32,
+}
+
+/// All waiters of this process.
+pub struct Waiters {
+    page: Segment,
+    page_fd: InternalFd,
+    pool: Mutex<Pool>,
+}
+
+#[derive(Default)]
+struct Pool {
+    made: u32,
+    idle: Vec<&'static Waiter>,
+}
+
+impl Waiters {
+    pub fn create() -> Option<Waiters> {
+        let (page, page_fd) = Segment::create_own(PAGE).ok()?;
+        Some(Waiters { page, page_fd, pool: Mutex::default() })
+    }
+
+    pub fn page_fd(&self) -> BorrowedFd<'_> {
+        self.page_fd.as_fd()
+    }
+
+    fn take(&self) -> Option<&'static Waiter> {
+        let mut pool = self.pool.lock().ok()?;
+        if let Some(waiter) = pool.idle.pop() {
+            return Some(waiter);
+        }
+        if pool.made as usize >= WAITERS {
+            return None;
+        }
+        let waiter = Waiter {
+            number: pool.made,
+            event: Doorbell::new_event().ok()?,
+            strangers: [const { OnceLock::new() }; STRANGERS],
+            asleep: self.word(pool.made),
+        };
+        pool.made += 1;
+        Some(Box::leak(Box::new(waiter)))
+    }
+
+    fn word(&self, number: u32) -> &'static AtomicU32 {
+        // SAFETY: below WAITERS, hence within the page; the page of a process is never unmapped
+        // (`Waiters` lives in a static, and in a forked child it is leaked).
+        unsafe { &*self.page.base().cast::<AtomicU32>().add(number as usize) }
+    }
+
+    fn give_back(&self, waiter: &'static Waiter) {
+        if let Ok(mut pool) = self.pool.lock() {
+            pool.idle.push(waiter);
+        }
+    }
+}
+
+impl Waiter {
+    /// From now on a peer that has something rings. The caller looks once more before it sleeps.
+    pub fn lie_down(&self) {
+        self.asleep.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    pub fn get_up(&self) {
+        self.asleep.store(0, Ordering::Relaxed);
+    }
+
+    /// The bell that peers of our own uid (`None`), or those of another, shall have.
+    pub fn bell(&self, stranger: Option<u32>) -> Option<&Doorbell> {
+        let Some(uid) = stranger else { return Some(&self.event) };
+        for place in &self.strangers {
+            if place.get().is_none() {
+                let _ = place.set((uid, Doorbell::new_pair().ok()?));
+            }
+            match place.get() {
+                Some((owner, bell)) if *owner == uid => return Some(bell),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// What to poll while asleep.
+    pub fn bells(&self) -> impl Iterator<Item = &Doorbell> {
+        let strangers = self.strangers.iter().map_while(OnceLock::get).map(|(_, bell)| bell);
+        std::iter::once(&self.event).chain(strangers)
+    }
+}
+
+/// The calling thread's waiter.
+pub fn mine(me: &'static Thread) -> Option<&'static Waiter> {
+    // SAFETY: null or a waiter that was leaked.
+    if let Some(waiter) = unsafe { me.waiter.load(Ordering::Acquire).as_ref() } {
+        return Some(waiter);
+    }
+    let waiter = take()?;
+    me.waiter.store(std::ptr::from_ref(waiter).cast_mut(), Ordering::Release);
+    Some(waiter)
+}
+
+/// A waiter for an epoll set.
+pub fn take() -> Option<&'static Waiter> {
+    process::waiters()?.take()
+}
+
+pub fn give_back(waiter: *mut Waiter) {
+    // SAFETY: null or a waiter that was leaked.
+    if let (Some(waiter), Some(waiters)) = (unsafe { waiter.as_ref() }, process::waiters()) {
+        waiter.get_up();
+        waiters.give_back(waiter);
+    }
+}
