@@ -31,7 +31,7 @@ unsafe fn accepting(
         if new < 0 {
             return new;
         }
-        errno::keep(|| api::accepted(fd, new, flags, from, len));
+        errno::keep(|| api::accepted(fd, new, from, len));
         if !addr.is_null() {
             copy_nonoverlapping(
                 from.cast::<u8>(),

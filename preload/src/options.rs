@@ -26,7 +26,7 @@ hooks! {
     }
 
     redhook fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int {
-        answer!(api::getsockopt(fd, level, name, value, len), real()(fd, level, name, value, len))
+        answer!(api::guard(fd), real()(fd, level, name, value, len))
     }
 
     redhook fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {

@@ -8,13 +8,17 @@ use crate::io::Way;
 use crate::record::Record;
 
 pub use crate::epoll::{epoll_ctl, epoll_wait};
-pub use crate::inherit::{before_exec, before_seccomp, before_spawn, exiting, fork_child, fork_parent, fork_prepare};
-pub use crate::io::{recv, recvfrom, recvmmsg, recvmsg, recvv, send, sendfile, sendmmsg, sendmsg, sendv};
-pub use crate::lifecycle::{
-    accepted, close, close_range, connected, dup_over, duped, fd_opened, guard, listening, passing_fds, received_fds,
-    shutdown, socket_opened,
+pub use crate::inherit::{
+    before_exec, before_seccomp, before_spawn, exiting, fork_child, fork_parent, fork_prepare,
 };
-pub use crate::options::{fcntl, getsockopt, ioctl, setsockopt};
+pub use crate::io::{
+    recv, recvfrom, recvmmsg, recvmsg, recvv, send, sendfile, sendmmsg, sendmsg, sendv,
+};
+pub use crate::lifecycle::{
+    accepted, close, close_range, connected, dup_over, duped, fd_opened, guard, listening,
+    passing_fds, received_fds, shutdown, socket_opened,
+};
+pub use crate::options::{fcntl, ioctl, setsockopt};
 pub use crate::poll::{poll, select};
 pub use crate::process::{freeze as memory_locked, init};
 pub use crate::signal::{sigaction, RealSigaction};

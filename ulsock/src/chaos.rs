@@ -28,7 +28,9 @@ pub fn wish(conn: &Conn<'_>, state: &mut RxState) {
 
 /// xorshift, seeded by the thread's id: good enough to be at random moments.
 fn random() -> u64 {
-    let seed = || 0x9e37_79b9_7f4a_7c15 ^ u64::from(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+    let seed = || {
+        0x9e37_79b9_7f4a_7c15 ^ u64::from(rustix::thread::gettid().as_raw_nonzero().get() as u32)
+    };
     let mut x = STATE.get();
     if x == 0 {
         x = seed();

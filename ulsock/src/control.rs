@@ -96,7 +96,12 @@ impl Control {
         let pid = crate::process::pid();
         self.table().ok_or(false)?;
         let table = self.table.as_ref().ok_or(false)?;
-        let offer = Offer { key, cookie, mailbox, pid };
+        let offer = Offer {
+            key,
+            cookie,
+            mailbox,
+            pid,
+        };
         let slot = table.publish(&self.dir, &offer).map_err(|_| true)?;
         self.offers.insert(number, Offered { slot, cookie });
         self.cookies.insert(cookie, number);
@@ -161,7 +166,12 @@ impl Control {
 
     /// The process ends: its mailbox goes, and its family's file if it was the last.
     pub fn leave(&mut self, family: Option<&str>) {
-        self.offers.keys().copied().collect::<Vec<_>>().into_iter().for_each(|number| self.forget(number));
+        self.offers
+            .keys()
+            .copied()
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|number| self.forget(number));
         self.mailbox = None;
         if let Some(name) = family {
             let _ = rustix::fs::unlinkat(self.dir.as_fd(), name, rustix::fs::AtFlags::empty());

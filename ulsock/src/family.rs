@@ -59,13 +59,25 @@ unsafe impl Sync for Family {}
 impl Family {
     pub fn create(dir: &RunDir) -> Option<Family> {
         let (lock, name) = dir.create_locked("family", size() as u64).ok()?;
-        let mapping = Mapping::new(std::os::fd::AsFd::as_fd(&lock), size(), Access::ReadWrite).ok()?;
+        let mapping =
+            Mapping::new(std::os::fd::AsFd::as_fd(&lock), size(), Access::ReadWrite).ok()?;
         let refs = crate::memory::reserve_private(RECORDS * 4)?.cast();
         let links = crate::memory::reserve_private(RECORDS * 8)?.cast();
         let fds = crate::memory::reserve_private(RECORDS * 4)?.cast();
         rustix::fs::fallocate(&lock, rustix::fs::FallocateFlags::KEEP_SIZE, 0, 8192).ok()?;
-        let family = Family { mapping, name, refs, links, fds, hint: AtomicU32::new(0), lock };
-        family.header().record_size.store(std::mem::size_of::<Record>() as u32, Ordering::Relaxed);
+        let family = Family {
+            mapping,
+            name,
+            refs,
+            links,
+            fds,
+            hint: AtomicU32::new(0),
+            lock,
+        };
+        family
+            .header()
+            .record_size
+            .store(std::mem::size_of::<Record>() as u32, Ordering::Relaxed);
         family.header().members.store(1, Ordering::Relaxed);
         family.header().magic.store(MAGIC, Ordering::Release);
         Some(family)
@@ -82,19 +94,31 @@ impl Family {
         debug_assert!((number as usize) < RECORDS);
         // SAFETY: numbers come from `claim` and are below RECORDS; records lie behind the header.
         unsafe {
-            let first = self.mapping.base().add(std::mem::size_of::<Header>()).cast::<Record>();
+            let first = self
+                .mapping
+                .base()
+                .add(std::mem::size_of::<Header>())
+                .cast::<Record>();
             &*first.add(number as usize)
         }
     }
 
     /// A record for a new socket; `None` when all are taken.
     pub fn claim(&self) -> Option<u32> {
-        let highest = self.header().highest.load(Ordering::Relaxed).min(RECORDS as u32);
+        let highest = self
+            .header()
+            .highest
+            .load(Ordering::Relaxed)
+            .min(RECORDS as u32);
         let hint = self.hint.load(Ordering::Relaxed);
         // A freed record is usually right behind the hint; looking far costs more than a new one.
-        let near = (hint..highest).take(16).chain(hint.saturating_sub(16)..hint.min(highest));
+        let near = (hint..highest)
+            .take(16)
+            .chain(hint.saturating_sub(16)..hint.min(highest));
         let free = near.into_iter().find(|number| self.record(*number).claim());
-        let number = free.or_else(|| self.claim_new()).or_else(|| (0..RECORDS as u32).find(|n| self.record(*n).claim()))?;
+        let number = free
+            .or_else(|| self.claim_new())
+            .or_else(|| (0..RECORDS as u32).find(|n| self.record(*n).claim()))?;
         self.hint.store(number, Ordering::Relaxed);
         self.refs(number).store(1, Ordering::Relaxed);
         self.header().connections.fetch_add(1, Ordering::Relaxed);
@@ -103,14 +127,17 @@ impl Family {
 
     fn claim_new(&self) -> Option<u32> {
         let next = self.header().highest.load(Ordering::Acquire);
-        let end = std::mem::size_of::<Header>() + (next as usize + 2) * std::mem::size_of::<Record>();
+        let end =
+            std::mem::size_of::<Header>() + (next as usize + 2) * std::mem::size_of::<Record>();
         // A full tmpfs must be an error here, not a SIGBUS at the first touch.
         let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
         let page = end as u64 & !4095;
         rustix::fs::fallocate(&self.lock, flags, page.saturating_sub(4096), 8192).ok()?;
         let next = self.header().highest.fetch_add(1, Ordering::AcqRel);
         if next as usize >= RECORDS {
-            self.header().highest.store(RECORDS as u32, Ordering::Release);
+            self.header()
+                .highest
+                .store(RECORDS as u32, Ordering::Release);
             return None;
         }
         self.record(next).claim().then_some(next)
@@ -123,7 +150,9 @@ impl Family {
         for (total, counter) in header.carried.iter().zip(record.carried()) {
             total.fetch_add(counter.load(Ordering::Relaxed), Ordering::Relaxed);
         }
-        header.upgrades.fetch_add(record.has(flag::UPGRADED).into(), Ordering::Relaxed);
+        header
+            .upgrades
+            .fetch_add(record.has(flag::UPGRADED).into(), Ordering::Relaxed);
         if let Some(total) = header.reasons.get(record.reason() as usize) {
             total.fetch_add(1, Ordering::Relaxed);
         }
@@ -173,7 +202,11 @@ impl Family {
 
     /// The records that this process holds.
     pub fn held(&self) -> impl Iterator<Item = u32> + '_ {
-        let highest = self.header().highest.load(Ordering::Acquire).min(RECORDS as u32);
+        let highest = self
+            .header()
+            .highest
+            .load(Ordering::Acquire)
+            .min(RECORDS as u32);
         (0..highest).filter(|number| self.refs(*number).load(Ordering::Relaxed) > 0)
     }
 }

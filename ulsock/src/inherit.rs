@@ -17,7 +17,9 @@ pub fn fork_prepare() {
         return;
     }
     process::lock_for_fork();
-    let Some(family) = process::family() else { return };
+    let Some(family) = process::family() else {
+        return;
+    };
     for number in family.held() {
         family.record(number).procs.fetch_add(1, Ordering::AcqRel);
         tell_peer(number);
@@ -26,7 +28,9 @@ pub fn fork_prepare() {
 
 /// The peer must not sleep for space with a bell that only one of us knows.
 fn tell_peer(number: u32) {
-    let handle = process::family().zip(lifecycle::fd_of(number)).map(|(family, fd)| Handle::new(family, number, fd));
+    let handle = process::family()
+        .zip(lifecycle::fd_of(number))
+        .map(|(family, fd)| Handle::new(family, number, fd));
     if let Some(conn) = handle.and_then(Conn::enter) {
         conn.link.mine().shared.store(1, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -75,7 +79,9 @@ pub fn before_seccomp() {
 }
 
 fn return_all(reason: Reason, survivors_only: bool) {
-    let Some(family) = process::family().filter(|_| process::is_on()) else { return };
+    let Some(family) = process::family().filter(|_| process::is_on()) else {
+        return;
+    };
     for (fd, slot) in table::all() {
         let Slot::Record(number) = slot else { continue };
         if survivors_only && closes_on_exec(fd) {
@@ -102,11 +108,15 @@ pub fn exiting() {
     }
     stats::report();
     process::switch_off();
-    let Some(family) = process::family() else { return };
+    let Some(family) = process::family() else {
+        return;
+    };
     for number in family.held() {
         let record = family.record(number);
         let last = record.procs.load(Ordering::Acquire) == 1;
-        if let Some(fd) = lifecycle::fd_of(number).filter(|_| last && record.state() == State::Managed) {
+        if let Some(fd) =
+            lifecycle::fd_of(number).filter(|_| last && record.state() == State::Managed)
+        {
             conn::close::last(Handle::new(family, number, fd));
         }
         if record.procs.fetch_sub(1, Ordering::AcqRel) == 1 {

@@ -37,7 +37,9 @@ const KERNEL_ONLY: c_int = libc::MSG_OOB | libc::MSG_ZEROCOPY | libc::MSG_FASTOP
 #[inline]
 fn carry(fd: c_int, way: Way, flags: c_int) -> Carry {
     match table::get(fd) {
-        Slot::Foreign | Slot::Fresh | Slot::Listener | Slot::Epoll(_) => Carry::Verdict(Verdict::Bypass),
+        Slot::Foreign | Slot::Fresh | Slot::Listener | Slot::Epoll(_) => {
+            Carry::Verdict(Verdict::Bypass)
+        }
         Slot::Internal => Carry::Verdict(Verdict::Fail(libc::EBADF)),
         Slot::Record(number) => match process::family() {
             Some(family) => carry_record(family, number, fd, way, flags),
@@ -50,7 +52,14 @@ fn carry(fd: c_int, way: Way, flags: c_int) -> Carry {
 fn carry_record(family: &'static Family, number: u32, fd: c_int, way: Way, flags: c_int) -> Carry {
     let record = family.record(number);
     if flags & KERNEL_ONLY != 0 {
-        options::to_kernel(fd, if flags & libc::MSG_OOB != 0 { Reason::Urgent } else { Reason::Call });
+        options::to_kernel(
+            fd,
+            if flags & libc::MSG_OOB != 0 {
+                Reason::Urgent
+            } else {
+                Reason::Call
+            },
+        );
     }
     match record.state() {
         State::Plain => {
@@ -63,7 +72,11 @@ fn carry_record(family: &'static Family, number: u32, fd: c_int, way: Way, flags
         State::Free | State::Out => return Carry::Verdict(Verdict::Bypass),
     }
     let handle = Handle::new(family, number, fd);
-    let gate = if way == Way::Out { &record.tx.gate } else { &record.rx.gate };
+    let gate = if way == Way::Out {
+        &record.tx.gate
+    } else {
+        &record.rx.gate
+    };
     if gate.is_closed() || begin(handle, way) {
         return Carry::Ours(handle);
     }
@@ -73,7 +86,9 @@ fn carry_record(family: &'static Family, number: u32, fd: c_int, way: Way, flags
 /// The direction is not under management yet: now, if nobody is inside the kernel socket.
 #[cold]
 fn begin(handle: Handle, way: Way) -> bool {
-    let Some(conn) = Conn::enter(handle) else { return false };
+    let Some(conn) = Conn::enter(handle) else {
+        return false;
+    };
     match way {
         Way::Out => conn::begin_tx(&conn),
         Way::In => conn::begin_rx(&conn),
@@ -81,8 +96,16 @@ fn begin(handle: Handle, way: Way) -> bool {
 }
 
 fn by_kernel(record: &'static Record, way: Way) -> Carry {
-    let gate = if way == Way::Out { &record.tx.gate } else { &record.rx.gate };
-    Carry::Verdict(if gate.enter() { Verdict::Kernel(InFlight::new(record, way)) } else { Verdict::Bypass })
+    let gate = if way == Way::Out {
+        &record.tx.gate
+    } else {
+        &record.rx.gate
+    };
+    Carry::Verdict(if gate.enter() {
+        Verdict::Kernel(InFlight::new(record, way))
+    } else {
+        Verdict::Bypass
+    })
 }
 
 fn verdict(result: Option<Result<usize, Errno>>) -> Verdict {
@@ -103,9 +126,19 @@ fn receive(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
         Carry::Ours(handle) => {
             let len = Buffers::total(list);
             if flags & libc::MSG_TRUNC != 0 {
-                return verdict(conn::recv::recv(handle, &mut conn::buffers::Bin, len, flags));
+                return verdict(conn::recv::recv(
+                    handle,
+                    &mut conn::buffers::Bin,
+                    len,
+                    flags,
+                ));
             }
-            verdict(conn::recv::recv(handle, &mut Buffers::new(list), len, flags))
+            verdict(conn::recv::recv(
+                handle,
+                &mut Buffers::new(list),
+                len,
+                flags,
+            ))
         }
     }
 }
@@ -115,7 +148,12 @@ fn transmit(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
         Carry::Verdict(verdict) => verdict,
         Carry::Ours(handle) => {
             let len = Buffers::total(list);
-            verdict(conn::send::send(handle, &mut Buffers::new(list), len, flags))
+            verdict(conn::send::send(
+                handle,
+                &mut Buffers::new(list),
+                len,
+                flags,
+            ))
         }
     }
 }
@@ -123,21 +161,40 @@ fn transmit(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
 /// # Safety
 /// As libc's `recv`.
 pub unsafe fn recv(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> Verdict {
-    receive(fd, &[iovec { iov_base: buf, iov_len: len }], flags)
+    receive(
+        fd,
+        &[iovec {
+            iov_base: buf,
+            iov_len: len,
+        }],
+        flags,
+    )
 }
 
 /// # Safety
 /// As libc's `send`.
 pub unsafe fn send(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> Verdict {
-    transmit(fd, &[iovec { iov_base: buf.cast_mut(), iov_len: len }], flags)
+    transmit(
+        fd,
+        &[iovec {
+            iov_base: buf.cast_mut(),
+            iov_len: len,
+        }],
+        flags,
+    )
 }
 
 /// # Safety
 /// `iov` has `count` entries.
 unsafe fn list<'a>(iov: *const iovec, count: usize) -> Option<&'a [iovec]> {
     // SAFETY: by contract; 1024 is the kernel's own limit.
-    (count <= 1024 && (count == 0 || !iov.is_null()))
-        .then(|| if count == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(iov, count) } })
+    (count <= 1024 && (count == 0 || !iov.is_null())).then(|| {
+        if count == 0 {
+            &[][..]
+        } else {
+            unsafe { std::slice::from_raw_parts(iov, count) }
+        }
+    })
 }
 
 /// # Safety
@@ -156,7 +213,14 @@ pub unsafe fn sendv(fd: c_int, iov: *const iovec, count: usize, flags: c_int) ->
 
 /// # Safety
 /// As libc's `recvfrom`.
-pub unsafe fn recvfrom(fd: c_int, buf: *mut c_void, len: usize, flags: c_int, addr: *mut sockaddr, addrlen: *mut socklen_t) -> Verdict {
+pub unsafe fn recvfrom(
+    fd: c_int,
+    buf: *mut c_void,
+    len: usize,
+    flags: c_int,
+    addr: *mut sockaddr,
+    addrlen: *mut socklen_t,
+) -> Verdict {
     // SAFETY: by contract.
     let verdict = unsafe { recv(fd, buf, len, flags) };
     if matches!(verdict, Verdict::Done(_)) && !addr.is_null() && !addrlen.is_null() {
@@ -170,7 +234,9 @@ pub unsafe fn recvfrom(fd: c_int, buf: *mut c_void, len: usize, flags: c_int, ad
 /// As libc's `recvmsg`.
 pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> Verdict {
     // SAFETY: null or valid by contract.
-    let Some(header) = (unsafe { msg.as_mut() }) else { return Verdict::Bypass };
+    let Some(header) = (unsafe { msg.as_mut() }) else {
+        return Verdict::Bypass;
+    };
     // SAFETY: by contract.
     let verdict = unsafe { recvv(fd, header.msg_iov, header.msg_iovlen, flags) };
     if matches!(verdict, Verdict::Done(_)) {
@@ -185,7 +251,9 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> Verdict {
 /// As libc's `sendmsg`.
 pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> Verdict {
     // SAFETY: null or valid by contract.
-    let Some(header) = (unsafe { msg.as_ref() }) else { return Verdict::Bypass };
+    let Some(header) = (unsafe { msg.as_ref() }) else {
+        return Verdict::Bypass;
+    };
     if header.msg_controllen != 0 {
         // Time stamps and the like belong to the kernel's stream.
         if let Slot::Record(_) = table::get(fd) {
@@ -200,7 +268,11 @@ pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> Verdict {
 ///
 /// # Safety
 /// `vec` has `len` entries.
-unsafe fn many(vec: *mut mmsghdr, len: u32, mut each: impl FnMut(&mut mmsghdr, u32) -> Option<Verdict>) -> Verdict {
+unsafe fn many(
+    vec: *mut mmsghdr,
+    len: u32,
+    mut each: impl FnMut(&mut mmsghdr, u32) -> Option<Verdict>,
+) -> Verdict {
     let mut done = 0;
     while done < len.min(1024) {
         // SAFETY: below `len`.
@@ -217,24 +289,46 @@ unsafe fn many(vec: *mut mmsghdr, len: u32, mut each: impl FnMut(&mut mmsghdr, u
 
 /// # Safety
 /// As libc's `recvmmsg`.
-pub unsafe fn recvmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int, timeout: *mut timespec) -> Verdict {
+pub unsafe fn recvmmsg(
+    fd: c_int,
+    vec: *mut mmsghdr,
+    len: u32,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> Verdict {
     if vec.is_null() || options::managed(fd).is_none() {
         return one_by_one(fd, Way::In);
     }
     // SAFETY: null or valid by contract.
     let limit = unsafe { timeout.as_ref() };
-    let limit = limit.map(|time| Deadline::after(std::time::Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)));
-    let (wait_for_one, flags) = (flags & libc::MSG_WAITFORONE != 0, flags & !libc::MSG_WAITFORONE);
+    let limit = limit.map(|time| {
+        Deadline::after(std::time::Duration::new(
+            time.tv_sec.max(0) as u64,
+            time.tv_nsec.clamp(0, 999_999_999) as u32,
+        ))
+    });
+    let (wait_for_one, flags) = (
+        flags & libc::MSG_WAITFORONE != 0,
+        flags & !libc::MSG_WAITFORONE,
+    );
     // SAFETY: by contract.
     unsafe {
         many(vec, len, |entry, done| {
             if done > 0 && limit.is_some_and(|limit| limit.passed()) {
                 return None;
             }
-            let flags = if wait_for_one && done > 0 { flags | libc::MSG_DONTWAIT } else { flags };
+            let flags = if wait_for_one && done > 0 {
+                flags | libc::MSG_DONTWAIT
+            } else {
+                flags
+            };
             let verdict = recvmsg(fd, &mut entry.msg_hdr, flags);
             // End of file: the kernel tells it once.
-            if done > 0 && matches!(verdict, Verdict::Done(0)) { None } else { Some(verdict) }
+            if done > 0 && matches!(verdict, Verdict::Done(0)) {
+                None
+            } else {
+                Some(verdict)
+            }
         })
     }
 }
@@ -246,7 +340,11 @@ pub unsafe fn sendmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int) -> 
         return one_by_one(fd, Way::Out);
     }
     // SAFETY: by contract.
-    unsafe { many(vec, len, |entry, _| Some(sendmsg(fd, &entry.msg_hdr, flags))) }
+    unsafe {
+        many(vec, len, |entry, _| {
+            Some(sendmsg(fd, &entry.msg_hdr, flags))
+        })
+    }
 }
 
 /// Not managed: the kernel's own call, counted on its way.
@@ -285,7 +383,11 @@ pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: us
         Some(at) => Some(**at as u64),
         None => None,
     };
-    let mut source = File { file, offset: begin, error: None };
+    let mut source = File {
+        file,
+        offset: begin,
+        error: None,
+    };
     let result = conn::send::send(handle, &mut source, count.min(0x7fff_f000), 0);
     if let (Some(at), Some(end)) = (position, source.offset) {
         *at = end as off64_t;
@@ -303,7 +405,9 @@ pub fn ended(record: &Record, way: Way, result: isize) {
         Way::In => (&record.rx.gate, &record.rx.counts),
     };
     if result > 0 {
-        counts.kernel_bytes.fetch_add(result as u64, Ordering::Relaxed);
+        counts
+            .kernel_bytes
+            .fetch_add(result as u64, Ordering::Relaxed);
         counts.messages.fetch_add(1, Ordering::Relaxed);
     }
     gate.leave();

@@ -134,7 +134,11 @@ mod tests {
         assert!(layout.block(SMALL) <= layout.ring(0, 0, 0));
         for level in 0..LEVELS {
             let end = layout.ring(level, SMALL - 1, 1) + LEVEL_SIZE[level] as usize;
-            let next = if level + 1 < LEVELS { layout.ring(level + 1, 0, 0) } else { layout.size() };
+            let next = if level + 1 < LEVELS {
+                layout.ring(level + 1, 0, 0)
+            } else {
+                layout.size()
+            };
             assert_eq!(end, next);
         }
     }

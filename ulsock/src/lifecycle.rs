@@ -12,7 +12,6 @@ use crate::options;
 use crate::process::{self, Locked};
 use crate::reason::Reason;
 use crate::record::{flag, State};
-use crate::sys::tcp;
 use crate::table::{self, Slot};
 
 /// Our own fds are born and closed: the program must not see them.
@@ -26,7 +25,14 @@ pub fn socket_opened(fd: RawFd, domain: c_int, kind: c_int, protocol: c_int) {
     let tcp = matches!(domain, libc::AF_INET | libc::AF_INET6)
         && kind == libc::SOCK_STREAM
         && matches!(protocol, 0 | libc::IPPROTO_TCP);
-    table::set(fd, if tcp && process::is_on() { Slot::Fresh } else { Slot::Foreign });
+    table::set(
+        fd,
+        if tcp && process::is_on() {
+            Slot::Fresh
+        } else {
+            Slot::Foreign
+        },
+    );
 }
 
 /// After any other call that returned a new fd. The number may have been ours and closed in a way
@@ -75,7 +81,8 @@ fn is_tcp_listener(fd: RawFd) -> bool {
         Slot::Foreign => {
             // SAFETY: the program has just called accept on it.
             let socket = unsafe { BorrowedFd::borrow_raw(fd) };
-            let tcp = rustix::net::sockopt::socket_protocol(socket).ok().flatten() == Some(rustix::net::ipproto::TCP);
+            let tcp = rustix::net::sockopt::socket_protocol(socket).ok().flatten()
+                == Some(rustix::net::ipproto::TCP);
             if tcp {
                 table::set(fd, Slot::Listener);
             }
@@ -101,13 +108,17 @@ pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t) {
 
 /// A connection is born: it gets its record, or is left alone if it is out of scope.
 fn begin(fd: RawFd, peer: std::net::SocketAddr, flags: u32) {
-    let Some(family) = process::begin() else { return };
+    let Some(family) = process::begin() else {
+        return;
+    };
     let Some(number) = family.claim() else { return };
     let record = family.record(number);
     record.set(flags);
     record.set_addresses(None, Some(peer));
     record.pid.store(process::pid(), Ordering::Relaxed);
-    family.fd_word(number).store(fd as u32 + 1, Ordering::Relaxed);
+    family
+        .fd_word(number)
+        .store(fd as u32 + 1, Ordering::Relaxed);
     if !table::set(fd, Slot::Record(number)) {
         family.refs(number).store(0, Ordering::Relaxed);
         family.free(number);
@@ -167,20 +178,27 @@ fn forget(fd: RawFd) {
 /// Before the last number of a managed connection is closed by its last holder: bytes that we have
 /// not read reset the connection, as the kernel's own would; the peer gets a hint to look.
 fn last_words(fd: RawFd, number: u32) {
-    let Some(family) = process::family() else { return };
+    let Some(family) = process::family() else {
+        return;
+    };
     let record = family.record(number);
-    let last = family.refs(number).load(Ordering::Relaxed) == 1 && record.procs.load(Ordering::Acquire) == 1;
+    let last = family.refs(number).load(Ordering::Relaxed) == 1
+        && record.procs.load(Ordering::Acquire) == 1;
     if last && record.state() == State::Managed {
         conn::close::last(Handle::new(family, number, fd));
     }
 }
 
 fn drop_reference(fd: RawFd, number: u32) {
-    let Some(family) = process::family() else { return };
+    let Some(family) = process::family() else {
+        return;
+    };
     if family.refs(number).fetch_sub(1, Ordering::AcqRel) > 1 {
         if family.fd_word(number).load(Ordering::Relaxed) == fd as u32 + 1 {
             let other = table::all().find(|(_, slot)| *slot == Slot::Record(number));
-            family.fd_word(number).store(other.map_or(0, |(fd, _)| fd as u32 + 1), Ordering::Relaxed);
+            family
+                .fd_word(number)
+                .store(other.map_or(0, |(fd, _)| fd as u32 + 1), Ordering::Relaxed);
         }
         return;
     }
@@ -334,7 +352,9 @@ unsafe fn each_passed(msg: *const libc::msghdr, each: impl Fn(RawFd)) {
         let mut header = libc::CMSG_FIRSTHDR(msg);
         while !header.is_null() {
             if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS {
-                let bytes = (*header).cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize);
+                let bytes = (*header)
+                    .cmsg_len
+                    .saturating_sub(libc::CMSG_LEN(0) as usize);
                 let first = libc::CMSG_DATA(header).cast::<RawFd>();
                 for index in 0..bytes / std::mem::size_of::<RawFd>() {
                     each(first.add(index).read_unaligned());
@@ -343,11 +363,4 @@ unsafe fn each_passed(msg: *const libc::msghdr, each: impl Fn(RawFd)) {
             header = libc::CMSG_NXTHDR(msg, header);
         }
     }
-}
-
-/// The kernel's view of a socket's addresses, for `top`.
-pub fn learn_addresses(fd: RawFd, record: &crate::record::Record) {
-    // SAFETY: a number from our own table.
-    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
-    record.set_addresses(tcp::local_addr(socket).ok(), tcp::peer_addr(socket).ok().or(record.peer()));
 }

@@ -36,7 +36,15 @@ impl Link {
             base: std::array::from_fn(|level| segment.ring(level, conn, direction)),
         };
         let (tx, rx, block) = (rings(side), rings(1 - side), segment.block(conn));
-        Link { pair, segment, conn, side, tx, rx, block }
+        Link {
+            pair,
+            segment,
+            conn,
+            side,
+            tx,
+            rx,
+            block,
+        }
     }
 
     #[inline]
@@ -79,7 +87,9 @@ impl Link {
         while slots != 0 {
             let slot = slots.trailing_zeros() as usize;
             slots &= slots - 1;
-            all &= self.pair.ring(&self.segment, 1 - self.side, self.conn, wire.name(slot));
+            all &= self
+                .pair
+                .ring(&self.segment, 1 - self.side, self.conn, wire.name(slot));
         }
         all
     }

@@ -27,7 +27,10 @@ pub fn init(config: &Config) {
 
 /// One line, whatever the level: something the user must know.
 pub fn always(what: fmt::Arguments<'_>) {
-    let mut line = Line { bytes: [0; 512], used: 0 };
+    let mut line = Line {
+        bytes: [0; 512],
+        used: 0,
+    };
     let _ = writeln!(line, "ulsock: {what}");
     // SAFETY: standard error, if it is open; a closed one makes the write fail, which is ignored.
     let stderr = unsafe { BorrowedFd::borrow_raw(2) };

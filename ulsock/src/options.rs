@@ -24,15 +24,23 @@ pub fn load(record: &Record, socket: BorrowedFd<'_>) {
     let flags = rustix::fs::fcntl_getfl(socket).unwrap_or(OFlags::empty());
     record.put(flag::NONBLOCK, flags.contains(OFlags::NONBLOCK));
     let micros = |time: Option<Duration>| time.map_or(0, |time| time.as_micros().max(1) as u64);
-    record.recv_timeout_us.store(micros(tcp::recv_timeout(socket)), Ordering::Relaxed);
-    record.send_timeout_us.store(micros(tcp::send_timeout(socket)), Ordering::Relaxed);
-    record.recv_lowat.store(tcp::recv_lowat(socket).unwrap_or(1), Ordering::Relaxed);
+    record
+        .recv_timeout_us
+        .store(micros(tcp::recv_timeout(socket)), Ordering::Relaxed);
+    record
+        .send_timeout_us
+        .store(micros(tcp::send_timeout(socket)), Ordering::Relaxed);
+    record
+        .recv_lowat
+        .store(tcp::recv_lowat(socket).unwrap_or(1), Ordering::Relaxed);
     record.put(flag::HELD_BACK, tcp::is_corked(socket).unwrap_or(false));
 }
 
 /// The record behind a number, if it is one of our connections.
 pub fn record_of(fd: RawFd) -> Option<(&'static Family, u32, &'static Record)> {
-    let Slot::Record(number) = table::get(fd) else { return None };
+    let Slot::Record(number) = table::get(fd) else {
+        return None;
+    };
     let family = process::family()?;
     Some((family, number, family.record(number)))
 }
@@ -59,7 +67,9 @@ pub unsafe fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> Verdict {
 }
 
 fn note_fcntl(fd: c_int, cmd: c_int, arg: c_ulong) {
-    let Some((_, _, record)) = record_of(fd) else { return };
+    let Some((_, _, record)) = record_of(fd) else {
+        return;
+    };
     match cmd {
         libc::F_SETFL => {
             record.put(flag::NONBLOCK, arg & libc::O_NONBLOCK as c_ulong != 0);
@@ -117,7 +127,9 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> Verdict {
 }
 
 fn count(fd: c_int, to: *mut c_int, counter: fn(&Conn<'_>) -> Option<u64>) -> Verdict {
-    let counted = managed(fd).and_then(Conn::enter).and_then(|conn| counter(&conn));
+    let counted = managed(fd)
+        .and_then(Conn::enter)
+        .and_then(|conn| counter(&conn));
     match counted {
         Some(n) if !to.is_null() => {
             // SAFETY: both requests take a pointer to an int.
@@ -128,22 +140,25 @@ fn count(fd: c_int, to: *mut c_int, counter: fn(&Conn<'_>) -> Option<u64>) -> Ve
     }
 }
 
-/// Before `getsockopt`: everything we keep, the kernel socket knows too.
-pub fn getsockopt(fd: c_int) -> Verdict {
-    crate::lifecycle::guard(fd)
-}
-
 /// Before `setsockopt`.
 ///
 /// # Safety
 /// As libc's `setsockopt`.
-pub unsafe fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> Verdict {
+pub unsafe fn setsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> Verdict {
     match table::get(fd) {
         Slot::Internal => return Verdict::Fail(libc::EBADF),
         Slot::Record(_) => {}
         _ => return Verdict::Bypass,
     }
-    let Some((_, _, record)) = record_of(fd) else { return Verdict::Bypass };
+    let Some((_, _, record)) = record_of(fd) else {
+        return Verdict::Bypass;
+    };
     let len = len as usize;
     // SAFETY: the program says that `value` has `len` bytes.
     let number = unsafe { read::<c_int>(value, len) };
@@ -156,10 +171,12 @@ pub unsafe fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_v
             // SAFETY: as above.
             set_timeout(&record.send_timeout_us, unsafe { read(value, len) })
         }
-        (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => {
-            record.recv_lowat.store(number.unwrap_or(1).max(1) as u32, Ordering::Relaxed)
+        (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => record
+            .recv_lowat
+            .store(number.unwrap_or(1).max(1) as u32, Ordering::Relaxed),
+        (libc::IPPROTO_TCP, libc::TCP_CORK) => {
+            record.put(flag::HELD_BACK, number.unwrap_or(0) != 0)
         }
-        (libc::IPPROTO_TCP, libc::TCP_CORK) => record.put(flag::HELD_BACK, number.unwrap_or(0) != 0),
         // Kernel TLS and zero copy work on the kernel's stream; urgent bytes inline are in it.
         (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR)
         | (libc::SOL_SOCKET, libc::SO_OOBINLINE | libc::SO_ZEROCOPY) => to_kernel(fd, Reason::Call),
@@ -172,7 +189,8 @@ pub unsafe fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_v
 /// `value` is null or has `len` bytes.
 unsafe fn read<T: Copy>(value: *const c_void, len: usize) -> Option<T> {
     // SAFETY: long enough, by the check and by contract.
-    (!value.is_null() && len >= std::mem::size_of::<T>()).then(|| unsafe { value.cast::<T>().read_unaligned() })
+    (!value.is_null() && len >= std::mem::size_of::<T>())
+        .then(|| unsafe { value.cast::<T>().read_unaligned() })
 }
 
 fn set_timeout(place: &std::sync::atomic::AtomicU64, time: Option<timeval>) {

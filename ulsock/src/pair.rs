@@ -65,8 +65,13 @@ impl Pair {
             claims: Mutex::default(),
             dead: AtomicBool::new(false),
         };
-        let hello = Message::Hello { version: VERSION, pid: pair.owner };
-        pair.channel.send(&hello, Some(process::waiters()?.page_fd())).ok()?;
+        let hello = Message::Hello {
+            version: VERSION,
+            pid: pair.owner,
+        };
+        pair.channel
+            .send(&hello, Some(process::waiters()?.page_fd()))
+            .ok()?;
         Some(Arc::new(pair))
     }
 
@@ -84,7 +89,10 @@ impl Pair {
 
     /// Makes sure that the peer can ring `waiter`.
     pub fn hand_over(&self, waiter: &Waiter) -> bool {
-        let (word, bit) = (&self.handed[waiter.number as usize / 64], 1 << (waiter.number % 64));
+        let (word, bit) = (
+            &self.handed[waiter.number as usize / 64],
+            1 << (waiter.number % 64),
+        );
         if word.load(Ordering::Acquire) & bit != 0 {
             return true;
         }
@@ -92,8 +100,13 @@ impl Pair {
             return false;
         }
         let stranger = (!self.same_uid).then_some(self.peer.uid);
-        let Some(bell) = waiter.bell(stranger) else { return false };
-        let message = Message::Doorbell { waiter: waiter.number, kind: bell.kind() };
+        let Some(bell) = waiter.bell(stranger) else {
+            return false;
+        };
+        let message = Message::Doorbell {
+            waiter: waiter.number,
+            kind: bell.kind(),
+        };
         let sent = self.channel.send(&message, Some(bell.far_fd())).is_ok();
         if sent {
             word.fetch_or(bit, Ordering::AcqRel);
@@ -118,7 +131,8 @@ impl Pair {
         if self.ringer(waiter).is_none() && self.is_mine() {
             self.receive();
         }
-        self.ringer(waiter).is_some_and(|ringer| ringer.ring().is_ok())
+        self.ringer(waiter)
+            .is_some_and(|ringer| ringer.ring().is_ok())
     }
 
     fn ringer(&self, waiter: usize) -> Option<&Ringer> {
@@ -126,7 +140,9 @@ impl Pair {
     }
 
     fn keep_ringer(&self, waiter: u32, ringer: Ringer) -> bool {
-        let Some(chunk) = self.ringers.get(waiter as usize / 64) else { return false };
+        let Some(chunk) = self.ringers.get(waiter as usize / 64) else {
+            return false;
+        };
         let chunk = chunk.get_or_init(|| Box::new([const { OnceLock::new() }; 64]));
         chunk[waiter as usize % 64].set(ringer).is_ok()
     }
@@ -142,7 +158,9 @@ impl Pair {
     /// Takes everything from the channel. Claims are kept for [`Self::next_claim`].
     pub fn receive(&self) {
         // One reader at a time; who comes second finds that the first has taken all.
-        let Ok(mut claims) = self.claims.lock() else { return };
+        let Ok(mut claims) = self.claims.lock() else {
+            return;
+        };
         loop {
             match self.channel.recv() {
                 Ok(Some((message, fd))) => {
@@ -156,7 +174,12 @@ impl Pair {
         }
     }
 
-    fn accept(&self, message: Message, fd: Option<InternalFd>, claims: &mut VecDeque<Claim>) -> bool {
+    fn accept(
+        &self,
+        message: Message,
+        fd: Option<InternalFd>,
+        claims: &mut VecDeque<Claim>,
+    ) -> bool {
         match message {
             Message::Hello { version, .. } => {
                 let page = fd.and_then(|fd| Segment::adopt_readonly(fd.as_fd(), PAGE).ok());
@@ -167,13 +190,28 @@ impl Pair {
                 ringer.is_some_and(|ringer| self.keep_ringer(waiter, ringer))
             }
             Message::Segment { segment, conns } => {
-                let Ok(mut segments) = self.segments.lock() else { return false };
+                let Ok(mut segments) = self.segments.lock() else {
+                    return false;
+                };
                 let adopted = fd.and_then(|fd| PairSegment::adopt(segment, conns, fd));
                 let fits = segments.len() == segment as usize && segment < 4096;
-                adopted.filter(|_| fits).map(|new| segments.push(Arc::new(new))).is_some()
+                adopted
+                    .filter(|_| fits)
+                    .map(|new| segments.push(Arc::new(new)))
+                    .is_some()
             }
-            Message::Claim { offer_cookie, claim_cookie, segment, conn } => {
-                claims.push_back(Claim { offer_cookie, claim_cookie, segment, conn });
+            Message::Claim {
+                offer_cookie,
+                claim_cookie,
+                segment,
+                conn,
+            } => {
+                claims.push_back(Claim {
+                    offer_cookie,
+                    claim_cookie,
+                    segment,
+                    conn,
+                });
                 claims.len() < 1 << 16
             }
         }
@@ -198,7 +236,15 @@ impl Pair {
         let number = segments.len() as u32;
         let conns = if number == 0 { SMALL } else { LARGE };
         let (segment, fd) = PairSegment::create(number, conns)?;
-        self.channel.send(&Message::Segment { segment: number, conns }, Some(fd.as_fd())).ok()?;
+        self.channel
+            .send(
+                &Message::Segment {
+                    segment: number,
+                    conns,
+                },
+                Some(fd.as_fd()),
+            )
+            .ok()?;
         let segment = Arc::new(segment);
         segments.push(segment.clone());
         let conn = segment.allocate()?;
@@ -206,8 +252,18 @@ impl Pair {
     }
 
     pub fn send_claim(&self, claim: Claim) -> bool {
-        let Claim { offer_cookie, claim_cookie, segment, conn } = claim;
-        let message = Message::Claim { offer_cookie, claim_cookie, segment, conn };
+        let Claim {
+            offer_cookie,
+            claim_cookie,
+            segment,
+            conn,
+        } = claim;
+        let message = Message::Claim {
+            offer_cookie,
+            claim_cookie,
+            segment,
+            conn,
+        };
         self.channel.send(&message, None).is_ok()
     }
 }
@@ -243,7 +299,13 @@ impl PairSegment {
     }
 
     fn new(number: u32, memory: Segment, layout: Layout) -> PairSegment {
-        PairSegment { number, memory, layout, free: Mutex::default(), boards: AtomicU32::new(0) }
+        PairSegment {
+            number,
+            memory,
+            layout,
+            free: Mutex::default(),
+            boards: AtomicU32::new(0),
+        }
     }
 
     pub fn has_block(&self, conn: u32) -> bool {
@@ -259,12 +321,22 @@ impl PairSegment {
     pub fn ring(&self, level: usize, conn: u32, direction: usize) -> *mut u8 {
         debug_assert!(self.has_block(conn));
         // SAFETY: the layout keeps every ring within the segment.
-        unsafe { self.memory.base().add(self.layout.ring(level, conn, direction)) }
+        unsafe {
+            self.memory
+                .base()
+                .add(self.layout.ring(level, conn, direction))
+        }
     }
 
     pub fn board(&self, side: SideNumber, board: usize) -> &Board {
         // SAFETY: the layout keeps every board within the segment; atomics only, valid for any content.
-        unsafe { &*self.memory.base().add(self.layout.board(side, board % BOARDS)).cast() }
+        unsafe {
+            &*self
+                .memory
+                .base()
+                .add(self.layout.board(side, board % BOARDS))
+                .cast()
+        }
     }
 
     /// A board for one of our epoll sets.
@@ -275,7 +347,12 @@ impl PairSegment {
             if board >= BOARDS {
                 return None;
             }
-            match self.boards.compare_exchange(used, used | 1 << board, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.boards.compare_exchange(
+                used,
+                used | 1 << board,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return Some(board),
                 Err(now) => used = now,
             }
@@ -288,13 +365,17 @@ impl PairSegment {
 
     fn allocate(&self) -> Option<u32> {
         let mut free = self.free.lock().ok()?;
-        let conn = free.idle.pop().or_else(|| self.reclaim(&mut free)).or_else(|| {
-            let next = free.next;
-            self.has_block(next).then(|| {
-                free.next += 1;
-                next
-            })
-        })?;
+        let conn = free
+            .idle
+            .pop()
+            .or_else(|| self.reclaim(&mut free))
+            .or_else(|| {
+                let next = free.next;
+                self.has_block(next).then(|| {
+                    free.next += 1;
+                    next
+                })
+            })?;
         self.clear(conn);
         Some(conn)
     }
@@ -302,8 +383,15 @@ impl PairSegment {
     /// Blocks that the peer has released too by now.
     fn reclaim(&self, free: &mut Free) -> Option<u32> {
         // SAFETY: blocks of the list were allocated, hence exist.
-        let theirs = |conn: u32| unsafe { (*self.block(conn)).sides[1 - CLAIMER].stage.load(Ordering::Acquire) };
-        let (done, half) = free.half.drain(..).partition(|conn| theirs(*conn) == RELEASED);
+        let theirs = |conn: u32| unsafe {
+            (*self.block(conn)).sides[1 - CLAIMER]
+                .stage
+                .load(Ordering::Acquire)
+        };
+        let (done, half) = free
+            .half
+            .drain(..)
+            .partition(|conn| theirs(*conn) == RELEASED);
         free.half = half;
         free.idle = done;
         for conn in &free.idle {
@@ -321,7 +409,12 @@ impl PairSegment {
     fn give_memory_back(&self, conn: u32) {
         // SAFETY: the block exists; atomics only.
         let block = unsafe { &*self.block(conn) };
-        let grown = block.sides.iter().map(|side| side.grown.load(Ordering::Relaxed)).max().unwrap_or(0);
+        let grown = block
+            .sides
+            .iter()
+            .map(|side| side.grown.load(Ordering::Relaxed))
+            .max()
+            .unwrap_or(0);
         for level in 1..LEVELS.min(grown as usize + 1) {
             for direction in 0..2 {
                 let at = self.layout.ring(level, conn, direction);

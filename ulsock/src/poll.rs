@@ -6,7 +6,10 @@
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
-use libc::{c_int, c_short, fd_set, nfds_t, pollfd, sigset_t, timespec, POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI};
+use libc::{
+    c_int, c_short, fd_set, nfds_t, pollfd, sigset_t, timespec, POLLERR, POLLHUP, POLLIN, POLLOUT,
+    POLLPRI,
+};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
@@ -22,11 +25,19 @@ use crate::table::{self, Slot};
 use crate::thread::Thread;
 use crate::waiter::{self, Waiter, BELLS};
 
-const ZERO: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+const ZERO: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
 
 /// # Safety
 /// As libc's `ppoll`.
-pub unsafe fn poll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> Verdict {
+pub unsafe fn poll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> Verdict {
     if fds.is_null() || count == 0 || count > 1 << 20 {
         return Verdict::Bypass;
     }
@@ -36,7 +47,9 @@ pub unsafe fn poll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, ma
         return Verdict::Bypass;
     }
     // SAFETY: null or valid by contract.
-    let Some(limit) = Limit::new(unsafe { timeout.as_ref() }) else { return Verdict::Bypass };
+    let Some(limit) = Limit::new(unsafe { timeout.as_ref() }) else {
+        return Verdict::Bypass;
+    };
     match poll_ours(fds, limit, mask) {
         Some(Ok(n)) => Verdict::Done(n as isize),
         Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
@@ -46,7 +59,10 @@ pub unsafe fn poll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, ma
 
 #[inline]
 fn is_ours(fd: RawFd) -> bool {
-    matches!(table::get(fd), Slot::Record(_) | Slot::Epoll(_) | Slot::Internal)
+    matches!(
+        table::get(fd),
+        Slot::Record(_) | Slot::Epoll(_) | Slot::Internal
+    )
 }
 
 #[derive(Clone, Copy)]
@@ -58,12 +74,20 @@ struct Limit {
 impl Limit {
     /// `None` for a time that the kernel shall refuse itself.
     fn new(time: Option<&timespec>) -> Option<Limit> {
-        let Some(time) = time else { return Some(Limit { deadline: Deadline::never(), impatient: false }) };
+        let Some(time) = time else {
+            return Some(Limit {
+                deadline: Deadline::never(),
+                impatient: false,
+            });
+        };
         if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) {
             return None;
         }
         let time = Duration::new(time.tv_sec as u64, time.tv_nsec as u32);
-        Some(Limit { deadline: Deadline::after(time), impatient: time.is_zero() })
+        Some(Limit {
+            deadline: Deadline::after(time),
+            impatient: time.is_zero(),
+        })
     }
 }
 
@@ -74,7 +98,11 @@ struct Watched {
     armed: Armed,
 }
 
-fn poll_ours(fds: &mut [pollfd], limit: Limit, mask: *const sigset_t) -> Option<Result<usize, Errno>> {
+fn poll_ours(
+    fds: &mut [pollfd],
+    limit: Limit,
+    mask: *const sigset_t,
+) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
     let seen = Seen::now(me);
     let mut watched = Vec::new();
@@ -85,7 +113,11 @@ fn poll_ours(fds: &mut [pollfd], limit: Limit, mask: *const sigset_t) -> Option<
             Slot::Epoll(set) => crate::epoll::only_by_kernel(set, entry.fd),
             Slot::Record(_) => match record_of(entry.fd) {
                 Some((family, number, record)) if record.state() == State::Managed => {
-                    watched.push(Watched { index, handle: Handle::new(family, number, entry.fd), armed: Armed::default() });
+                    watched.push(Watched {
+                        index,
+                        handle: Handle::new(family, number, entry.fd),
+                        armed: Armed::default(),
+                    });
                     inside.enter(record, entry.events);
                 }
                 Some((_, _, record)) => inside.enter(record, entry.events),
@@ -94,7 +126,14 @@ fn poll_ours(fds: &mut [pollfd], limit: Limit, mask: *const sigset_t) -> Option<
             _ => {}
         }
     }
-    let mut poll = Poll { fds, watched, limit, mask, me, seen };
+    let mut poll = Poll {
+        fds,
+        watched,
+        limit,
+        mask,
+        me,
+        seen,
+    };
     Some(poll.run())
 }
 
@@ -152,7 +191,9 @@ impl Poll<'_> {
     }
 
     fn managed_ready(&self) -> bool {
-        self.watched.iter().any(|watched| self.revents(watched).unwrap_or(0) != 0)
+        self.watched
+            .iter()
+            .any(|watched| self.revents(watched).unwrap_or(0) != 0)
     }
 
     /// `None`: not managed any more, the kernel answers.
@@ -171,25 +212,41 @@ impl Poll<'_> {
         for watched in list.drain(..) {
             match self.revents(&watched) {
                 Some(revents) => self.fds[watched.index].revents = revents,
-                None if !others => drop(raw_ppoll(&mut self.fds[watched.index..=watched.index], Some(ZERO), std::ptr::null())?),
+                None if !others => drop(raw_ppoll(
+                    &mut self.fds[watched.index..=watched.index],
+                    Some(ZERO),
+                    std::ptr::null(),
+                )?),
                 None => {}
             }
         }
-        for entry in self.fds.iter_mut().filter(|entry| table::get(entry.fd) == Slot::Internal) {
+        for entry in self
+            .fds
+            .iter_mut()
+            .filter(|entry| table::get(entry.fd) == Slot::Internal)
+        {
             entry.revents = libc::POLLNVAL;
         }
         Ok(self.fds.iter().filter(|entry| entry.revents != 0).count())
     }
 
     fn spin(&self) -> bool {
-        let Some(first) = self.watched.first() else { return false };
+        let Some(first) = self.watched.first() else {
+            return false;
+        };
         // With one connection the cursor itself is watched, with several each is asked in turn.
         if self.watched.len() == 1 && self.fds[first.index].events & POLLIN != 0 {
-            let Some(conn) = Conn::enter(first.handle) else { return false };
+            let Some(conn) = Conn::enter(first.handle) else {
+                return false;
+            };
             let (tail, epoch) = conn.progress();
-            return spin::until(&self.me.spin, || conn.progress() != (tail, epoch) || self.me.deferred.any());
+            return spin::until(&self.me.spin, || {
+                conn.progress() != (tail, epoch) || self.me.deferred.any()
+            });
         }
-        spin::until(&self.me.spin, || self.me.deferred.any() || self.managed_ready())
+        spin::until(&self.me.spin, || {
+            self.me.deferred.any() || self.managed_ready()
+        })
     }
 
     /// Sleeps; `true` when a fd that is not managed has something, or the time is up.
@@ -199,7 +256,11 @@ impl Poll<'_> {
             waiter.lie_down();
         }
         let ready = self.arm_all(waiter);
-        let result = if ready { Ok(false) } else { self.kernel_poll(waiter) };
+        let result = if ready {
+            Ok(false)
+        } else {
+            self.kernel_poll(waiter)
+        };
         if let Some(waiter) = waiter {
             waiter.get_up();
         }
@@ -210,8 +271,13 @@ impl Poll<'_> {
     /// Puts all wires up and looks once more; `true`: somebody is ready already.
     fn arm_all(&mut self, waiter: Option<&'static Waiter>) -> bool {
         for index in 0..self.watched.len() {
-            let (handle, events) = (self.watched[index].handle, self.fds[self.watched[index].index].events);
-            let Some(conn) = Conn::enter(handle) else { continue };
+            let (handle, events) = (
+                self.watched[index].handle,
+                self.fds[self.watched[index].index].events,
+            );
+            let Some(conn) = Conn::enter(handle) else {
+                continue;
+            };
             let bell = waiter.filter(|waiter| conn.link.pair.hand_over(waiter));
             match bell.and_then(|waiter| conn.arm(events, waiter.number)) {
                 Some(armed) => self.watched[index].armed = armed,
@@ -233,7 +299,10 @@ impl Poll<'_> {
     fn kernel_poll(&mut self, waiter: Option<&Waiter>) -> Result<bool, Errno> {
         let mut all = Vec::with_capacity(self.fds.len() + BELLS);
         all.extend_from_slice(self.fds);
-        for entry in all.iter_mut().filter(|entry| table::get(entry.fd) == Slot::Internal) {
+        for entry in all
+            .iter_mut()
+            .filter(|entry| table::get(entry.fd) == Slot::Internal)
+        {
             entry.fd = -1;
         }
         for watched in &self.watched {
@@ -243,7 +312,11 @@ impl Poll<'_> {
         }
         let count = all.len();
         let bells = waiter.iter().flat_map(|waiter| waiter.bells());
-        all.extend(bells.map(|bell| pollfd { fd: bell.wait_fd().as_raw_fd(), events: POLLIN, revents: 0 }));
+        all.extend(bells.map(|bell| pollfd {
+            fd: bell.wait_fd().as_raw_fd(),
+            events: POLLIN,
+            revents: 0,
+        }));
         let n = poll_with_signals(self.me, &mut all, self.limit.deadline, self.mask, self.seen)?;
         answer_bells(waiter, &all[count..]);
         for watched in &self.watched {
@@ -254,7 +327,8 @@ impl Poll<'_> {
                 entry.revents = 0;
             }
         }
-        Ok(n == 0 && self.limit.deadline.passed() || all[..count].iter().any(|entry| entry.revents != 0))
+        Ok(n == 0 && self.limit.deadline.passed()
+            || all[..count].iter().any(|entry| entry.revents != 0))
     }
 }
 
@@ -283,11 +357,17 @@ pub unsafe fn select(
         return Verdict::Bypass;
     }
     // SAFETY: null or valid by contract.
-    let Some(limit) = Limit::new(unsafe { timeout.as_ref() }) else { return Verdict::Bypass };
+    let Some(limit) = Limit::new(unsafe { timeout.as_ref() }) else {
+        return Verdict::Bypass;
+    };
     // SAFETY: as above.
-    let mut fds: Vec<pollfd> = (0..nfds).filter_map(|fd| unsafe { asked(&sets, fd) }).collect();
+    let mut fds: Vec<pollfd> = (0..nfds)
+        .filter_map(|fd| unsafe { asked(&sets, fd) })
+        .collect();
     match poll_ours(&mut fds, limit, mask) {
-        Some(Ok(_)) if fds.iter().any(|entry| entry.revents & libc::POLLNVAL != 0) => Verdict::Fail(libc::EBADF),
+        Some(Ok(_)) if fds.iter().any(|entry| entry.revents & libc::POLLNVAL != 0) => {
+            Verdict::Fail(libc::EBADF)
+        }
         // SAFETY: as above.
         Some(Ok(_)) => Verdict::Done(unsafe { answer(&sets, nfds, &fds) }),
         Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
@@ -331,7 +411,11 @@ unsafe fn asked(sets: &[Bits; 3], fd: RawFd) -> Option<pollfd> {
             events |= bit;
         }
     }
-    (events != 0).then_some(pollfd { fd, events, revents: 0 })
+    (events != 0).then_some(pollfd {
+        fd,
+        events,
+        revents: 0,
+    })
 }
 
 /// # Safety
@@ -343,7 +427,11 @@ unsafe fn answer(sets: &[Bits; 3], nfds: c_int, fds: &[pollfd]) -> isize {
         sets.iter().for_each(|set| unsafe { set.put(fd, false) });
     }
     for entry in fds {
-        for (set, asked, bits) in [(&sets[0], POLLIN, READ), (&sets[1], POLLOUT, WRITE), (&sets[2], POLLPRI, POLLPRI)] {
+        for (set, asked, bits) in [
+            (&sets[0], POLLIN, READ),
+            (&sets[1], POLLOUT, WRITE),
+            (&sets[2], POLLPRI, POLLPRI),
+        ] {
             if entry.events & asked != 0 && entry.revents & bits != 0 {
                 // SAFETY: by contract.
                 unsafe { set.put(entry.fd, true) };

@@ -32,7 +32,10 @@ static LOCK: SideLock = SideLock::new();
 
 /// Load time. The order matters: the tables before anything that may be looked up in them.
 pub fn init() {
-    PID.store(rustix::process::getpid().as_raw_nonzero().get() as u32, Ordering::Relaxed);
+    PID.store(
+        rustix::process::getpid().as_raw_nonzero().get() as u32,
+        Ordering::Relaxed,
+    );
     match Config::from_env() {
         Ok(config) => {
             let enabled = config.enabled;
@@ -143,14 +146,18 @@ impl Locked {
         while LOCK.try_lock(critical.0.id()).is_err() {
             rustix::thread::sched_yield();
         }
-        Some(Locked { _critical: critical })
+        Some(Locked {
+            _critical: critical,
+        })
     }
 
     /// `None` when somebody else is at it: the next call tries again.
     pub fn take() -> Option<Locked> {
         let critical = Critical::enter()?;
         LOCK.try_lock(critical.0.id()).ok()?;
-        Some(Locked { _critical: critical })
+        Some(Locked {
+            _critical: critical,
+        })
     }
 
     pub fn control(&mut self) -> Option<&mut Control> {
@@ -180,7 +187,10 @@ pub fn unlock_after_fork() {
 /// In a forked child: a pid, waiters and a control state of its own. What the parent had is kept
 /// mapped (connections may still be drained through it) but no longer spoken for.
 pub fn after_fork() {
-    PID.store(rustix::process::getpid().as_raw_nonzero().get() as u32, Ordering::Relaxed);
+    PID.store(
+        rustix::process::getpid().as_raw_nonzero().get() as u32,
+        Ordering::Relaxed,
+    );
     crate::thread::after_fork();
     let Some(family) = family() else { return };
     family.header().members.fetch_add(1, Ordering::AcqRel);
@@ -199,8 +209,12 @@ pub fn after_fork() {
 
 /// At exit: our mailbox goes, and with the last of the family its file.
 pub fn leave_run_dir() {
-    let Some(mut locked) = Locked::take() else { return };
-    let Some((control, family)) = locked.control().zip(family()) else { return };
+    let Some(mut locked) = Locked::take() else {
+        return;
+    };
+    let Some((control, family)) = locked.control().zip(family()) else {
+        return;
+    };
     let last = family.header().members.fetch_sub(1, Ordering::AcqRel) == 1;
     control.leave(last.then_some(&*family.name));
 }

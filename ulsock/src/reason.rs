@@ -81,7 +81,10 @@ impl Reason {
 
     /// From a number in a record that anybody may have written.
     pub fn from_number(number: u32) -> Reason {
-        Reason::ALL.get(number as usize).copied().unwrap_or(Reason::None)
+        Reason::ALL
+            .get(number as usize)
+            .copied()
+            .unwrap_or(Reason::None)
     }
 }
 

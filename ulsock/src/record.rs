@@ -151,7 +151,8 @@ impl Address {
         });
         self.ip[0].store((bits >> 64) as u64, Ordering::Relaxed);
         self.ip[1].store(bits as u64, Ordering::Relaxed);
-        self.port.store(addr.map_or(0, |addr| addr.port().into()), Ordering::Relaxed);
+        self.port
+            .store(addr.map_or(0, |addr| addr.port().into()), Ordering::Relaxed);
         self.known.store(addr.is_some().into(), Ordering::Release);
     }
 
@@ -162,7 +163,10 @@ impl Address {
         let bits = u128::from(self.ip[0].load(Ordering::Relaxed)) << 64
             | u128::from(self.ip[1].load(Ordering::Relaxed));
         let ip = Ipv6Addr::from(bits).to_canonical();
-        Some(SocketAddr::new(ip, self.port.load(Ordering::Relaxed) as u16))
+        Some(SocketAddr::new(
+            ip,
+            self.port.load(Ordering::Relaxed) as u16,
+        ))
     }
 }
 
@@ -179,7 +183,11 @@ impl Record {
     /// Takes a free record for a new socket.
     pub fn claim(&self) -> bool {
         let (free, plain) = (State::Free.number(), State::Plain.number());
-        if self.state.compare_exchange(free, plain, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        if self
+            .state
+            .compare_exchange(free, plain, Ordering::AcqRel, Ordering::Relaxed)
+            .is_err()
+        {
             return false;
         }
         self.reset();
@@ -235,7 +243,12 @@ impl Record {
     /// Bytes by carrier: ring sent, ring received, kernel sent, kernel received.
     pub fn carried(&self) -> [&AtomicU64; 4] {
         let (tx, rx) = (&self.tx.counts, &self.rx.counts);
-        [&tx.ring_bytes, &rx.ring_bytes, &tx.kernel_bytes, &rx.kernel_bytes]
+        [
+            &tx.ring_bytes,
+            &rx.ring_bytes,
+            &tx.kernel_bytes,
+            &rx.kernel_bytes,
+        ]
     }
 
     pub fn reason(&self) -> Reason {
@@ -267,7 +280,11 @@ fn reset_side<S: Default>(side: &Side<S>) {
     side.carrier.store(0, Ordering::Relaxed);
     // SAFETY: the record was free and has just been claimed: nobody else uses it.
     unsafe { *side.state.get() = S::default() };
-    for counter in [&side.counts.ring_bytes, &side.counts.kernel_bytes, &side.counts.messages] {
+    for counter in [
+        &side.counts.ring_bytes,
+        &side.counts.kernel_bytes,
+        &side.counts.messages,
+    ] {
         counter.store(0, Ordering::Relaxed);
     }
 }

@@ -6,7 +6,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
-use libc::{c_int, c_void, sigaction as SigAction, siginfo_t, sigset_t, SA_RESETHAND, SA_RESTART, SA_SIGINFO};
+use libc::{
+    c_int, c_void, sigaction as SigAction, siginfo_t, sigset_t, SA_RESETHAND, SA_RESTART,
+    SA_SIGINFO,
+};
 
 use crate::thread::Thread;
 
@@ -18,8 +21,12 @@ struct Handler {
     flags: AtomicI32,
 }
 
-static HANDLERS: [Handler; SIGNALS] =
-    [const { Handler { address: AtomicUsize::new(0), flags: AtomicI32::new(0) } }; SIGNALS];
+static HANDLERS: [Handler; SIGNALS] = [const {
+    Handler {
+        address: AtomicUsize::new(0),
+        flags: AtomicI32::new(0),
+    }
+}; SIGNALS];
 /// No handler was ever installed: sleeping needs no care.
 static ANY: AtomicBool = AtomicBool::new(false);
 
@@ -29,13 +36,21 @@ pub type RealSigaction = unsafe extern "C" fn(c_int, *const SigAction, *mut SigA
 ///
 /// # Safety
 /// As libc's `sigaction`; `real` is that function.
-pub unsafe fn sigaction(sig: c_int, act: *const SigAction, old: *mut SigAction, real: RealSigaction) -> c_int {
+pub unsafe fn sigaction(
+    sig: c_int,
+    act: *const SigAction,
+    old: *mut SigAction,
+    real: RealSigaction,
+) -> c_int {
     if !(1..SIGNALS as c_int).contains(&sig) {
         // SAFETY: forwarded as given.
         return unsafe { real(sig, act, old) };
     }
     let handler = &HANDLERS[sig as usize];
-    let before = (handler.address.load(Ordering::Acquire), handler.flags.load(Ordering::Acquire));
+    let before = (
+        handler.address.load(Ordering::Acquire),
+        handler.flags.load(Ordering::Acquire),
+    );
     // SAFETY: null or valid by the contract of sigaction.
     let wanted = unsafe { act.as_ref() };
     let result = match wanted.filter(|act| needs_trampoline(sig, act)) {
@@ -69,7 +84,14 @@ pub unsafe fn sigaction(sig: c_int, act: *const SigAction, old: *mut SigAction, 
 /// A fault inside our code is our own and cannot wait; a one-shot handler would find itself reset
 /// when it is delivered again.
 fn needs_trampoline(sig: c_int, act: &SigAction) -> bool {
-    let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+    let faults = [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGSYS,
+    ];
     act.sa_sigaction > libc::SIG_IGN && act.sa_flags & SA_RESETHAND == 0 && !faults.contains(&sig)
 }
 
@@ -88,7 +110,9 @@ extern "C" fn trampoline(sig: c_int, info: *mut siginfo_t, context: *mut c_void)
         // SAFETY: the program installed a handler of this type at this address; one that takes the
         // signal number alone ignores the other two registers.
         unsafe {
-            std::mem::transmute::<usize, extern "C" fn(c_int, *mut siginfo_t, *mut c_void)>(address)(sig, info, context)
+            std::mem::transmute::<usize, extern "C" fn(c_int, *mut siginfo_t, *mut c_void)>(address)(
+                sig, info, context,
+            )
         };
     }
 }
@@ -121,7 +145,9 @@ impl Deferred {
     /// `false` when there is no room: then the handler runs now.
     fn put(&self, info: *const siginfo_t) -> bool {
         let at = self.count.load(Ordering::Relaxed);
-        let Some(cell) = self.waiting.get(at) else { return false };
+        let Some(cell) = self.waiting.get(at) else {
+            return false;
+        };
         // SAFETY: the kernel gave a valid siginfo; this cell is beyond those in use.
         unsafe { *cell.get() = *info.cast::<Info>() };
         self.count.store(at + 1, Ordering::Relaxed);
@@ -146,7 +172,15 @@ fn resend(info: &Info) {
     let pid = rustix::process::getpid().as_raw_nonzero().get();
     let tid = rustix::thread::gettid().as_raw_nonzero().get();
     // SAFETY: `info` is a siginfo that the kernel gave us.
-    unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, tid, (*info).si_signo, info) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_tgsigqueueinfo,
+            pid,
+            tid,
+            (*info).si_signo,
+            info,
+        )
+    };
 }
 
 /// All signals blocked while it lives, if the program has handlers: between the last look at the
@@ -167,7 +201,9 @@ impl Blocked {
             libc::sigfillset(&mut all);
             libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
         }
-        Blocked { before: Some(before) }
+        Blocked {
+            before: Some(before),
+        }
     }
 
     /// The mask to sleep with: the program's own for this call, or the one from before.

@@ -36,7 +36,11 @@ impl History {
 
     fn note(&self, paid: bool) {
         let failures = self.failures.load(Ordering::Relaxed);
-        let next = if paid { failures / 2 } else { (failures + 1).min(2 * GIVE_UP) };
+        let next = if paid {
+            failures / 2
+        } else {
+            (failures + 1).min(2 * GIVE_UP)
+        };
         self.failures.store(next, Ordering::Relaxed);
     }
 }
@@ -52,7 +56,9 @@ pub fn until(history: &History, mut ready: impl FnMut() -> bool) -> bool {
     if budget.is_zero() {
         return false;
     }
-    let Some(_place) = Place::take(auto) else { return false };
+    let Some(_place) = Place::take(auto) else {
+        return false;
+    };
     let paid = spin(budget, &mut ready);
     history.note(paid);
     paid
@@ -78,7 +84,9 @@ struct Clock(rustix::time::Timespec);
 
 impl Clock {
     fn now() -> Clock {
-        Clock(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic))
+        Clock(rustix::time::clock_gettime(
+            rustix::time::ClockId::Monotonic,
+        ))
     }
 
     fn elapsed(&self) -> Duration {

@@ -31,8 +31,12 @@ pub struct Spinners {
 impl Spinners {
     pub fn open(dir: &RunDir) -> Spinners {
         let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-        let spinners =
-            Spinners { table: map(dir), mine: AtomicU32::new(u32::MAX), cpus, alone: AtomicU32::new(0) };
+        let spinners = Spinners {
+            table: map(dir),
+            mine: AtomicU32::new(u32::MAX),
+            cpus,
+            alone: AtomicU32::new(0),
+        };
         spinners.after_fork();
         spinners
     }
@@ -43,9 +47,13 @@ impl Spinners {
         let mine = slots.position(|slot| {
             let pid = slot.pid.load(Ordering::Relaxed);
             let free = pid == 0 || !alive(pid);
-            free && slot.pid.compare_exchange(pid, process::pid(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            free && slot
+                .pid
+                .compare_exchange(pid, process::pid(), Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
         });
-        self.mine.store(mine.map_or(u32::MAX, |n| n as u32), Ordering::Release);
+        self.mine
+            .store(mine.map_or(u32::MAX, |n| n as u32), Ordering::Release);
         self.mine().store(0, Ordering::Relaxed);
     }
 
@@ -59,11 +67,9 @@ impl Spinners {
 
     pub fn mine(&self) -> &AtomicU32 {
         let mine = self.mine.load(Ordering::Relaxed) as usize;
-        self.slots().get(mine).map_or(&self.alone, |slot| &slot.spinning)
-    }
-
-    pub fn cpus(&self) -> u32 {
-        self.cpus
+        self.slots()
+            .get(mine)
+            .map_or(&self.alone, |slot| &slot.spinning)
     }
 
     /// Is there a place for one more?
@@ -72,17 +78,24 @@ impl Spinners {
     }
 
     fn used(&self) -> impl Iterator<Item = &Slot> {
-        self.slots().iter().take_while(|slot| slot.pid.load(Ordering::Relaxed) != 0)
+        self.slots()
+            .iter()
+            .take_while(|slot| slot.pid.load(Ordering::Relaxed) != 0)
     }
 
     fn count(&self) -> u32 {
-        self.used().map(|slot| slot.spinning.load(Ordering::Relaxed)).sum::<u32>()
+        self.used()
+            .map(|slot| slot.spinning.load(Ordering::Relaxed))
+            .sum::<u32>()
             + self.alone.load(Ordering::Relaxed)
     }
 
     #[cold]
     fn count_living(&self) -> u32 {
-        for slot in self.used().filter(|slot| slot.spinning.load(Ordering::Relaxed) > 0) {
+        for slot in self
+            .used()
+            .filter(|slot| slot.spinning.load(Ordering::Relaxed) > 0)
+        {
             if !alive(slot.pid.load(Ordering::Relaxed)) {
                 slot.spinning.store(0, Ordering::Relaxed);
             }
@@ -92,7 +105,9 @@ impl Spinners {
 }
 
 fn alive(pid: u32) -> bool {
-    let Some(pid) = rustix::process::Pid::from_raw(pid as i32) else { return false };
+    let Some(pid) = rustix::process::Pid::from_raw(pid as i32) else {
+        return false;
+    };
     rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
 }
 

@@ -39,9 +39,13 @@ pub struct ConnectionRow {
 /// Every connection of every living family whose file we may read.
 pub fn live(dir: &RunDir) -> Vec<ConnectionRow> {
     let mut rows = Vec::new();
-    let Ok(entries) = Dir::read_from(dir.as_fd()) else { return rows };
+    let Ok(entries) = Dir::read_from(dir.as_fd()) else {
+        return rows;
+    };
     for entry in entries.flatten() {
-        let Ok(name) = entry.file_name().to_str() else { continue };
+        let Ok(name) = entry.file_name().to_str() else {
+            continue;
+        };
         if name.starts_with(FAMILY) && !dir.is_dead(name) {
             read_family(dir, name, &mut rows);
         }
@@ -52,11 +56,17 @@ pub fn live(dir: &RunDir) -> Vec<ConnectionRow> {
 /// Reads a family's file without mapping it: its owner could truncate it.
 fn read_family(dir: &RunDir, name: &str, rows: &mut Vec<ConnectionRow>) {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let Ok(file) = rustix::fs::openat(dir.as_fd(), name, flags, Mode::empty()) else { return };
+    let Ok(file) = rustix::fs::openat(dir.as_fd(), name, flags, Mode::empty()) else {
+        return;
+    };
     let file = Transient::new(file);
-    let Some(header) = read_at::<Header>(&file, 0) else { return };
+    let Some(header) = read_at::<Header>(&file, 0) else {
+        return;
+    };
     let size = std::mem::size_of::<Record>();
-    if header.magic.load(Ordering::Relaxed) != MAGIC || header.record_size.load(Ordering::Relaxed) as usize != size {
+    if header.magic.load(Ordering::Relaxed) != MAGIC
+        || header.record_size.load(Ordering::Relaxed) as usize != size
+    {
         return;
     }
     let highest = header.highest.load(Ordering::Relaxed).min(RECORDS as u32) as usize;
@@ -69,7 +79,9 @@ fn read_family(dir: &RunDir, name: &str, rows: &mut Vec<ConnectionRow>) {
 fn read_at<T>(file: &Transient, offset: usize) -> Option<T> {
     let mut value = MaybeUninit::<T>::zeroed();
     // SAFETY: the value's own bytes; `T` is one of our structures of atomics and plain numbers.
-    let bytes = unsafe { std::slice::from_raw_parts_mut(value.as_mut_ptr().cast::<u8>(), std::mem::size_of::<T>()) };
+    let bytes = unsafe {
+        std::slice::from_raw_parts_mut(value.as_mut_ptr().cast::<u8>(), std::mem::size_of::<T>())
+    };
     let n = rustix::io::pread(file.as_fd(), &mut *bytes, offset as u64).ok()?;
     // SAFETY: as above: valid for any content.
     (n == bytes.len()).then(|| unsafe { value.assume_init() })
@@ -83,8 +95,10 @@ fn row(record: &Record) -> Option<ConnectionRow> {
     let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     let carrier = |number: u8| if number == 0 { "kernel" } else { "shm" };
     let (tx, rx) = (&record.tx.counts, &record.rx.counts);
-    let (carrier_tx, carrier_rx) =
-        (carrier(record.tx.carrier.load(Ordering::Relaxed)), carrier(record.rx.carrier.load(Ordering::Relaxed)));
+    let (carrier_tx, carrier_rx) = (
+        carrier(record.tx.carrier.load(Ordering::Relaxed)),
+        carrier(record.rx.carrier.load(Ordering::Relaxed)),
+    );
     let on_kernel = carrier_tx == "kernel" || carrier_rx == "kernel";
     Some(ConnectionRow {
         pid,
@@ -97,7 +111,11 @@ fn row(record: &Record) -> Option<ConnectionRow> {
         rx_bytes: rx.ring_bytes.load(Ordering::Relaxed) + rx.kernel_bytes.load(Ordering::Relaxed),
         tx_msgs: tx.messages.load(Ordering::Relaxed),
         rx_msgs: rx.messages.load(Ordering::Relaxed),
-        reason: if on_kernel { record.reason().name() } else { "" },
+        reason: if on_kernel {
+            record.reason().name()
+        } else {
+            ""
+        },
         holders: record.procs.load(Ordering::Relaxed),
     })
 }
@@ -165,7 +183,9 @@ impl Totals {
     }
 
     fn named_reasons(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        let named = Reason::ALL.iter().map(|reason| (reason.name(), self.reasons[*reason as usize]));
+        let named = Reason::ALL
+            .iter()
+            .map(|reason| (reason.name(), self.reasons[*reason as usize]));
         named.filter(|(name, count)| !name.is_empty() && *count > 0)
     }
 }
@@ -173,7 +193,9 @@ impl Totals {
 /// At exit, if the user wants it.
 pub fn report() {
     let config = process::config();
-    let Some(family) = process::family().filter(|_| config.report != Report::Off) else { return };
+    let Some(family) = process::family().filter(|_| config.report != Report::Off) else {
+        return;
+    };
     let totals = Totals::of(family);
     let program = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
     let program = program.trim_end();

@@ -34,7 +34,9 @@ static TABLE: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Load time.
 pub fn init() -> bool {
-    let Some(base) = crate::memory::reserve_private(MOST * 4) else { return false };
+    let Some(base) = crate::memory::reserve_private(MOST * 4) else {
+        return false;
+    };
     TABLE.store(base.cast(), Ordering::Release);
     true
 }
@@ -91,14 +93,18 @@ pub fn replace(fd: RawFd, slot: Slot) -> Option<Slot> {
 
 /// Nothing is ours any more.
 pub fn clear() {
-    all().for_each(|(fd, _)| drop(set(fd, Slot::Foreign)));
+    for (fd, _) in all() {
+        set(fd, Slot::Foreign);
+    }
 }
 
 /// Every number that is not foreign, with its slot.
 pub fn all() -> impl Iterator<Item = (RawFd, Slot)> {
     let highest = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let end = highest.unwrap_or(MOST as u64).clamp(1024, MOST as u64) as RawFd;
-    (0..end).map(|fd| (fd, get(fd))).filter(|(_, slot)| *slot != Slot::Foreign)
+    (0..end)
+        .map(|fd| (fd, get(fd)))
+        .filter(|(_, slot)| *slot != Slot::Foreign)
 }
 
 #[cfg(test)]

@@ -39,7 +39,9 @@ static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 /// Load time: the mapping for all blocks (untouched pages cost nothing).
 pub fn init() {
     let size = MOST * std::mem::size_of::<Thread>();
-    let Some(base) = crate::memory::reserve_private(size) else { return };
+    let Some(base) = crate::memory::reserve_private(size) else {
+        return;
+    };
     let mut key = 0;
     // SAFETY: plain libc call with a valid out pointer.
     if unsafe { libc::pthread_key_create(&mut key, Some(ended)) } == 0 {
@@ -90,7 +92,10 @@ impl Thread {
 
     fn claim(tid: u32) -> Option<&'static Thread> {
         let take = |block: &Thread| {
-            block.tid.compare_exchange(0, tid, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            block
+                .tid
+                .compare_exchange(0, tid, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
         };
         if let Some(free) = blocks().iter().find(|block| take(block)) {
             return Some(free);
@@ -159,15 +164,18 @@ impl Drop for Critical {
 pub fn quiesce() -> bool {
     crate::memory::barrier_in_all_threads();
     let me = ME.get();
-    blocks().iter().filter(|block| !std::ptr::eq(*block, me)).all(|block| {
-        (0..10_000).any(|_| {
-            let outside = block.critical.load(Ordering::Acquire) == 0;
-            if !outside {
-                rustix::thread::sched_yield();
-            }
-            outside
+    blocks()
+        .iter()
+        .filter(|block| !std::ptr::eq(*block, me))
+        .all(|block| {
+            (0..10_000).any(|_| {
+                let outside = block.critical.load(Ordering::Acquire) == 0;
+                if !outside {
+                    rustix::thread::sched_yield();
+                }
+                outside
+            })
         })
-    })
 }
 
 /// In a forked child: only the calling thread exists.

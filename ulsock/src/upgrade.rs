@@ -47,16 +47,27 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
         return record.next_look.store(u32::MAX, Ordering::Relaxed);
     }
     let step = calls.saturating_sub(after).clamp(1, FARTHEST_LOOK);
-    record.next_look.store(calls.saturating_add(step), Ordering::Relaxed);
-    let Some(mut locked) = Locked::take() else { return };
-    let Some(control) = locked.control() else { return };
+    record
+        .next_look
+        .store(calls.saturating_add(step), Ordering::Relaxed);
+    let Some(mut locked) = Locked::take() else {
+        return;
+    };
+    let Some(control) = locked.control() else {
+        return;
+    };
     if record.procs.load(Ordering::Acquire) != 1 {
         return record.set_reason(Reason::Shared);
     }
     record.pid.store(process::pid(), Ordering::Relaxed);
     // SAFETY: the program is calling with this fd; if it closes it meanwhile, the calls below fail.
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
-    let attempt = Attempt { family, number, record, socket };
+    let attempt = Attempt {
+        family,
+        number,
+        record,
+        socket,
+    };
     let result = match record.role() {
         Role::Connected => attempt.as_connected(control),
         Role::Accepted => attempt.as_accepted(control),
@@ -87,7 +98,13 @@ impl Attempt<'_> {
             let key = self.key()?;
             let cookie = tcp::cookie(self.socket).map_err(|_| Reason::Call)?;
             self.record.cookie.store(cookie, Ordering::Relaxed);
-            let full = |full| if full { Reason::TableFull } else { Reason::RunDir };
+            let full = |full| {
+                if full {
+                    Reason::TableFull
+                } else {
+                    Reason::RunDir
+                }
+            };
             control.offer(self.number, key, cookie).map_err(full)?;
             self.record.set(flag::PENDING);
             self.record.set_reason(Reason::NoPeer);
@@ -108,16 +125,26 @@ impl Attempt<'_> {
         let key = self.key()?;
         let (local, peer) = (self.record.local(), self.record.peer());
         let (local, peer) = local.zip(peer).ok_or(Reason::Call)?;
-        let other = diag::other_end(&local, &peer).ok().flatten().ok_or(Reason::NoPeer)?;
+        let other = diag::other_end(&local, &peer)
+            .ok()
+            .flatten()
+            .ok_or(Reason::NoPeer)?;
         let offer = control.find_offer(&key, other.uid).ok_or(Reason::NoPeer)?;
         if offer.cookie != other.cookie || other.uid == OVERFLOW_UID {
             return Err(Reason::Identity);
         }
-        let pair = control.pair_with(offer.mailbox, other.uid).ok_or(Reason::Identity)?;
+        let pair = control
+            .pair_with(offer.mailbox, other.uid)
+            .ok_or(Reason::Identity)?;
         let claim_cookie = tcp::cookie(self.socket).map_err(|_| Reason::Call)?;
         self.record.cookie.store(claim_cookie, Ordering::Relaxed);
         let (segment, conn) = pair.allocate().ok_or(Reason::Memory)?;
-        let claim = Claim { offer_cookie: offer.cookie, claim_cookie, segment: segment.number, conn };
+        let claim = Claim {
+            offer_cookie: offer.cookie,
+            claim_cookie,
+            segment: segment.number,
+            conn,
+        };
         let link = Box::new(Link::new(pair.clone(), segment, conn, CLAIMER));
         if !pair.send_claim(claim) {
             return Err(Reason::PeerGone);
@@ -129,7 +156,11 @@ impl Attempt<'_> {
 
     fn check_confirmation(&self, control: &mut Control) -> Result<Progress, Reason> {
         let confirmed = |link: &Link| link.theirs().stage.load(Ordering::Acquire) == CONFIRMED;
-        if !control.claims.get(&self.number).is_some_and(|link| confirmed(link)) {
+        if !control
+            .claims
+            .get(&self.number)
+            .is_some_and(|link| confirmed(link))
+        {
             return Ok(Progress::Soon);
         }
         if let Some(link) = control.claims.remove(&self.number) {
@@ -165,20 +196,31 @@ impl Attempt<'_> {
 
 /// Offering side: a claim has come; is it by the process at the other end of that connection?
 fn confirm(family: &Family, control: &mut Control, pair: &Arc<Pair>, claim: Claim) {
-    let Some(number) = control.offered(claim.offer_cookie) else { return };
+    let Some(number) = control.offered(claim.offer_cookie) else {
+        return;
+    };
     let record = family.record(number);
-    let Some((local, peer)) = record.local().zip(record.peer()) else { return };
+    let Some((local, peer)) = record.local().zip(record.peer()) else {
+        return;
+    };
     let other = diag::other_end(&local, &peer).ok().flatten();
     let genuine = other.is_some_and(|other| {
-        other.cookie == claim.claim_cookie && other.uid == pair.peer().uid && other.uid != OVERFLOW_UID
+        other.cookie == claim.claim_cookie
+            && other.uid == pair.peer().uid
+            && other.uid != OVERFLOW_UID
     });
     if !genuine {
         return record.set_reason(Reason::Identity);
     }
-    let Some(segment) = pair.segment(claim.segment).filter(|segment| segment.has_block(claim.conn)) else {
+    let Some(segment) = pair
+        .segment(claim.segment)
+        .filter(|segment| segment.has_block(claim.conn))
+    else {
         return record.set_reason(Reason::Memory);
     };
-    let Some(fd) = crate::lifecycle::fd_of(number) else { return };
+    let Some(fd) = crate::lifecycle::fd_of(number) else {
+        return;
+    };
     // SAFETY: the number was taken from our own table just now.
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
     let link = Box::new(Link::new(pair.clone(), segment, claim.conn, OFFERER));
@@ -186,7 +228,13 @@ fn confirm(family: &Family, control: &mut Control, pair: &Arc<Pair>, claim: Clai
 }
 
 /// Both ends know each other: from here on every call on this connection is ours.
-fn establish(family: &Family, control: &mut Control, number: u32, socket: BorrowedFd<'_>, link: Box<Link>) {
+fn establish(
+    family: &Family,
+    control: &mut Control,
+    number: u32,
+    socket: BorrowedFd<'_>,
+    link: Box<Link>,
+) {
     let record = family.record(number);
     control.forget(number);
     record.clear(flag::PENDING);
@@ -195,7 +243,11 @@ fn establish(family: &Family, control: &mut Control, number: u32, socket: Borrow
     }
     crate::options::load(record, socket);
     link.mine().stage.store(CONFIRMED, Ordering::Release);
-    log::debug(format_args!("connection {:?} -> {:?} has a ring pair", record.local(), record.peer()));
+    log::debug(format_args!(
+        "connection {:?} -> {:?} has a ring pair",
+        record.local(),
+        record.peer()
+    ));
     if let Some(old) = family.set_link(number, Some(link)) {
         control.retire(old);
     }

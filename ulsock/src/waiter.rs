@@ -48,7 +48,11 @@ struct Pool {
 impl Waiters {
     pub fn create() -> Option<Waiters> {
         let (page, page_fd) = Segment::create_own(PAGE).ok()?;
-        Some(Waiters { page, page_fd, pool: Mutex::default() })
+        Some(Waiters {
+            page,
+            page_fd,
+            pool: Mutex::default(),
+        })
     }
 
     pub fn page_fd(&self) -> BorrowedFd<'_> {
@@ -99,7 +103,9 @@ impl Waiter {
 
     /// The bell that peers of our own uid (`None`), or those of another, shall have.
     pub fn bell(&self, stranger: Option<u32>) -> Option<&Doorbell> {
-        let Some(uid) = stranger else { return Some(&self.event) };
+        let Some(uid) = stranger else {
+            return Some(&self.event);
+        };
         for place in &self.strangers {
             if place.get().is_none() {
                 let _ = place.set((uid, Doorbell::new_pair().ok()?));
@@ -114,7 +120,11 @@ impl Waiter {
 
     /// What to poll while asleep.
     pub fn bells(&self) -> impl Iterator<Item = &Doorbell> {
-        let strangers = self.strangers.iter().map_while(OnceLock::get).map(|(_, bell)| bell);
+        let strangers = self
+            .strangers
+            .iter()
+            .map_while(OnceLock::get)
+            .map(|(_, bell)| bell);
         std::iter::once(&self.event).chain(strangers)
     }
 }
@@ -126,7 +136,8 @@ pub fn mine(me: &'static Thread) -> Option<&'static Waiter> {
         return Some(waiter);
     }
     let waiter = take()?;
-    me.waiter.store(std::ptr::from_ref(waiter).cast_mut(), Ordering::Release);
+    me.waiter
+        .store(std::ptr::from_ref(waiter).cast_mut(), Ordering::Release);
     Some(waiter)
 }
 

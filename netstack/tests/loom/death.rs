@@ -94,7 +94,7 @@ fn another_holder_takes_a_dead_senders_lock() {
 fn a_dead_receiver_blocks_nobody() {
     for read in 0..=2 {
         check(2, move || {
-            let world = Arc::new(World::on_ring(0, 4, 0));
+            let world = Arc::new(World::on_ring(0, 4, 10));
             let receiver = spawn(&world, move |w| {
                 w.die_as_receiver(1, |r| {
                     for _ in 0..read {
@@ -106,7 +106,7 @@ fn a_dead_receiver_blocks_nobody() {
                 }
             });
             // Two bytes fit into the ring and four into the kernel.
-            world.send_until(0, 6);
+            world.send_until(0, 16);
             receiver.join().unwrap();
         });
     }

@@ -163,3 +163,20 @@ fn both_directions_change_at_once() {
         peer.join().unwrap();
     });
 }
+
+/// As with kernel buffers: neither end reads before it has sent more than a ring holds.
+#[test]
+fn both_send_before_they_receive() {
+    check(2, || {
+        let there = Arc::new(World::on_ring(0, 4, 10));
+        let back = Arc::new(World::on_ring(0, 4, 10));
+        let (theirs, ours) = (there.clone(), back.clone());
+        let peer = loom::thread::spawn(move || {
+            ours.send_until(1, 14);
+            assert_eq!(theirs.recv_until(1, EOF, 14), 14);
+        });
+        there.send_until(0, 14);
+        assert_eq!(back.recv_until(0, EOF, 14), 14);
+        peer.join().unwrap();
+    });
+}

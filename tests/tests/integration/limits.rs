@@ -4,11 +4,11 @@
 
 use tests::ends::{Ends, Side};
 use tests::place::{Place, Rings};
-use tests::ports;
+use tests::{ports, procfs};
 
 const CONNECTIONS: u64 = 20_000;
 const LEAST_CONNECTIONS: u64 = 19_000;
-const MAPPINGS: u64 = 2000;
+const MAPPINGS: usize = 2000;
 
 #[test]
 fn twenty_thousand_connections() {
@@ -23,18 +23,20 @@ fn twenty_thousand_connections() {
         .piped()
         .start()
         .listening(port);
-    let client = place
+    let mut client = place
         .own(Side::Client, "many")
         .args(&format!("port={port} conns={CONNECTIONS} rounds=20"))
         .limit(240)
-        .run();
-    let server = server.succeed();
-    let connections = number(&client, "connections ");
-    assert!(connections >= LEAST_CONNECTIONS, "{client}");
-    assert!(client.contains("blocks"), "{client}");
-    for output in [&client, &server] {
-        assert!(number(output, "mappings ") < MAPPINGS, "{output}");
+        .piped()
+        .start();
+    client.prints("blocks allocated");
+    for program in [&server, &client] {
+        let mappings = procfs::mappings(program.pid());
+        assert!(mappings < MAPPINGS, "{mappings} mappings");
     }
+    let connections = number(&client.succeed(), "connections ");
+    assert!(connections >= LEAST_CONNECTIONS, "{connections}");
+    server.succeed();
     place.check(Rings::Some);
     if place.ends() == Ends::Both {
         for side in [Side::Server, Side::Client] {

@@ -38,8 +38,11 @@ fn pair(place: &Place) -> [Running; 2] {
 #[test]
 fn is_swept_by_the_next_process() {
     let place = Place::new(Ends::both());
-    for program in pair(&place) {
+    let killed = pair(&place);
+    for program in &killed {
         program.signal(libc::SIGKILL);
+    }
+    for program in killed {
         program.wait();
     }
     let left = entries(place.run_dir());

@@ -50,7 +50,9 @@ fn tools() {
             assert!(output.contains(expected), "{tool} {arguments}: {output}");
         }
         same_content(&value, &place.folder().join("copy"));
-        let python = place.client("python3").arg(script("memcached_client.py"));
+        let python = place
+            .client("/usr/bin/python3")
+            .arg(script("memcached_client.py"));
         assert_eq!(python.arg(port.to_string()).run(), "ok\n");
         server.stop(libc::SIGTERM);
         place.check(Rings::Most);

@@ -15,7 +15,7 @@ fn http_server() {
         let copy = place.folder().join("copy");
         pattern_file(&file, 20_000_000);
         let server = place
-            .server("python3")
+            .server("/usr/bin/python3")
             .args(&format!("-m http.server {port} --bind 127.0.0.1"))
             .directory(place.folder())
             .start()
@@ -36,9 +36,17 @@ fn asyncio_echo() {
         let place = Place::new(ends);
         let port = ports::free().to_string();
         let script = script("asyncio_echo.py");
-        let server = place.server("python3").arg(&script).arg("serve").arg(&port);
+        let server = place
+            .server("/usr/bin/python3")
+            .arg(&script)
+            .arg("serve")
+            .arg(&port);
         let server = server.start().listening(port.parse().expect("a port"));
-        let client = place.client("python3").arg(&script).arg("call").arg(&port);
+        let client = place
+            .client("/usr/bin/python3")
+            .arg(&script)
+            .arg("call")
+            .arg(&port);
         assert_eq!(client.run(), "ok\n");
         server.stop(libc::SIGINT);
         place.check(Rings::Most);

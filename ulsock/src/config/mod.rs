@@ -104,7 +104,10 @@ impl Config {
         for (name, value) in &vars {
             if !KNOWN.contains(&name.as_str()) {
                 let problem = format!("no such variable (known: {})", KNOWN.join(", "));
-                return Err(ConfigError { name: name.clone(), problem });
+                return Err(ConfigError {
+                    name: name.clone(),
+                    problem,
+                });
             }
             config.set(name, value).map_err(|wanted| ConfigError {
                 name: name.clone(),
@@ -171,7 +174,8 @@ fn flag(value: &str) -> Result<bool, &'static str> {
 }
 
 fn spin(value: &str) -> Result<Spin, &'static str> {
-    const WANTED: &str = "auto, 0 (never), a number of microseconds up to 1000000, or -1 (for ever)";
+    const WANTED: &str =
+        "auto, 0 (never), a number of microseconds up to 1000000, or -1 (for ever)";
     match value {
         "auto" => Ok(Spin::Auto(50)),
         "-1" => Ok(Spin::Forever),
@@ -265,7 +269,10 @@ mod tests {
     fn a_variable_refines_the_profile_whatever_the_order() {
         let vars = [("ULSOCK_SPIN_US", "7"), ("ULSOCK_PROFILE", "frugal")];
         let vars = vars.map(|(name, value)| (name.to_string(), value.to_string()));
-        assert_eq!(Config::from_vars(vars.into_iter()).unwrap().spin, Spin::Fixed(7));
+        assert_eq!(
+            Config::from_vars(vars.into_iter()).unwrap().spin,
+            Spin::Fixed(7)
+        );
     }
 
     #[test]

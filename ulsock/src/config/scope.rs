@@ -22,7 +22,9 @@ impl Cidr {
 
     pub fn contains(&self, ip: IpAddr) -> bool {
         match (self.base, ip) {
-            (IpAddr::V4(a), IpAddr::V4(b)) => same_prefix(u32::from(a).into(), u32::from(b).into(), 32, self.bits),
+            (IpAddr::V4(a), IpAddr::V4(b)) => {
+                same_prefix(u32::from(a).into(), u32::from(b).into(), 32, self.bits)
+            }
             (IpAddr::V6(a), IpAddr::V6(b)) => same_prefix(a.into(), b.into(), 128, self.bits),
             _ => false,
         }
@@ -73,7 +75,10 @@ impl Scope {
         let ip = peer.ip().to_canonical();
         let ports = [Some(peer.port()), local.map(|local| local.port())];
         if self.exclude.iter().any(|block| block.contains(ip))
-            || ports.iter().flatten().any(|port| self.exclude_ports.contains(port))
+            || ports
+                .iter()
+                .flatten()
+                .any(|port| self.exclude_ports.contains(port))
         {
             return Err(OutOfScope::Excluded);
         }
@@ -87,7 +92,9 @@ impl Scope {
 }
 
 fn items(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',').map(str::trim).filter(|item| !item.is_empty())
+    text.split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
 }
 
 #[cfg(test)]
@@ -103,7 +110,9 @@ mod tests {
         let block = Cidr::parse("10.1.0.0/16").unwrap();
         assert!(block.contains("10.1.255.1".parse().unwrap()));
         assert!(!block.contains("10.2.0.1".parse().unwrap()));
-        assert!(Cidr::parse("::/0").unwrap().contains("fe80::1".parse().unwrap()));
+        assert!(Cidr::parse("::/0")
+            .unwrap()
+            .contains("fe80::1".parse().unwrap()));
         assert_eq!(Cidr::parse("1.2.3.4/64"), None);
     }
 
@@ -114,14 +123,23 @@ mod tests {
         assert_eq!(scope.check(None, addr("127.0.0.1:80")), Ok(()));
         assert_eq!(scope.check(local, addr("[::ffff:127.0.0.1]:80")), Ok(()));
         assert_eq!(scope.check(local, addr("10.0.0.1:80")), Ok(()));
-        assert_eq!(scope.check(local, addr("10.0.0.2:80")), Err(OutOfScope::Address));
+        assert_eq!(
+            scope.check(local, addr("10.0.0.2:80")),
+            Err(OutOfScope::Address)
+        );
     }
 
     #[test]
     fn excluded_ports_count_on_both_ends() {
         let mut scope = Scope::default();
         scope.set_exclude("22, 127.0.0.9").unwrap();
-        assert_eq!(scope.check(Some(addr("127.0.0.1:22")), addr("127.0.0.1:9")), Err(OutOfScope::Excluded));
-        assert_eq!(scope.check(None, addr("127.0.0.9:80")), Err(OutOfScope::Excluded));
+        assert_eq!(
+            scope.check(Some(addr("127.0.0.1:22")), addr("127.0.0.1:9")),
+            Err(OutOfScope::Excluded)
+        );
+        assert_eq!(
+            scope.check(None, addr("127.0.0.9:80")),
+            Err(OutOfScope::Excluded)
+        );
     }
 }

@@ -16,8 +16,12 @@ pub fn begin_tx(conn: &Conn<'_>) -> bool {
     if conn.record.has(flag::PINNED) || !conn.record.tx.gate.close() {
         return conn.record.tx.gate.is_closed();
     }
-    let Some(mut held) = conn.lock_tx() else { return give_up_tx(conn) };
-    let Some(written) = bytes_written(conn) else { return give_up_tx(conn) };
+    let Some(mut held) = conn.lock_tx() else {
+        return give_up_tx(conn);
+    };
+    let Some(written) = bytes_written(conn) else {
+        return give_up_tx(conn);
+    };
     *held.state() = TxState::begin(written);
     true
 }
@@ -34,8 +38,12 @@ pub fn begin_rx(conn: &Conn<'_>) -> bool {
     if conn.record.has(flag::PINNED) || !conn.record.rx.gate.close() {
         return conn.record.rx.gate.is_closed();
     }
-    let Some(mut held) = conn.lock_rx() else { return give_up_rx(conn) };
-    let Some(read) = bytes_read(conn) else { return give_up_rx(conn) };
+    let Some(mut held) = conn.lock_rx() else {
+        return give_up_rx(conn);
+    };
+    let Some(read) = bytes_read(conn) else {
+        return give_up_rx(conn);
+    };
     *held.state() = RxState::begin(read);
     conn.receiver(held.state()).publish_start();
     drop(held);
@@ -64,7 +72,9 @@ fn pin(conn: &Conn<'_>) {
 fn bytes_written(conn: &Conn<'_>) -> Option<u64> {
     let syn = u64::from(conn.record.role() == Role::Connected);
     for _ in 0..100 {
-        let before = tcp::info(conn.socket).ok().filter(|info| info.state == TCP_ESTABLISHED)?;
+        let before = tcp::info(conn.socket)
+            .ok()
+            .filter(|info| info.state == TCP_ESTABLISHED)?;
         let queued = u64::from(tcp::outq(conn.socket).ok()?);
         let after = tcp::info(conn.socket).ok()?;
         if before.bytes_acked == after.bytes_acked {
@@ -76,9 +86,13 @@ fn bytes_written(conn: &Conn<'_>) -> Option<u64> {
 
 fn bytes_read(conn: &Conn<'_>) -> Option<u64> {
     for _ in 0..100 {
-        let before = tcp::info(conn.socket).ok().filter(|info| info.state == TCP_ESTABLISHED)?;
+        let before = tcp::info(conn.socket)
+            .ok()
+            .filter(|info| info.state == TCP_ESTABLISHED)?;
         let queued = u64::from(tcp::inq(conn.socket).ok()?);
-        let after = tcp::info(conn.socket).ok().filter(|info| info.state == TCP_ESTABLISHED)?;
+        let after = tcp::info(conn.socket)
+            .ok()
+            .filter(|info| info.state == TCP_ESTABLISHED)?;
         if before.bytes_received == after.bytes_received {
             return after.bytes_received.checked_sub(queued);
         }

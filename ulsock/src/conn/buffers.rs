@@ -16,13 +16,23 @@ const PIECES: usize = 16;
 /// Gives bytes to a ring, or lets the kernel send them.
 pub trait Outgoing: Source {
     /// Sends up to `most` of the next bytes through the kernel, without waiting.
-    fn kernel_send(&mut self, socket: BorrowedFd<'_>, most: usize, flags: SendFlags) -> Result<usize, Errno>;
+    fn kernel_send(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        most: usize,
+        flags: SendFlags,
+    ) -> Result<usize, Errno>;
 }
 
 /// Takes bytes from a ring, or lets the kernel receive them.
 pub trait Incoming: Sink {
     /// Receives up to `most` bytes from the kernel, without waiting.
-    fn kernel_recv(&mut self, socket: BorrowedFd<'_>, most: usize, flags: RecvFlags) -> Result<usize, Errno>;
+    fn kernel_recv(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        most: usize,
+        flags: RecvFlags,
+    ) -> Result<usize, Errno>;
 }
 
 /// A place in the program's buffers.
@@ -38,7 +48,9 @@ impl<'a> Buffers<'a> {
     }
 
     pub fn total(list: &[iovec]) -> usize {
-        list.iter().map(|piece| piece.iov_len).fold(0, usize::saturating_add)
+        list.iter()
+            .map(|piece| piece.iov_len)
+            .fold(0, usize::saturating_add)
     }
 
     /// The next contiguous piece.
@@ -79,14 +91,23 @@ impl<'a> Buffers<'a> {
 
     /// The next up to `most` bytes as the kernel wants them.
     fn pieces(&self, most: usize) -> ([iovec; PIECES], usize) {
-        let empty = iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let empty = iovec {
+            iov_base: std::ptr::null_mut(),
+            iov_len: 0,
+        };
         let mut pieces = [empty; PIECES];
-        let mut rest = Buffers { list: self.list, done: self.done };
+        let mut rest = Buffers {
+            list: self.list,
+            done: self.done,
+        };
         let (mut used, mut left) = (0, most);
         while used < PIECES && left > 0 {
             let Some((at, len)) = rest.next() else { break };
             let n = len.min(left);
-            pieces[used] = iovec { iov_base: at.cast(), iov_len: n };
+            pieces[used] = iovec {
+                iov_base: at.cast(),
+                iov_len: n,
+            };
             used += 1;
             left -= n;
             rest.done += n;
@@ -98,22 +119,32 @@ impl<'a> Buffers<'a> {
 impl Source for Buffers<'_> {
     unsafe fn give(&mut self, to: *mut u8, len: usize) -> usize {
         // SAFETY: `to` takes `len` bytes by contract; the program's buffers hold what they say.
-        self.each(len, |from, at, n| unsafe { std::ptr::copy_nonoverlapping(from, to.add(at), n) })
+        self.each(len, |from, at, n| unsafe {
+            std::ptr::copy_nonoverlapping(from, to.add(at), n)
+        })
     }
 }
 
 impl Sink for Buffers<'_> {
     unsafe fn take(&mut self, from: *const u8, len: usize) {
         // SAFETY: `from` gives `len` bytes by contract; the program's buffers have the room they say.
-        self.each(len, |to, at, n| unsafe { std::ptr::copy_nonoverlapping(from.add(at), to, n) });
+        self.each(len, |to, at, n| unsafe {
+            std::ptr::copy_nonoverlapping(from.add(at), to, n)
+        });
     }
 }
 
 impl Outgoing for Buffers<'_> {
-    fn kernel_send(&mut self, socket: BorrowedFd<'_>, most: usize, flags: SendFlags) -> Result<usize, Errno> {
+    fn kernel_send(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        most: usize,
+        flags: SendFlags,
+    ) -> Result<usize, Errno> {
         let (pieces, used) = self.pieces(most);
         // SAFETY: IoSlice has iovec's layout, and the pieces lie within the program's buffers.
-        let slices = unsafe { std::slice::from_raw_parts(pieces.as_ptr().cast::<IoSlice<'_>>(), used) };
+        let slices =
+            unsafe { std::slice::from_raw_parts(pieces.as_ptr().cast::<IoSlice<'_>>(), used) };
         let flags = flags | SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let n = rustix::net::sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), flags)?;
         self.skip(n);
@@ -122,10 +153,17 @@ impl Outgoing for Buffers<'_> {
 }
 
 impl Incoming for Buffers<'_> {
-    fn kernel_recv(&mut self, socket: BorrowedFd<'_>, most: usize, flags: RecvFlags) -> Result<usize, Errno> {
+    fn kernel_recv(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        most: usize,
+        flags: RecvFlags,
+    ) -> Result<usize, Errno> {
         let (mut pieces, used) = self.pieces(most);
         // SAFETY: IoSliceMut has iovec's layout, and the pieces lie within the program's buffers.
-        let slices = unsafe { std::slice::from_raw_parts_mut(pieces.as_mut_ptr().cast::<IoSliceMut<'_>>(), used) };
+        let slices = unsafe {
+            std::slice::from_raw_parts_mut(pieces.as_mut_ptr().cast::<IoSliceMut<'_>>(), used)
+        };
         let flags = flags | RecvFlags::DONTWAIT;
         let got = rustix::net::recvmsg(socket, slices, &mut RecvAncillaryBuffer::default(), flags)?;
         self.skip(got.bytes);
@@ -164,7 +202,12 @@ impl Source for File<'_> {
 }
 
 impl Outgoing for File<'_> {
-    fn kernel_send(&mut self, socket: BorrowedFd<'_>, most: usize, _flags: SendFlags) -> Result<usize, Errno> {
+    fn kernel_send(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        most: usize,
+        _flags: SendFlags,
+    ) -> Result<usize, Errno> {
         // sendfile(2) has no MSG_DONTWAIT: through a small buffer, peeking at the file's position.
         let mut buffer = [0u8; 16 << 10];
         let want = most.min(buffer.len());
@@ -176,10 +219,17 @@ impl Outgoing for File<'_> {
             }
         };
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let n = if got == 0 { 0 } else { rustix::net::send(socket, &buffer[..got], flags)? };
+        let n = if got == 0 {
+            0
+        } else {
+            rustix::net::send(socket, &buffer[..got], flags)?
+        };
         match &mut self.offset {
             Some(at) => *at += n as u64,
-            None => drop(rustix::fs::seek(self.file, rustix::fs::SeekFrom::Current(n as i64))?),
+            None => drop(rustix::fs::seek(
+                self.file,
+                rustix::fs::SeekFrom::Current(n as i64),
+            )?),
         }
         Ok(n)
     }
@@ -193,7 +243,12 @@ impl Sink for Bin {
 }
 
 impl Incoming for Bin {
-    fn kernel_recv(&mut self, socket: BorrowedFd<'_>, most: usize, flags: RecvFlags) -> Result<usize, Errno> {
+    fn kernel_recv(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        most: usize,
+        flags: RecvFlags,
+    ) -> Result<usize, Errno> {
         let flags = flags | RecvFlags::DONTWAIT | RecvFlags::TRUNC;
         let mut nothing = [0u8; 4096];
         let most = most.min(nothing.len());
@@ -209,7 +264,10 @@ pub struct Scratch {
 
 impl Scratch {
     pub fn new() -> Scratch {
-        Scratch { bytes: [0; 16 << 10], used: 0 }
+        Scratch {
+            bytes: [0; 16 << 10],
+            used: 0,
+        }
     }
 }
 
@@ -227,7 +285,10 @@ mod tests {
     use super::*;
 
     fn list(parts: &mut [Vec<u8>]) -> Vec<iovec> {
-        let piece = |part: &mut Vec<u8>| iovec { iov_base: part.as_mut_ptr().cast(), iov_len: part.len() };
+        let piece = |part: &mut Vec<u8>| iovec {
+            iov_base: part.as_mut_ptr().cast(),
+            iov_len: part.len(),
+        };
         parts.iter_mut().map(piece).collect()
     }
 

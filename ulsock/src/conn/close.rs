@@ -13,7 +13,9 @@ use crate::record::flag;
 /// Before the last holder closes: bytes that nobody has read reset the connection, as in the kernel.
 pub fn last(handle: Handle) {
     finish_resend(handle);
-    let Some(conn) = Conn::enter(handle) else { return };
+    let Some(conn) = Conn::enter(handle) else {
+        return;
+    };
     if unread_in_ring(&conn) {
         let _ = sockopt::set_socket_linger(conn.socket, Some(Duration::ZERO));
     }
@@ -24,7 +26,9 @@ fn unread_in_ring(conn: &Conn<'_>) -> bool {
     if !conn.record.rx.gate.is_closed() {
         return false;
     }
-    let Some(mut held) = conn.lock_rx() else { return false };
+    let Some(mut held) = conn.lock_rx() else {
+        return false;
+    };
     let mut ahead = held.state().clone();
     let mut rx = conn.receiver(&mut ahead);
     rx.peek = true;
@@ -33,7 +37,11 @@ fn unread_in_ring(conn: &Conn<'_>) -> bool {
 
 /// The peer's spinners look at their kernel socket at once.
 fn hint(conn: &Conn<'_>) {
-    conn.link.tx_shared().producer.closed.store(1, Ordering::Release);
+    conn.link
+        .tx_shared()
+        .producer
+        .closed
+        .store(1, Ordering::Release);
 }
 
 /// Before `shutdown`: later sends find the kernel's EPIPE.
@@ -55,13 +63,23 @@ fn finish_resend(handle: Handle) {
         let (me, socket) = (conn.me, conn.socket);
         drop(conn);
         let seen = crate::signal::Seen::now(me);
-        super::wait::sleep(me, None, socket, libc::POLLOUT, super::wait::Deadline::never(), seen)
+        super::wait::sleep(
+            me,
+            None,
+            socket,
+            libc::POLLOUT,
+            super::wait::Deadline::never(),
+            seen,
+        )
     };
     while let Some(conn) = Conn::enter(handle).filter(|conn| conn.record.tx.gate.is_closed()) {
         if super::send::flush(&conn) {
             return;
         }
-        if !matches!(wait(conn), super::wait::Woken::Look(libc::POLLOUT) | super::wait::Woken::Interrupted) {
+        if !matches!(
+            wait(conn),
+            super::wait::Woken::Look(libc::POLLOUT) | super::wait::Woken::Interrupted
+        ) {
             return;
         }
     }

@@ -20,7 +20,10 @@ impl<'a, S> Held<'a, S> {
     /// it (a signal handler that could not be put off).
     #[inline]
     pub fn take(side: &'a Side<S>, me: &Thread) -> Option<(Held<'a, S>, bool)> {
-        let held = Held { lock: &side.lock, state: &side.state };
+        let held = Held {
+            lock: &side.lock,
+            state: &side.state,
+        };
         match side.lock.try_lock(me.id()) {
             Ok(()) => Some((held, false)),
             Err(owner) => wait_for(&side.lock, owner, me.id()).map(|dead| (held, dead)),
@@ -67,7 +70,8 @@ fn wait_for(lock: &SideLock, mut owner: u32, me: u32) -> Option<bool> {
 }
 
 fn is_dead(tid: u32) -> bool {
-    Pid::from_raw(tid as i32).is_some_and(|tid| test_kill_process(tid) == Err(rustix::io::Errno::SRCH))
+    Pid::from_raw(tid as i32)
+        .is_some_and(|tid| test_kill_process(tid) == Err(rustix::io::Errno::SRCH))
 }
 
 fn nap() {

@@ -41,7 +41,11 @@ impl Handle {
     #[inline]
     pub fn new(family: &Family, number: u32, fd: RawFd) -> Handle {
         let generation = family.record(number).generation.load(Ordering::Relaxed);
-        Handle { number, fd, generation }
+        Handle {
+            number,
+            fd,
+            generation,
+        }
     }
 }
 
@@ -69,7 +73,14 @@ impl<'a> Conn<'a> {
         let link = family.link(handle.number)?;
         // SAFETY: the program is calling with this fd; a concurrent close makes kernel calls fail.
         let socket = unsafe { BorrowedFd::borrow_raw(handle.fd) };
-        Some(Conn { handle, record, link, socket, me: critical.0, _critical: critical })
+        Some(Conn {
+            handle,
+            record,
+            link,
+            socket,
+            me: critical.0,
+            _critical: critical,
+        })
     }
 
     #[inline]
@@ -99,12 +110,21 @@ impl<'a> Conn<'a> {
 
     #[inline]
     pub fn sender<'b>(&'b self, state: &'b mut TxState) -> Sender<'b, Rings> {
-        Sender { shared: self.link.tx_shared(), memory: &self.link.tx, state }
+        Sender {
+            shared: self.link.tx_shared(),
+            memory: &self.link.tx,
+            state,
+        }
     }
 
     #[inline]
     pub fn receiver<'b>(&'b self, state: &'b mut RxState) -> Receiver<'b, Rings> {
-        Receiver { shared: self.link.rx_shared(), memory: &self.link.rx, state, peek: false }
+        Receiver {
+            shared: self.link.rx_shared(),
+            memory: &self.link.rx,
+            state,
+            peek: false,
+        }
     }
 
     /// May this connection use rings now? A shared or pinned one, or one that belongs to another
@@ -129,7 +149,10 @@ impl<'a> Conn<'a> {
     /// The sender's tail and marks: they change when there is something to look at.
     pub fn progress(&self) -> (u64, u64) {
         let producer = &self.link.rx_shared().producer;
-        (producer.tail.load(Ordering::Relaxed), producer.epoch.load(Ordering::Relaxed))
+        (
+            producer.tail.load(Ordering::Relaxed),
+            producer.epoch.load(Ordering::Relaxed),
+        )
     }
 
     /// The kernel socket has shown something: the next receive looks at it.
@@ -140,7 +163,9 @@ impl<'a> Conn<'a> {
             return;
         }
         self.record.set(flag::LOOK);
-        if events & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0 && !self.record.has(flag::PEER_FIN) {
+        if events & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
+            && !self.record.has(flag::PEER_FIN)
+        {
             self.record.set(flag::PEER_FIN);
             send::leave(self);
         }
@@ -152,10 +177,16 @@ impl<'a> Conn<'a> {
             netstack::ring::Carrier::Ring(level) => level + 1,
         };
         if let Some(tx) = tx {
-            self.record.tx.carrier.store(number(tx.carrier()), Ordering::Relaxed);
+            self.record
+                .tx
+                .carrier
+                .store(number(tx.carrier()), Ordering::Relaxed);
         }
         if let Some(rx) = rx {
-            self.record.rx.carrier.store(number(rx.carrier()), Ordering::Relaxed);
+            self.record
+                .rx
+                .carrier
+                .store(number(rx.carrier()), Ordering::Relaxed);
         }
     }
 }
@@ -163,7 +194,9 @@ impl<'a> Conn<'a> {
 /// Returns the connection to the kernel in both directions: our own at once, the peer's at its next
 /// call. It never waits.
 pub fn demote(handle: Handle, reason: Reason) {
-    let Some(conn) = Conn::enter(handle) else { return };
+    let Some(conn) = Conn::enter(handle) else {
+        return;
+    };
     conn.record.set(flag::PINNED);
     conn.record.set_reason(reason);
     if conn.record.rx.gate.is_closed() {

@@ -7,7 +7,9 @@
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 
-use libc::{c_short, pollfd, POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM};
+use libc::{
+    c_short, pollfd, POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM,
+};
 use netstack::ring::{Look, Receiver};
 
 use super::wait::{raw_ppoll, Slot};
@@ -30,8 +32,16 @@ enum Answer {
 impl Conn<'_> {
     /// The events that hold now, among `wanted` and those that are always told.
     pub fn revents(&self, wanted: c_short) -> c_short {
-        let receiving = if wanted & IN != 0 { self.readable() } else { Answer::No };
-        let sending = if wanted & OUT != 0 { self.writable() } else { Answer::No };
+        let receiving = if wanted & IN != 0 {
+            self.readable()
+        } else {
+            Answer::No
+        };
+        let sending = if wanted & OUT != 0 {
+            self.writable()
+        } else {
+            Answer::No
+        };
         let mut events = 0;
         if matches!(receiving, Answer::Yes) {
             events |= IN;
@@ -57,14 +67,30 @@ impl Conn<'_> {
     }
 
     fn kernel_spoke(&self) -> bool {
-        let closed = self.link.rx_shared().producer.closed.load(Ordering::Relaxed) != 0;
-        closed || self.record.has(flag::LOOK | flag::PEER_FIN | flag::SHUT | flag::BROKEN)
+        let closed = self
+            .link
+            .rx_shared()
+            .producer
+            .closed
+            .load(Ordering::Relaxed)
+            != 0;
+        closed
+            || self
+                .record
+                .has(flag::LOOK | flag::PEER_FIN | flag::SHUT | flag::BROKEN)
     }
 
     fn kernel_events(&self) -> c_short {
         let events = IN | OUT | POLLRDHUP | POLLPRI;
-        let mut fds = [pollfd { fd: self.socket.as_raw_fd(), events, revents: 0 }];
-        let zero = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut fds = [pollfd {
+            fd: self.socket.as_raw_fd(),
+            events,
+            revents: 0,
+        }];
+        let zero = rustix::time::Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         let _ = raw_ppoll(&mut fds, Some(zero), std::ptr::null());
         fds[0].revents
     }
@@ -73,7 +99,9 @@ impl Conn<'_> {
         if !self.record.rx.gate.is_closed() || self.record.has(flag::BROKEN) {
             return Answer::AskKernel;
         }
-        let Some(mut held) = self.lock_rx() else { return Answer::No };
+        let Some(mut held) = self.lock_rx() else {
+            return Answer::No;
+        };
         let least = u64::from(self.record.recv_lowat.load(Ordering::Relaxed).max(1));
         let mut rx = self.receiver(held.state());
         // Bytes to be thrown away would make the kernel's poll return at once, for ever.
@@ -97,7 +125,9 @@ impl Conn<'_> {
         if !self.record.tx.gate.is_closed() {
             return Answer::AskKernel;
         }
-        let Some(mut held) = self.lock_tx() else { return Answer::No };
+        let Some(mut held) = self.lock_tx() else {
+            return Answer::No;
+        };
         let mut tx = self.sender(held.state());
         let leaving = self.record.has(flag::PEER_FIN | flag::SHUT | flag::PINNED);
         if !tx.state.on_ring() || tx.wishes_change() || leaving {
@@ -116,7 +146,10 @@ impl Conn<'_> {
         }
         let mut held = self.lock_rx()?;
         let mut ahead = held.state().clone();
-        let mut rx = Receiver { peek: true, ..self.receiver(&mut ahead) };
+        let mut rx = Receiver {
+            peek: true,
+            ..self.receiver(&mut ahead)
+        };
         let mut queued = u64::from(tcp::inq(self.socket).ok()?);
         let mut total = 0;
         loop {
@@ -240,7 +273,8 @@ impl Conn<'_> {
         if !self.record.has(flag::PEER_FIN) {
             events |= POLLRDHUP;
         }
-        let tx_on_kernel = !self.record.tx.gate.is_closed() || self.record.tx.carrier.load(Ordering::Relaxed) == 0;
+        let tx_on_kernel =
+            !self.record.tx.gate.is_closed() || self.record.tx.carrier.load(Ordering::Relaxed) == 0;
         if wanted & OUT != 0 && tx_on_kernel {
             events |= POLLOUT;
         }

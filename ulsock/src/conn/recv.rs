@@ -30,7 +30,12 @@ enum Step {
 }
 
 /// Receives up to `len` bytes; `None` when the connection is not managed any more and nothing came.
-pub fn recv(handle: Handle, into: &mut dyn Incoming, len: usize, flags: c_int) -> Option<Result<usize, Errno>> {
+pub fn recv(
+    handle: Handle,
+    into: &mut dyn Incoming,
+    len: usize,
+    flags: c_int,
+) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
     let seen = Seen::now(me);
     let mut got = 0;
@@ -40,7 +45,11 @@ pub fn recv(handle: Handle, into: &mut dyn Incoming, len: usize, flags: c_int) -
             return (got > 0).then_some(Ok(got));
         };
         let patient = flags & MSG_DONTWAIT == 0 && !conn.record.has(flag::NONBLOCK);
-        let least = if flags & MSG_WAITALL != 0 { len } else { len.min(conn.lowat()) };
+        let least = if flags & MSG_WAITALL != 0 {
+            len
+        } else {
+            len.min(conn.lowat())
+        };
         match conn.take(into, len - got, flags, got == 0 && !patient) {
             Ok(Step::Again) => continue,
             Ok(Step::Moved(n)) => got += n,
@@ -80,7 +89,13 @@ impl Conn<'_> {
 
     /// Takes what is there now. `glance`: an empty ring is not the last word, look at the kernel
     /// socket now and then.
-    fn take(&self, into: &mut dyn Incoming, len: usize, flags: c_int, glance: bool) -> Result<Step, Errno> {
+    fn take(
+        &self,
+        into: &mut dyn Incoming,
+        len: usize,
+        flags: c_int,
+        glance: bool,
+    ) -> Result<Step, Errno> {
         let mut held = self.lock_rx().ok_or(Errno::AGAIN)?;
         if chaos::strikes() {
             chaos::wish(self, held.state());
@@ -88,7 +103,10 @@ impl Conn<'_> {
         let result = if flags & MSG_PEEK != 0 {
             self.settle(&mut self.receiver(held.state()))?;
             let mut ahead = held.state().clone();
-            let mut rx = Receiver { peek: true, ..self.receiver(&mut ahead) };
+            let mut rx = Receiver {
+                peek: true,
+                ..self.receiver(&mut ahead)
+            };
             self.take_locked(&mut rx, into, len, true, glance)
         } else {
             let mut rx = self.receiver(held.state());
@@ -133,7 +151,12 @@ impl Conn<'_> {
         Ok(Step::Empty)
     }
 
-    fn from_ring(&self, rx: &mut Receiver<'_, Rings>, into: &mut dyn Incoming, n: u64) -> Result<Step, Errno> {
+    fn from_ring(
+        &self,
+        rx: &mut Receiver<'_, Rings>,
+        into: &mut dyn Incoming,
+        n: u64,
+    ) -> Result<Step, Errno> {
         let slots = rx.pull(n, into);
         self.ring_space(slots);
         if !rx.peek {
@@ -152,9 +175,17 @@ impl Conn<'_> {
 
     /// From the kernel, never more than this stretch holds: first how many are queued, then where
     /// the stretch ends.
-    fn from_kernel(&self, rx: &mut Receiver<'_, Rings>, into: &mut dyn Incoming, len: usize, peek: bool) -> Result<Step, Errno> {
+    fn from_kernel(
+        &self,
+        rx: &mut Receiver<'_, Rings>,
+        into: &mut dyn Incoming,
+        len: usize,
+        peek: bool,
+    ) -> Result<Step, Errno> {
         let queued = u64::from(tcp::inq(self.socket)?);
-        let Look::Kernel { skip, limit } = self.look(rx)? else { return Ok(Step::Again) };
+        let Look::Kernel { skip, limit } = self.look(rx)? else {
+            return Ok(Step::Again);
+        };
         if queued == 0 {
             return self.at_kernel_end(rx);
         }
@@ -165,7 +196,11 @@ impl Conn<'_> {
             return self.skip(rx, skip.min(queued));
         }
         let most = limit.min(queued).min(len as u64) as usize;
-        let flags = if peek { RecvFlags::PEEK } else { RecvFlags::empty() };
+        let flags = if peek {
+            RecvFlags::PEEK
+        } else {
+            RecvFlags::empty()
+        };
         match into.kernel_recv(self.socket, most, flags) {
             Ok(n) => {
                 let slots = rx.consumed(n as u64);
@@ -192,20 +227,37 @@ impl Conn<'_> {
 
     /// Peeks at the kernel bytes behind those that came through the ring before.
     #[cold]
-    fn peek_behind(&self, into: &mut dyn Incoming, skip: u64, most: u64, queued: u64) -> Result<Step, Errno> {
+    fn peek_behind(
+        &self,
+        into: &mut dyn Incoming,
+        skip: u64,
+        most: u64,
+        queued: u64,
+    ) -> Result<Step, Errno> {
         let want = (skip + most).min(queued) as usize;
         let mut bytes = vec![0u8; want];
-        let (n, _) = rustix::net::recv(self.socket, &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
+        let (n, _) = rustix::net::recv(
+            self.socket,
+            &mut bytes[..],
+            RecvFlags::PEEK | RecvFlags::DONTWAIT,
+        )?;
         let new = bytes[..n].get(skip as usize..).unwrap_or(&[]);
         // SAFETY: `new` holds that many bytes.
         unsafe { into.take(new.as_ptr(), new.len()) };
-        Ok(if new.is_empty() { Step::Empty } else { Step::Moved(new.len()) })
+        Ok(if new.is_empty() {
+            Step::Empty
+        } else {
+            Step::Moved(new.len())
+        })
     }
 
     /// Before a peek: marks that are reached are passed and skipped bytes thrown away for real; a
     /// peek itself changes nothing.
     pub(super) fn settle(&self, rx: &mut Receiver<'_, Rings>) -> Result<(), Errno> {
-        while let Look::Kernel { skip: skip @ 1.., .. } = self.look(rx)? {
+        while let Look::Kernel {
+            skip: skip @ 1.., ..
+        } = self.look(rx)?
+        {
             let queued = u64::from(tcp::inq(self.socket)?);
             if queued == 0 {
                 break;
@@ -239,7 +291,13 @@ impl Conn<'_> {
     }
 
     fn should_probe(&self, glance: bool) -> bool {
-        let closed = self.link.rx_shared().producer.closed.load(Ordering::Relaxed) != 0;
+        let closed = self
+            .link
+            .rx_shared()
+            .producer
+            .closed
+            .load(Ordering::Relaxed)
+            != 0;
         closed || self.record.has(flag::LOOK | flag::PEER_FIN) || (glance && self.glance())
     }
 
@@ -286,7 +344,10 @@ impl Conn<'_> {
 }
 
 /// As the kernel carries it, with no end known.
-const BY_KERNEL: Look = Look::Kernel { skip: 0, limit: u64::MAX };
+const BY_KERNEL: Look = Look::Kernel {
+    skip: 0,
+    limit: u64::MAX,
+};
 
 fn peek_byte(socket: std::os::fd::BorrowedFd<'_>) -> Result<usize, Errno> {
     let mut byte = [0u8; 1];
@@ -297,7 +358,10 @@ fn peek_byte(socket: std::os::fd::BorrowedFd<'_>) -> Result<usize, Errno> {
 /// Waits until the stream has moved on by `least` bytes, or there is something else to look at.
 fn wait(conn: Conn<'_>, least: u64, deadline: Deadline, seen: Seen) -> Woken {
     let (me, producer) = (conn.me, &conn.link.rx_shared().producer);
-    let (tail, epoch) = (producer.tail.load(Ordering::Relaxed), producer.epoch.load(Ordering::Relaxed));
+    let (tail, epoch) = (
+        producer.tail.load(Ordering::Relaxed),
+        producer.epoch.load(Ordering::Relaxed),
+    );
     let moved = || {
         producer.tail.load(Ordering::Relaxed) != tail
             || producer.epoch.load(Ordering::Relaxed) != epoch
@@ -324,7 +388,11 @@ fn sleep_for_data(conn: Conn<'_>, least: u64, deadline: Deadline, seen: Seen) ->
     // Signals must get through while asleep.
     drop(conn);
     let events = POLLIN | POLLRDHUP;
-    let woken = if ready { Woken::Look(0) } else { sleep(me, Some(waiter), socket, events, deadline, seen) };
+    let woken = if ready {
+        Woken::Look(0)
+    } else {
+        sleep(me, Some(waiter), socket, events, deadline, seen)
+    };
     waiter.get_up();
     if let Some(conn) = Conn::enter(handle) {
         conn.link.rx_shared().wait.data.disarm(slot);
@@ -342,7 +410,9 @@ fn sleep_for_data(conn: Conn<'_>, least: u64, deadline: Deadline, seen: Seen) ->
 fn sleep_on_kernel(conn: Conn<'_>, deadline: Deadline, seen: Seen) -> Woken {
     let (me, socket, handle) = (conn.me, conn.socket, conn.handle);
     ask_for_kernel(&conn);
-    let ready = conn.lock_rx().is_none_or(|mut held| something_there(&conn, held.state()));
+    let ready = conn
+        .lock_rx()
+        .is_none_or(|mut held| something_there(&conn, held.state()));
     drop(conn);
     if ready {
         return Woken::Look(0);
@@ -356,7 +426,9 @@ fn sleep_on_kernel(conn: Conn<'_>, deadline: Deadline, seen: Seen) -> Woken {
 
 /// `true`: something is there already; do not sleep.
 fn arm_data(conn: &Conn<'_>, slot: usize, name: u32, least: u64) -> bool {
-    let Some(mut held) = conn.lock_rx() else { return true };
+    let Some(mut held) = conn.lock_rx() else {
+        return true;
+    };
     prefer_ring(conn, held.state());
     let rx = conn.receiver(held.state());
     // Never beyond what the ring can hold: the sender would wait for us.

@@ -39,7 +39,12 @@ struct Step {
 }
 
 /// Sends `len` bytes; `None` when the connection is not managed any more and nothing was sent.
-pub fn send(handle: Handle, out: &mut dyn Outgoing, len: usize, flags: c_int) -> Option<Result<usize, Errno>> {
+pub fn send(
+    handle: Handle,
+    out: &mut dyn Outgoing,
+    len: usize,
+    flags: c_int,
+) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
     let seen = Seen::now(me);
     let mut sent = 0;
@@ -63,7 +68,11 @@ pub fn send(handle: Handle, out: &mut dyn Outgoing, len: usize, flags: c_int) ->
             if full {
                 crate::epoll::send_blocked(handle);
             }
-            return Some(if sent > 0 { Ok(sent) } else { Err(Errno::AGAIN) });
+            return Some(if sent > 0 {
+                Ok(sent)
+            } else {
+                Err(Errno::AGAIN)
+            });
         }
         let timeout = conn.record.send_timeout_us.load(Ordering::Relaxed);
         let deadline = *deadline.get_or_insert_with(|| Deadline::after_us(timeout));
@@ -116,12 +125,17 @@ impl Conn<'_> {
         loop {
             self.follow_wish(tx).map_err(|Hostile| self.broken())?;
             if tx.state.must_resend() && !self.flush_resend(tx)? {
-                return Ok(Step { moved, lack: Lack::KernelSpace });
+                return Ok(Step {
+                    moved,
+                    lack: Lack::KernelSpace,
+                });
             }
             if !tx.state.on_ring() {
                 return self.by_kernel(tx, out, len, flags, moved);
             }
-            let pushed = self.push(tx, out, len - moved).map_err(|Hostile| self.broken())?;
+            let pushed = self
+                .push(tx, out, len - moved)
+                .map_err(|Hostile| self.broken())?;
             moved += pushed;
             // Once more after publishing: a receiver that asked for the kernel at this very moment
             // may have seen neither these bytes nor a bell.
@@ -129,14 +143,23 @@ impl Conn<'_> {
                 continue;
             }
             if moved == len {
-                return Ok(Step { moved, lack: Lack::Nothing });
+                return Ok(Step {
+                    moved,
+                    lack: Lack::Nothing,
+                });
             }
             if tx.free(1).map_err(|Hostile| self.broken())? > 0 {
                 // The ring was not full: the file has ended.
-                return Ok(Step { moved, lack: Lack::Nothing });
+                return Ok(Step {
+                    moved,
+                    lack: Lack::Nothing,
+                });
             }
             if !self.make_room(tx).map_err(|Hostile| self.broken())? {
-                return Ok(Step { moved, lack: Lack::RingSpace });
+                return Ok(Step {
+                    moved,
+                    lack: Lack::RingSpace,
+                });
             }
         }
     }
@@ -148,7 +171,9 @@ impl Conn<'_> {
             if tx.wishes_change() {
                 let slots = tx.yield_ring()?;
                 self.ring_data(tx, slots);
-            } else if self.record.has(flag::PINNED | flag::PEER_FIN | flag::SHUT) || chaos::strikes() {
+            } else if self.record.has(flag::PINNED | flag::PEER_FIN | flag::SHUT)
+                || chaos::strikes()
+            {
                 let slots = tx.leave_ring();
                 self.ring_data(tx, slots);
             }
@@ -172,10 +197,17 @@ impl Conn<'_> {
     }
 
     #[inline]
-    fn push(&self, tx: &mut Sender<'_, Rings>, out: &mut dyn Outgoing, len: usize) -> Result<usize, Hostile> {
+    fn push(
+        &self,
+        tx: &mut Sender<'_, Rings>,
+        out: &mut dyn Outgoing,
+        len: usize,
+    ) -> Result<usize, Hostile> {
         let wire = &self.link.tx_shared().wait.data;
         let mut unheard = false;
-        let n = tx.push(len as u64, out, |slots| unheard |= !self.link.ring(wire, slots))?;
+        let n = tx.push(len as u64, out, |slots| {
+            unheard |= !self.link.ring(wire, slots)
+        })?;
         Counts::add(&self.record.tx.counts.ring_bytes, n);
         if unheard {
             self.poke(tx);
@@ -232,7 +264,12 @@ impl Conn<'_> {
                     Counts::add(&self.record.tx.counts.kernel_bytes, n as u64);
                     moved += n;
                 }
-                Err(Errno::AGAIN) => return Ok(Step { moved, lack: Lack::KernelSpace }),
+                Err(Errno::AGAIN) => {
+                    return Ok(Step {
+                        moved,
+                        lack: Lack::KernelSpace,
+                    })
+                }
                 Err(Errno::INTR) => {}
                 Err(_) if moved > 0 => break,
                 Err(error) => return Err(error),
@@ -241,9 +278,13 @@ impl Conn<'_> {
         if flags.bits() & MSG_MORE as u32 != 0 {
             self.record.set(flag::HELD_BACK);
         } else if self.record.has(flag::HELD_BACK) {
-            self.record.put(flag::HELD_BACK, tcp::is_corked(self.socket).unwrap_or(true));
+            self.record
+                .put(flag::HELD_BACK, tcp::is_corked(self.socket).unwrap_or(true));
         }
-        Ok(Step { moved, lack: Lack::Nothing })
+        Ok(Step {
+            moved,
+            lack: Lack::Nothing,
+        })
     }
 
     /// The ring is full: a larger one, or the kernel if nobody reads; `false`: wait for space.
@@ -251,7 +292,11 @@ impl Conn<'_> {
     fn make_room(&self, tx: &mut Sender<'_, Rings>) -> Result<bool, Hostile> {
         let stalled = !tx.consumer_moved()?;
         let largest = process::config().largest;
-        let allowed = if stalled { largest } else { largest.min(BUSY_LEVEL) };
+        let allowed = if stalled {
+            largest
+        } else {
+            largest.min(BUSY_LEVEL)
+        };
         if let Some(slots) = tx.grow(allowed) {
             self.note_growth(tx.state);
             self.ring_data(tx, slots);
@@ -266,7 +311,10 @@ impl Conn<'_> {
 
     fn note_growth(&self, tx: &TxState) {
         if let netstack::ring::Carrier::Ring(level) = tx.carrier() {
-            self.link.mine().grown.fetch_max(level.into(), Ordering::Relaxed);
+            self.link
+                .mine()
+                .grown
+                .fetch_max(level.into(), Ordering::Relaxed);
         }
     }
 }
@@ -280,9 +328,16 @@ fn wait(conn: Conn<'_>, lack: Lack, want: u64, deadline: Deadline, seen: Seen) -
         return sleep(me, None, socket, POLLOUT, deadline, seen);
     }
     let head = &conn.link.tx_shared().consumer.head;
-    let (wish, before) = (&conn.link.tx_shared().wait.wish, head.load(Ordering::Relaxed));
+    let (wish, before) = (
+        &conn.link.tx_shared().wait.wish,
+        head.load(Ordering::Relaxed),
+    );
     let wished = wish.load(Ordering::Relaxed);
-    let moved = || head.load(Ordering::Relaxed) != before || wish.load(Ordering::Relaxed) != wished || me.deferred.any();
+    let moved = || {
+        head.load(Ordering::Relaxed) != before
+            || wish.load(Ordering::Relaxed) != wished
+            || me.deferred.any()
+    };
     if spin::until(&me.spin, moved) {
         return Woken::Look(0);
     }
@@ -309,7 +364,11 @@ fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) ->
     let ready = arm_space(&conn, slot, waiter.number, want);
     // Signals must get through while asleep.
     drop(conn);
-    let woken = if ready { Woken::Look(0) } else { sleep(me, Some(waiter), socket, POLLRDHUP, deadline, seen) };
+    let woken = if ready {
+        Woken::Look(0)
+    } else {
+        sleep(me, Some(waiter), socket, POLLRDHUP, deadline, seen)
+    };
     waiter.get_up();
     if let Some(conn) = Conn::enter(handle) {
         conn.link.tx_shared().room.space.disarm(slot);
@@ -323,7 +382,9 @@ fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) ->
 
 /// `true`: there is room already, or something else to do; do not sleep.
 fn arm_space(conn: &Conn<'_>, slot: usize, name: u32, want: u64) -> bool {
-    let Some(mut held) = conn.lock_tx() else { return true };
+    let Some(mut held) = conn.lock_tx() else {
+        return true;
+    };
     let mut tx = conn.sender(held.state());
     if !tx.state.on_ring() || tx.wishes_change() {
         return true;
@@ -336,7 +397,9 @@ fn arm_space(conn: &Conn<'_>, slot: usize, name: u32, want: u64) -> bool {
 
 /// `true` when nothing is left that must go through the kernel again.
 pub fn flush(conn: &Conn<'_>) -> bool {
-    let Some(mut held) = conn.lock_tx() else { return true };
+    let Some(mut held) = conn.lock_tx() else {
+        return true;
+    };
     let mut tx = conn.sender(held.state());
     !tx.state.must_resend() || conn.flush_resend(&mut tx).unwrap_or(true)
 }

@@ -28,8 +28,13 @@ impl Deadline {
     pub fn after(time: Duration) -> Deadline {
         let now = now();
         let nanos = now.tv_nsec + i64::from(time.subsec_nanos());
-        let seconds = now.tv_sec.saturating_add(time.as_secs().min(i64::MAX as u64 / 2) as i64);
-        Deadline(Some(Timespec { tv_sec: seconds + nanos / 1_000_000_000, tv_nsec: nanos % 1_000_000_000 }))
+        let seconds = now
+            .tv_sec
+            .saturating_add(time.as_secs().min(i64::MAX as u64 / 2) as i64);
+        Deadline(Some(Timespec {
+            tv_sec: seconds + nanos / 1_000_000_000,
+            tv_nsec: nanos % 1_000_000_000,
+        }))
     }
 
     /// Zero microseconds stand for no timeout, as in SO_RCVTIMEO.
@@ -45,13 +50,18 @@ impl Deadline {
     pub fn left(&self) -> Option<Timespec> {
         let end = self.0?;
         let now = now();
-        let nanos = (end.tv_sec - now.tv_sec).saturating_mul(1_000_000_000) + (end.tv_nsec - now.tv_nsec);
+        let nanos =
+            (end.tv_sec - now.tv_sec).saturating_mul(1_000_000_000) + (end.tv_nsec - now.tv_nsec);
         let nanos = nanos.max(0);
-        Some(Timespec { tv_sec: nanos / 1_000_000_000, tv_nsec: nanos % 1_000_000_000 })
+        Some(Timespec {
+            tv_sec: nanos / 1_000_000_000,
+            tv_nsec: nanos % 1_000_000_000,
+        })
     }
 
     pub fn passed(&self) -> bool {
-        self.left().is_some_and(|left| left.tv_sec == 0 && left.tv_nsec == 0)
+        self.left()
+            .is_some_and(|left| left.tv_sec == 0 && left.tv_nsec == 0)
     }
 }
 
@@ -74,7 +84,8 @@ impl Slot<'_> {
             if number >= SLOTS {
                 return None;
             }
-            match used.compare_exchange(now, now | 1 << number, Ordering::AcqRel, Ordering::Relaxed) {
+            match used.compare_exchange(now, now | 1 << number, Ordering::AcqRel, Ordering::Relaxed)
+            {
                 Ok(_) => return Some(Slot { used, number }),
                 Err(other) => now = other,
             }
@@ -118,9 +129,20 @@ pub fn sleep(
     deadline: Deadline,
     seen: Seen,
 ) -> Woken {
-    let mut fds = [pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 1 + BELLS];
-    fds[0] = pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
-    for (place, bell) in fds[1..].iter_mut().zip(waiter.iter().flat_map(|waiter| waiter.bells())) {
+    let mut fds = [pollfd {
+        fd: -1,
+        events: libc::POLLIN,
+        revents: 0,
+    }; 1 + BELLS];
+    fds[0] = pollfd {
+        fd: socket.as_raw_fd(),
+        events,
+        revents: 0,
+    };
+    for (place, bell) in fds[1..]
+        .iter_mut()
+        .zip(waiter.iter().flat_map(|waiter| waiter.bells()))
+    {
         place.fd = bell.wait_fd().as_raw_fd();
     }
     match poll_with_signals(me, &mut fds, deadline, std::ptr::null(), seen) {
@@ -158,21 +180,34 @@ pub fn poll_with_signals(
     }
     // Infinite spinning only looks at the kernel and comes back.
     let left = match crate::process::config().spin {
-        crate::config::Spin::Forever => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),
+        crate::config::Spin::Forever => Some(Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        }),
         _ => deadline.left(),
     };
     raw_ppoll(fds, left, blocked.sleep_mask(mask))
 }
 
 /// The system call itself: libc's wrapper is ours.
-pub fn raw_ppoll(fds: &mut [pollfd], left: Option<Timespec>, mask: *const sigset_t) -> Result<usize, Errno> {
-    let left = left.map(|left| libc::timespec { tv_sec: left.tv_sec, tv_nsec: left.tv_nsec });
+pub fn raw_ppoll(
+    fds: &mut [pollfd],
+    left: Option<Timespec>,
+    mask: *const sigset_t,
+) -> Result<usize, Errno> {
+    let left = left.map(|left| libc::timespec {
+        tv_sec: left.tv_sec,
+        tv_nsec: left.tv_nsec,
+    });
     let time = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: pointers to live locals, the mask null or valid; 8 is the kernel's sigset size.
-    let result = unsafe { libc::syscall(libc::SYS_ppoll, fds.as_mut_ptr(), fds.len(), time, mask, 8) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_ppoll, fds.as_mut_ptr(), fds.len(), time, mask, 8) };
     if result < 0 {
         // SAFETY: errno of this thread, just set by the call.
-        Err(Errno::from_raw_os_error(unsafe { *libc::__errno_location() }))
+        Err(Errno::from_raw_os_error(unsafe {
+            *libc::__errno_location()
+        }))
     } else {
         Ok(result as usize)
     }

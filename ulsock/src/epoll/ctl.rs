@@ -24,12 +24,27 @@ pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_eve
     }
     match (slot, target) {
         (Slot::Epoll(set), Slot::Record(number)) => {
-            let (Some(set), Some(family)) = (super::get(set), process::family()) else { return Verdict::Bypass };
+            let (Some(set), Some(family)) = (super::get(set), process::family()) else {
+                return Verdict::Bypass;
+            };
             // SAFETY: null, or valid by contract (DEL takes any pointer and is not read then).
-            let event = if op == EPOLL_CTL_DEL { None } else { unsafe { event.as_ref() } };
+            let event = if op == EPOLL_CTL_DEL {
+                None
+            } else {
+                unsafe { event.as_ref() }
+            };
             family.record(number).set(flag::IN_EPOLL);
-            let result = control(set, epfd, op, Handle::new(family, number, fd), event.copied());
-            result.map_or_else(|error| Verdict::Fail(error.raw_os_error()), |()| Verdict::Done(0))
+            let result = control(
+                set,
+                epfd,
+                op,
+                Handle::new(family, number, fd),
+                event.copied(),
+            );
+            result.map_or_else(
+                |error| Verdict::Fail(error.raw_os_error()),
+                |()| Verdict::Done(0),
+            )
         }
         // A set that we do not know (inherited over exec): its members stay with the kernel.
         (Slot::Foreign, Slot::Record(_)) => {
@@ -45,7 +60,13 @@ pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_eve
     }
 }
 
-fn control(set: &Set, epfd: RawFd, op: c_int, handle: Handle, event: Option<epoll_event>) -> Result<(), Errno> {
+fn control(
+    set: &Set,
+    epfd: RawFd,
+    op: c_int,
+    handle: Handle,
+    event: Option<epoll_event>,
+) -> Result<(), Errno> {
     let mut held = set.hold().ok_or(Errno::DEADLK)?;
     let awake = set.sleepers.load(Ordering::Relaxed) == 0;
     let state = held.state();
@@ -80,7 +101,13 @@ fn control(set: &Set, epfd: RawFd, op: c_int, handle: Handle, event: Option<epol
             state.remove(fd);
             raw_ctl(epfd, op, fd, epoll_event { events: 0, u64: 0 })?;
         }
-        _ => return Err(if event.is_none() { Errno::FAULT } else { Errno::INVAL }),
+        _ => {
+            return Err(if event.is_none() {
+                Errno::FAULT
+            } else {
+                Errno::INVAL
+            })
+        }
     }
     Ok(())
 }

@@ -42,7 +42,10 @@ pub fn opened(fd: RawFd) {
     if !process::is_on() {
         return;
     }
-    if let Some((number, _)) = (0..HIGHEST.load(Ordering::Acquire)).filter_map(|n| Some((n, get(n)?))).find(|(_, set)| set.reuse()) {
+    if let Some((number, _)) = (0..HIGHEST.load(Ordering::Acquire))
+        .filter_map(|n| Some((n, get(n)?)))
+        .find(|(_, set)| set.reuse())
+    {
         table::set(fd, Slot::Epoll(number));
         return;
     }
@@ -96,7 +99,9 @@ pub fn send_blocked(handle: Handle) {
 
 /// Calls for each set that any number of the record may be in.
 fn each_member_set(number: u32, act: impl Fn(&Set, RawFd)) {
-    let Some(family) = process::family() else { return };
+    let Some(family) = process::family() else {
+        return;
+    };
     if !family.record(number).has(flag::IN_EPOLL) {
         return;
     }
@@ -112,7 +117,9 @@ fn each_member_set(number: u32, act: impl Fn(&Set, RawFd)) {
 
 /// Before a number is closed.
 pub fn number_closes(fd: RawFd, number: u32) {
-    let Some(family) = process::family() else { return };
+    let Some(family) = process::family() else {
+        return;
+    };
     if family.record(number).has(flag::IN_EPOLL) {
         let shared = family.refs(number).load(Ordering::Relaxed) > 1;
         all().for_each(|set| set.number_closes(fd, shared));

@@ -84,7 +84,10 @@ impl Set {
     pub fn new() -> Set {
         Set {
             lock: SideLock::new(),
-            state: UnsafeCell::new(State { owner: process::pid(), ..State::default() }),
+            state: UnsafeCell::new(State {
+                owner: process::pid(),
+                ..State::default()
+            }),
             numbers: AtomicU32::new(1),
             sleepers: AtomicU32::new(0),
             spin: History::default(),
@@ -94,7 +97,9 @@ impl Set {
 
     /// Takes a free set.
     pub fn reuse(&self) -> bool {
-        self.numbers.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.numbers
+            .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
     }
 
     pub fn hold(&self) -> Option<Held<'_>> {
@@ -105,7 +110,10 @@ impl Set {
             }
             rustix::thread::sched_yield();
         }
-        let mut held = Held { set: self, _critical: critical };
+        let mut held = Held {
+            set: self,
+            _critical: critical,
+        };
         held.state().follow_fork();
         Some(held)
     }
@@ -117,15 +125,25 @@ impl Set {
         let fds: Vec<_> = state.members.keys().copied().collect();
         fds.into_iter().for_each(|fd| state.remove(fd));
         let waiter = state.waiter.take();
-        *state = State { owner: process::pid(), ..State::default() };
+        *state = State {
+            owner: process::pid(),
+            ..State::default()
+        };
         drop(held);
-        waiter::give_back(waiter.map_or(std::ptr::null_mut(), |waiter| std::ptr::from_ref(waiter).cast_mut()));
+        waiter::give_back(waiter.map_or(std::ptr::null_mut(), |waiter| {
+            std::ptr::from_ref(waiter).cast_mut()
+        }));
     }
 
     pub fn fds_of(&self, number: u32) -> Vec<RawFd> {
-        let Some(mut held) = self.hold() else { return Vec::new() };
+        let Some(mut held) = self.hold() else {
+            return Vec::new();
+        };
         let members = held.state().members.values();
-        members.filter(|member| member.handle.number == number).map(|member| member.fd).collect()
+        members
+            .filter(|member| member.handle.number == number)
+            .map(|member| member.fd)
+            .collect()
     }
 
     pub fn convert(&self, fd: RawFd) {
@@ -140,7 +158,11 @@ impl Set {
     pub fn touch(&self, fd: RawFd) {
         let Some(mut held) = self.hold() else { return };
         let state = held.state();
-        if state.members.get(&fd).is_some_and(|member| member.converted && !member.disabled) {
+        if state
+            .members
+            .get(&fd)
+            .is_some_and(|member| member.converted && !member.disabled)
+        {
             state.arm(fd);
             state.enqueue(fd);
             self.wake(state);
@@ -159,7 +181,12 @@ impl Set {
     pub fn number_closes(&self, fd: RawFd, shared: bool) {
         let Some(mut held) = self.hold() else { return };
         let state = held.state();
-        if shared && state.members.get(&fd).is_some_and(|member| member.converted) {
+        if shared
+            && state
+                .members
+                .get(&fd)
+                .is_some_and(|member| member.converted)
+        {
             state.give_up(fd, Reason::Call);
         }
         state.remove(fd);
@@ -196,27 +223,35 @@ impl State {
     /// Back to the program's own registration, and the connection back to the kernel.
     fn give_up(&mut self, fd: RawFd, reason: Reason) {
         self.release(fd);
-        let Some(member) = self.members.get_mut(&fd) else { return };
+        let Some(member) = self.members.get_mut(&fd) else {
+            return;
+        };
         member.converted = false;
         crate::conn::demote(member.handle, reason);
         let mut events = member.events;
         if member.disabled {
             events &= libc::EPOLLONESHOT as u32 | EPOLLET as u32;
         }
-        register(member, events, member.data);
+        let _ = register(member, events, member.data);
     }
 
     /// Takes a managed member over from the kernel. `awake`: nobody sleeps in the kernel's wait.
     pub fn convert(&mut self, fd: RawFd, awake: bool) {
-        let Some(member) = self.members.get(&fd).filter(|member| !member.converted) else { return };
+        let Some(member) = self.members.get(&fd).filter(|member| !member.converted) else {
+            return;
+        };
         let (handle, epfd) = (member.handle, member.epfd);
-        let Some(conn) = Conn::enter(handle) else { return };
+        let Some(conn) = Conn::enter(handle) else {
+            return;
+        };
         if self.kernel_only || !conn.link.pair.is_mine() || !self.wire(fd, epfd, &conn) {
             conn.wait_by_kernel();
             return conn.record.set(crate::record::flag::PINNED);
         }
         drop(conn);
-        let Some(member) = self.members.get_mut(&fd) else { return };
+        let Some(member) = self.members.get_mut(&fd) else {
+            return;
+        };
         member.converted = register(member, OURS, TAG | fd as u32 as u64).is_ok();
         if let Some(waiter) = self.waiter.filter(|_| !awake) {
             waiter.lie_down();
@@ -230,15 +265,25 @@ impl State {
         if self.waiter.is_none() {
             self.waiter = waiter::take();
         }
-        let Some(waiter) = self.waiter.filter(|waiter| conn.link.pair.hand_over(waiter)) else { return false };
+        let Some(waiter) = self
+            .waiter
+            .filter(|waiter| conn.link.pair.hand_over(waiter))
+        else {
+            return false;
+        };
         for bell in waiter.bells().skip(self.bells) {
-            let event = epoll_event { events: (EPOLLIN | EPOLLET) as u32, u64: TAG | u64::from(BELL) };
+            let event = epoll_event {
+                events: (EPOLLIN | EPOLLET) as u32,
+                u64: TAG | u64::from(BELL),
+            };
             if raw_ctl(epfd, libc::EPOLL_CTL_ADD, bell.wait_fd().as_raw_fd(), event).is_err() {
                 return false;
             }
             self.bells += 1;
         }
-        let Some(view) = self.view(&conn.link.segment, conn.link.side) else { return false };
+        let Some(view) = self.view(&conn.link.segment, conn.link.side) else {
+            return false;
+        };
         let board = view.board;
         view.fds.entry(conn.link.conn).or_default().push(fd);
         if let Some(member) = self.members.get_mut(&fd) {
@@ -248,12 +293,20 @@ impl State {
     }
 
     fn view(&mut self, segment: &Arc<PairSegment>, side: usize) -> Option<&mut View> {
-        let known = self.boards.iter().position(|view| Arc::ptr_eq(&view.segment, segment));
+        let known = self
+            .boards
+            .iter()
+            .position(|view| Arc::ptr_eq(&view.segment, segment));
         let index = match known {
             Some(index) => index,
             None => {
                 let board = segment.take_board()?;
-                self.boards.push(View { segment: segment.clone(), side, board, fds: HashMap::new() });
+                self.boards.push(View {
+                    segment: segment.clone(),
+                    side,
+                    board,
+                    fds: HashMap::new(),
+                });
                 self.boards.len() - 1
             }
         };
@@ -263,16 +316,27 @@ impl State {
     /// Puts the member's wires up. If that is impossible the connection goes to the kernel, whose
     /// events the converted registration still brings.
     pub fn arm(&mut self, fd: RawFd) {
-        let Some(member) = self.members.get_mut(&fd) else { return };
-        let Some(conn) = Conn::enter(member.handle) else { return };
+        let Some(member) = self.members.get_mut(&fd) else {
+            return;
+        };
+        let Some(conn) = Conn::enter(member.handle) else {
+            return;
+        };
         if let Some(slot) = member.armed.data {
             // Level-triggered: the next byte after those that were read; edge: after those told of.
             let seen = if member.is_edge() { member.told } else { 0 };
             conn.arm_data_at(slot, member.name, seen);
         }
-        let missing = if member.armed.data.is_some() { libc::POLLOUT } else { libc::POLLIN | libc::POLLOUT };
+        let missing = if member.armed.data.is_some() {
+            libc::POLLOUT
+        } else {
+            libc::POLLIN | libc::POLLOUT
+        };
         if let Some(slot) = member.armed.space.take() {
-            conn.disarm(crate::conn::ready::Armed { data: None, space: Some(slot) });
+            conn.disarm(crate::conn::ready::Armed {
+                data: None,
+                space: Some(slot),
+            });
         }
         let wanted = (member.wanted() | libc::POLLIN) & missing;
         match conn.arm(wanted, member.name) {
@@ -286,12 +350,22 @@ impl State {
 
     /// Takes the member's wires down.
     fn release(&mut self, fd: RawFd) {
-        let Some(member) = self.members.get_mut(&fd) else { return };
+        let Some(member) = self.members.get_mut(&fd) else {
+            return;
+        };
         let armed = std::mem::take(&mut member.armed);
-        let Some(conn) = Conn::enter(member.handle) else { return };
+        let Some(conn) = Conn::enter(member.handle) else {
+            return;
+        };
         conn.disarm(armed);
         let (segment, number) = (&conn.link.segment, conn.link.conn);
-        let Some(index) = self.boards.iter().position(|view| Arc::ptr_eq(&view.segment, segment)) else { return };
+        let Some(index) = self
+            .boards
+            .iter()
+            .position(|view| Arc::ptr_eq(&view.segment, segment))
+        else {
+            return;
+        };
         let view = &mut self.boards[index];
         if let Some(fds) = view.fds.get_mut(&number) {
             fds.retain(|other| *other != fd);
@@ -322,7 +396,9 @@ impl State {
     /// Has any board something new? Cheap enough to spin on.
     #[inline]
     pub fn posted(&self) -> bool {
-        self.boards.iter().any(|view| !view.segment.board(view.side, view.board).is_empty())
+        self.boards
+            .iter()
+            .any(|view| !view.segment.board(view.side, view.board).is_empty())
     }
 
     /// Takes what the peers posted.
@@ -351,7 +427,8 @@ impl State {
     /// Registers what the program asked for; a managed connection is converted at once.
     pub fn add(&mut self, fd: RawFd, handle: Handle, epfd: RawFd, event: epoll_event, awake: bool) {
         self.remove(fd);
-        self.members.insert(fd, Member::new(fd, handle, epfd, event.events, event.u64));
+        self.members
+            .insert(fd, Member::new(fd, handle, epfd, event.events, event.u64));
         self.convert(fd, awake);
     }
 
@@ -364,12 +441,18 @@ impl State {
         }
         if data as u32 == BELL {
             if let Some(waiter) = self.waiter {
-                waiter.bells().for_each(|bell| drop(bell.drain()));
+                for bell in waiter.bells() {
+                    bell.drain();
+                }
             }
             return true;
         }
         let fd = data as u32 as RawFd;
-        if let Some(conn) = self.members.get(&fd).and_then(|member| Conn::enter(member.handle)) {
+        if let Some(conn) = self
+            .members
+            .get(&fd)
+            .and_then(|member| Conn::enter(member.handle))
+        {
             conn.note_kernel_events((events & !(EPOLLOUT as u32)) as libc::c_short);
             crate::conn::send::serve(&conn);
         }
@@ -397,7 +480,9 @@ pub fn raw_ctl(epfd: RawFd, op: i32, fd: RawFd, mut event: epoll_event) -> Resul
     let result = unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, op, fd, &mut event) };
     if result < 0 {
         // SAFETY: errno of this thread, just set by the call.
-        return Err(Errno::from_raw_os_error(unsafe { *libc::__errno_location() }));
+        return Err(Errno::from_raw_os_error(unsafe {
+            *libc::__errno_location()
+        }));
     }
     Ok(())
 }

@@ -23,13 +23,21 @@ const HURRY: u32 = 8;
 
 /// # Safety
 /// As libc's `epoll_pwait2`.
-pub unsafe fn epoll_wait(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t) -> Verdict {
+pub unsafe fn epoll_wait(
+    epfd: c_int,
+    events: *mut epoll_event,
+    max: c_int,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> Verdict {
     let number = match table::get(epfd) {
         Slot::Epoll(number) => number,
         Slot::Internal => return Verdict::Fail(libc::EBADF),
         _ => return Verdict::Bypass,
     };
-    let (Some(set), Some(me)) = (super::get(number), Thread::me()) else { return Verdict::Bypass };
+    let (Some(set), Some(me)) = (super::get(number), Thread::me()) else {
+        return Verdict::Bypass;
+    };
     if max <= 0 || events.is_null() {
         return Verdict::Bypass;
     }
@@ -38,12 +46,23 @@ pub unsafe fn epoll_wait(epfd: c_int, events: *mut epoll_event, max: c_int, time
     // SAFETY: null or valid by contract.
     let deadline = match unsafe { timeout.as_ref() } {
         None => Deadline::never(),
-        Some(time) if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) => return Verdict::Bypass,
+        Some(time) if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) => {
+            return Verdict::Bypass
+        }
         Some(time) => Deadline::after(Duration::new(time.tv_sec as u64, time.tv_nsec as u32)),
     };
     // SAFETY: null or valid by contract.
-    let impatient = unsafe { timeout.as_ref() }.is_some_and(|time| time.tv_sec == 0 && time.tv_nsec == 0);
-    let wait = Wait { set, epfd, me, deadline, impatient, mask, seen: Seen::now(me) };
+    let impatient =
+        unsafe { timeout.as_ref() }.is_some_and(|time| time.tv_sec == 0 && time.tv_nsec == 0);
+    let wait = Wait {
+        set,
+        epfd,
+        me,
+        deadline,
+        impatient,
+        mask,
+        seen: Seen::now(me),
+    };
     match wait.run(events) {
         Ok(n) => Verdict::Done(n as isize),
         Err(error) => Verdict::Fail(error.raw_os_error()),
@@ -84,7 +103,9 @@ impl Wait<'_> {
         if events.is_empty() {
             return 0;
         }
-        let Some(mut held) = self.set.hold() else { return 0 };
+        let Some(mut held) = self.set.hold() else {
+            return 0;
+        };
         let state = held.state();
         if !state.has_managed() {
             return 0;
@@ -100,7 +121,10 @@ impl Wait<'_> {
         if rest.is_empty() || !hurried.is_multiple_of(HURRY) {
             return 0;
         }
-        let zero = Some(Timespec { tv_sec: 0, tv_nsec: 0 });
+        let zero = Some(Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        });
         match raw_wait(self.epfd, rest, zero, std::ptr::null()) {
             Ok(n) => self.keep_theirs(rest, n),
             Err(_) => 0,
@@ -108,12 +132,18 @@ impl Wait<'_> {
     }
 
     fn spin(&self) -> bool {
-        let managed = self.set.hold().is_some_and(|mut held| held.state().has_managed());
+        let managed = self
+            .set
+            .hold()
+            .is_some_and(|mut held| held.state().has_managed());
         managed
             && spin::until(&self.set.spin, || {
                 self.me.deferred.any()
                     || self.seen.any_handler(self.me)
-                    || self.set.hold().is_some_and(|mut held| held.state().posted())
+                    || self
+                        .set
+                        .hold()
+                        .is_some_and(|mut held| held.state().posted())
             })
     }
 
@@ -126,16 +156,32 @@ impl Wait<'_> {
         if self.seen.any_handler(self.me) && !self.impatient {
             return Err(Errno::INTR);
         }
-        let forever = crate::process::config().spin == crate::config::Spin::Forever && bed.waiter.is_some();
-        let left = if forever || self.impatient { Some(Timespec { tv_sec: 0, tv_nsec: 0 }) } else { self.deadline.left() };
+        let forever =
+            crate::process::config().spin == crate::config::Spin::Forever && bed.waiter.is_some();
+        let left = if forever || self.impatient {
+            Some(Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            })
+        } else {
+            self.deadline.left()
+        };
         let n = raw_wait(self.epfd, events, left, blocked.sleep_mask(self.mask))?;
         drop(blocked);
         drop(bed);
         if n == 0 {
-            return Ok(if forever && !self.impatient && !self.deadline.passed() { Slept::Look } else { Slept::TimedOut });
+            return Ok(if forever && !self.impatient && !self.deadline.passed() {
+                Slept::Look
+            } else {
+                Slept::TimedOut
+            });
         }
         let theirs = self.keep_theirs(events, n);
-        Ok(if theirs > 0 { Slept::Told(theirs) } else { Slept::Look })
+        Ok(if theirs > 0 {
+            Slept::Told(theirs)
+        } else {
+            Slept::Look
+        })
     }
 
     fn something_came(&self) -> bool {
@@ -147,7 +193,9 @@ impl Wait<'_> {
 
     /// Of `n` kernel events, keeps the program's own and takes note of ours.
     fn keep_theirs(&self, events: &mut [epoll_event], n: usize) -> usize {
-        let Some(mut held) = self.set.hold() else { return n };
+        let Some(mut held) = self.set.hold() else {
+            return n;
+        };
         let mut kept = 0;
         for index in 0..n {
             let event = events[index];
@@ -200,7 +248,9 @@ fn gather(state: &mut State, events: &mut [epoll_event]) -> usize {
         if told == events.len() {
             break;
         }
-        let Some(fd) = state.queue.pop_front() else { break };
+        let Some(fd) = state.queue.pop_front() else {
+            break;
+        };
         if let Some(event) = look_at(state, fd) {
             events[told] = event;
             told += 1;
@@ -240,7 +290,10 @@ fn ready_now(member: &mut super::member::Member) -> Option<libc::c_short> {
 
 fn tell(state: &mut State, fd: RawFd, revents: libc::c_short) -> Option<epoll_event> {
     let member = state.members.get_mut(&fd)?;
-    let event = epoll_event { events: revents as u16 as u32, u64: member.data };
+    let event = epoll_event {
+        events: revents as u16 as u32,
+        u64: member.data,
+    };
     if member.is_oneshot() {
         member.disabled = true;
     } else if member.is_edge() {
@@ -257,15 +310,35 @@ fn tell(state: &mut State, fd: RawFd, revents: libc::c_short) -> Option<epoll_ev
 }
 
 /// The system call itself: libc's wrapper is ours.
-fn raw_wait(epfd: RawFd, events: &mut [epoll_event], left: Option<Timespec>, mask: *const sigset_t) -> Result<usize, Errno> {
-    let left = left.map(|left| timespec { tv_sec: left.tv_sec, tv_nsec: left.tv_nsec });
+fn raw_wait(
+    epfd: RawFd,
+    events: &mut [epoll_event],
+    left: Option<Timespec>,
+    mask: *const sigset_t,
+) -> Result<usize, Errno> {
+    let left = left.map(|left| timespec {
+        tv_sec: left.tv_sec,
+        tv_nsec: left.tv_nsec,
+    });
     let time = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: room for `events.len()` events, a live or null timeout, a null or valid mask; 8 is the
     // kernel's sigset size.
-    let result = unsafe { libc::syscall(libc::SYS_epoll_pwait2, epfd, events.as_mut_ptr(), events.len(), time, mask, 8) };
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            epfd,
+            events.as_mut_ptr(),
+            events.len(),
+            time,
+            mask,
+            8,
+        )
+    };
     if result < 0 {
         // SAFETY: errno of this thread, just set by the call.
-        return Err(Errno::from_raw_os_error(unsafe { *libc::__errno_location() }));
+        return Err(Errno::from_raw_os_error(unsafe {
+            *libc::__errno_location()
+        }));
     }
     Ok(result as usize)
 }

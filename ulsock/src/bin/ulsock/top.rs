@@ -87,8 +87,8 @@ fn cells(row: &ConnectionRow) -> [String; 11] {
     [
         row.pid.to_string(),
         program(row),
-        row.local.to_string(),
-        row.peer.to_string(),
+        address(row.local),
+        address(row.peer),
         row.carrier_tx.to_owned(),
         row.carrier_rx.to_owned(),
         bytes(row.tx_bytes),
@@ -119,4 +119,9 @@ fn bytes(count: u64) -> String {
             UNITS[unit as usize]
         ),
     }
+}
+
+/// A connection that has carried nothing yet may not know its own address.
+fn address(address: Option<std::net::SocketAddr>) -> String {
+    address.map_or_else(|| "-".to_string(), |address| address.to_string())
 }
