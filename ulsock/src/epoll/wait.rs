@@ -331,7 +331,7 @@ fn raw_wait(
             events.len(),
             time,
             mask,
-            8,
+            8usize,
         )
     };
     if result < 0 {
