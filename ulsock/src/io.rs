@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use crate::api::{InFlight, Verdict};
 use crate::conn::buffers::{Buffers, File};
 use crate::conn::wait::Deadline;
-use crate::conn::{self, Conn, Handle};
+use crate::conn::{self, Handle};
 use crate::family::Family;
 use crate::options;
 use crate::process;
@@ -65,47 +65,26 @@ fn carry_record(family: &'static Family, number: u32, fd: c_int, way: Way, flags
         State::Plain => {
             upgrade::note_call(family, number, record, fd);
             if record.state() != State::Managed {
-                return by_kernel(record, way);
+                return by_kernel(record, Handle::new(family, number, fd), way);
             }
         }
         State::Managed => {}
         State::Free | State::Out => return Carry::Verdict(Verdict::Bypass),
     }
-    let handle = Handle::new(family, number, fd);
+    Carry::Ours(Handle::new(family, number, fd))
+}
+
+/// Through the gate as it is; if it has just been closed, the call is ours after all.
+fn by_kernel(record: &'static Record, handle: Handle, way: Way) -> Carry {
     let gate = if way == Way::Out {
         &record.tx.gate
     } else {
         &record.rx.gate
     };
-    if gate.is_closed() || begin(handle, way) {
-        return Carry::Ours(handle);
+    if gate.enter() {
+        return Carry::Verdict(Verdict::Kernel(InFlight::new(record, way)));
     }
-    by_kernel(record, way)
-}
-
-/// The direction is not under management yet: now, if nobody is inside the kernel socket.
-#[cold]
-fn begin(handle: Handle, way: Way) -> bool {
-    let Some(conn) = Conn::enter(handle) else {
-        return false;
-    };
-    match way {
-        Way::Out => conn::begin_tx(&conn),
-        Way::In => conn::begin_rx(&conn),
-    }
-}
-
-fn by_kernel(record: &'static Record, way: Way) -> Carry {
-    let gate = if way == Way::Out {
-        &record.tx.gate
-    } else {
-        &record.rx.gate
-    };
-    Carry::Verdict(if gate.enter() {
-        Verdict::Kernel(InFlight::new(record, way))
-    } else {
-        Verdict::Bypass
-    })
+    Carry::Ours(handle)
 }
 
 fn verdict(result: Option<Result<usize, Errno>>) -> Verdict {

@@ -3,6 +3,7 @@
 //! A sent byte is in the receiver's queue at once, which is the hardest case for the protocol: the
 //! sender may always believe that nothing is held back.
 
+use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 
@@ -14,14 +15,15 @@ struct Inside {
     taken: u64,
     room: usize,
     eof: bool,
-    /// The receiver is gone: sending fails.
-    reset: bool,
     rung: [bool; BELLS],
 }
 
 pub struct Kernel {
     inside: Mutex<Inside>,
     changed: Condvar,
+    /// The receiver is gone. Beside the lock, so that asking for it orders nothing between the
+    /// sides that the protocol itself must order.
+    reset: AtomicBool,
 }
 
 /// What one system call tells about the receive queue.
@@ -39,10 +41,10 @@ impl Kernel {
                 taken,
                 room,
                 eof: false,
-                reset: false,
                 rung: [false; BELLS],
             }),
             changed: Condvar::new(),
+            reset: AtomicBool::new(false),
         }
     }
 
@@ -55,7 +57,7 @@ impl Kernel {
     /// Takes as many bytes as there is room for.
     pub fn send(&self, bytes: &[u8]) -> u64 {
         self.change(|k| {
-            if k.reset {
+            if self.is_reset() {
                 return bytes.len() as u64;
             }
             let n = bytes.len().min(k.room - k.queue.len());
@@ -98,11 +100,11 @@ impl Kernel {
 
     /// The receiving end has closed or died.
     pub fn reset(&self) {
-        self.change(|k| k.reset = true);
+        self.change(|_| self.reset.store(true, Ordering::Relaxed));
     }
 
     pub fn is_reset(&self) -> bool {
-        self.inside.lock().unwrap().reset
+        self.reset.load(Ordering::Relaxed)
     }
 
     pub fn ring(&self, bell: usize) {
@@ -125,11 +127,11 @@ impl Kernel {
     }
 
     pub fn sleep_until_writable(&self, bell: usize) {
-        self.sleep(Some(bell), |k| k.queue.len() < k.room || k.reset);
+        self.sleep(Some(bell), |k| k.queue.len() < k.room || self.is_reset());
     }
 
     /// A sender that waits for ring space hears of the receiver's end only.
     pub fn sleep_until_reset(&self, bell: usize) {
-        self.sleep(Some(bell), |k| k.reset);
+        self.sleep(Some(bell), |_| self.is_reset());
     }
 }

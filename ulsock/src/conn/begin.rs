@@ -1,5 +1,6 @@
 //! Taking a direction under management: nobody is inside the kernel socket, so its byte counts are
-//! exact, and from here on we keep them ourselves.
+//! exact, and from here on we keep them ourselves. Until then calls go through the gate one by one,
+//! without sleeping inside; who sleeps outside has a bell.
 
 use netstack::ring::{RxState, TxState};
 
@@ -10,39 +11,41 @@ use crate::sys::tcp;
 
 const TCP_ESTABLISHED: u8 = 1;
 
-/// Closes the sending gate and takes the kernel's count over; `false` if somebody is inside.
+/// Closes the sending gate and takes the kernel's count over; `false` if somebody is inside. Under
+/// the lock: who finds the gate closed and takes the lock finds the counts too.
 #[cold]
 pub fn begin_tx(conn: &Conn<'_>) -> bool {
-    if conn.record.has(flag::PINNED) || !conn.record.tx.gate.close() {
-        return conn.record.tx.gate.is_closed();
-    }
+    let gate = &conn.record.tx.gate;
     let Some(mut held) = conn.lock_tx() else {
-        return give_up_tx(conn);
+        return false;
     };
-    let Some(written) = bytes_written(conn) else {
-        return give_up_tx(conn);
-    };
-    *held.state() = TxState::begin(written);
-    true
-}
-
-fn give_up_tx(conn: &Conn<'_>) -> bool {
-    pin(conn);
-    conn.record.tx.gate.open();
-    false
+    if conn.record.has(flag::PINNED) || !gate.close() {
+        return gate.is_closed();
+    }
+    match bytes_written(conn) {
+        Some(written) => *held.state() = TxState::begin(written),
+        None => {
+            pin(conn);
+            gate.open();
+        }
+    }
+    gate.is_closed()
 }
 
 /// Closes the receiving gate, takes the kernel's count over, and wishes for a ring.
 #[cold]
 pub fn begin_rx(conn: &Conn<'_>) -> bool {
-    if conn.record.has(flag::PINNED) || !conn.record.rx.gate.close() {
-        return conn.record.rx.gate.is_closed();
-    }
+    let gate = &conn.record.rx.gate;
     let Some(mut held) = conn.lock_rx() else {
-        return give_up_rx(conn);
+        return false;
     };
+    if conn.record.has(flag::PINNED) || !gate.close() {
+        return gate.is_closed();
+    }
     let Some(read) = bytes_read(conn) else {
-        return give_up_rx(conn);
+        pin(conn);
+        gate.open();
+        return false;
     };
     *held.state() = RxState::begin(read);
     conn.receiver(held.state()).publish_start();
@@ -53,12 +56,6 @@ pub fn begin_rx(conn: &Conn<'_>) -> bool {
         conn.receiver(held.state()).wish(true);
     }
     true
-}
-
-fn give_up_rx(conn: &Conn<'_>) -> bool {
-    pin(conn);
-    conn.record.rx.gate.open();
-    false
 }
 
 /// The counts cannot be had (a FIN under way, urgent data): kernel TCP for good.

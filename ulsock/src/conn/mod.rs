@@ -25,7 +25,6 @@ use crate::reason::Reason;
 use crate::record::{flag, Record, State};
 use crate::thread::{Critical, Thread};
 
-pub use begin::{begin_rx, begin_tx};
 use lock::Held;
 
 /// Names a connection across sleeps: while nobody looks, the fd may be closed and its record serve

@@ -7,6 +7,7 @@ use netstack::ring::{Look, Receiver, RxState};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
+use super::begin::begin_rx;
 use super::buffers::Incoming;
 use super::wait::{sleep, Deadline, Slot, Woken};
 use super::{send, Conn, Handle};
@@ -96,7 +97,16 @@ impl Conn<'_> {
         flags: c_int,
         glance: bool,
     ) -> Result<Step, Errno> {
+        let gate = &self.record.rx.gate;
+        if !gate.is_closed() && !begin_rx(self) && gate.enter() {
+            let result = self.take_plain(into, len, flags);
+            gate.leave();
+            return result;
+        }
         let mut held = self.lock_rx().ok_or(Errno::AGAIN)?;
+        if !gate.is_closed() {
+            return Ok(Step::Again);
+        }
         if chaos::strikes() {
             chaos::wish(self, held.state());
         }
@@ -114,6 +124,24 @@ impl Conn<'_> {
         };
         self.note_carriers(None, Some(held.state()));
         result
+    }
+
+    /// Not under management yet: kernel TCP as it is, without waiting.
+    fn take_plain(&self, into: &mut dyn Incoming, len: usize, flags: c_int) -> Result<Step, Errno> {
+        let flags = RecvFlags::from_bits_retain((flags & MSG_PEEK) as u32);
+        match into.kernel_recv(self.socket, len, flags) {
+            Ok(0) if len > 0 => Ok(Step::Eof),
+            Ok(n) => {
+                self.record
+                    .rx
+                    .counts
+                    .kernel_bytes
+                    .fetch_add(n as u64, Ordering::Relaxed);
+                Ok(Step::Moved(n))
+            }
+            Err(Errno::AGAIN) => Ok(Step::Empty),
+            Err(error) => Err(error),
+        }
     }
 
     fn take_locked(
@@ -424,17 +452,21 @@ fn sleep_on_kernel(conn: Conn<'_>, deadline: Deadline, seen: Seen) -> Woken {
     woken
 }
 
-/// `true`: something is there already; do not sleep.
+/// `true`: something is there already; do not sleep. Before management begins there is nothing in
+/// the ring, but the bell is hung up all the same: another thread may begin while this one sleeps.
 fn arm_data(conn: &Conn<'_>, slot: usize, name: u32, least: u64) -> bool {
     let Some(mut held) = conn.lock_rx() else {
         return true;
     };
-    prefer_ring(conn, held.state());
+    let managed = conn.record.rx.gate.is_closed();
+    if managed {
+        prefer_ring(conn, held.state());
+    }
     let rx = conn.receiver(held.state());
     // Never beyond what the ring can hold: the sender would wait for us.
     let least = least.min(rx.size() / 2).max(1);
     rx.arm_data(slot, name, rx.state.pos + least);
-    something_there(conn, held.state())
+    managed && something_there(conn, held.state())
 }
 
 /// Anything that [`Conn::take`] would find, without taking it: ring bytes or a mark to pass.

@@ -7,6 +7,7 @@ use netstack::ring::{Hostile, Sender, TxState};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
+use super::begin::begin_tx;
 use super::buffers::{Outgoing, Scratch};
 use super::wait::{sleep, Deadline, Slot, Woken};
 use super::{Conn, Handle};
@@ -106,11 +107,50 @@ fn fail(conn: Conn<'_>, error: Errno, flags: c_int) -> Errno {
 impl Conn<'_> {
     /// Moves what can be moved now.
     fn step(&self, out: &mut dyn Outgoing, len: usize, flags: c_int) -> Result<Step, Errno> {
+        let gate = &self.record.tx.gate;
+        if !gate.is_closed() && !begin_tx(self) && gate.enter() {
+            let result = self.step_plain(out, len, flags);
+            gate.leave();
+            return result;
+        }
         let mut held = self.lock_tx().ok_or(Errno::AGAIN)?;
+        if !gate.is_closed() {
+            return Ok(Step {
+                moved: 0,
+                lack: Lack::KernelSpace,
+            });
+        }
         let mut tx = self.sender(held.state());
         let result = self.step_locked(&mut tx, out, len, flags);
         self.note_carriers(Some(held.state()), None);
         result
+    }
+
+    /// Not under management yet: kernel TCP as it is, without waiting.
+    fn step_plain(&self, out: &mut dyn Outgoing, len: usize, flags: c_int) -> Result<Step, Errno> {
+        let flags = SendFlags::from_bits_retain((flags & !MSG_DONTWAIT) as u32);
+        match out.kernel_send(self.socket, len, flags) {
+            Ok(n) => {
+                self.record
+                    .tx
+                    .counts
+                    .kernel_bytes
+                    .fetch_add(n as u64, Ordering::Relaxed);
+                Ok(Step {
+                    moved: n,
+                    lack: if n == len || n == 0 {
+                        Lack::Nothing
+                    } else {
+                        Lack::KernelSpace
+                    },
+                })
+            }
+            Err(Errno::AGAIN) => Ok(Step {
+                moved: 0,
+                lack: Lack::KernelSpace,
+            }),
+            Err(error) => Err(error),
+        }
     }
 
     fn step_locked(
@@ -121,6 +161,7 @@ impl Conn<'_> {
         flags: c_int,
     ) -> Result<Step, Errno> {
         let mut moved = 0;
+        let patient = flags & MSG_DONTWAIT == 0 && !self.record.has(flag::NONBLOCK);
         Counts::add(&self.record.tx.counts.messages, 1);
         loop {
             self.follow_wish(tx).map_err(|Hostile| self.broken())?;
@@ -133,23 +174,25 @@ impl Conn<'_> {
             if !tx.state.on_ring() {
                 return self.by_kernel(tx, out, len, flags, moved);
             }
-            let pushed = self
-                .push(tx, out, len - moved)
-                .map_err(|Hostile| self.broken())?;
-            moved += pushed;
+            let want = (len - moved) as u64;
+            let room = tx.free(want).map_err(|Hostile| self.broken())?;
+            // As in the kernel, what several threads send is not mixed while there is room for it.
+            let whole = patient && want <= tx.size() / 2;
+            let mut ended = false;
+            if !whole || room >= want {
+                let n = self
+                    .push(tx, out, len - moved)
+                    .map_err(|Hostile| self.broken())?;
+                moved += n;
+                // A file has ended before the program thought.
+                ended = (n as u64) < want.min(room);
+            }
             // Once more after publishing: a receiver that asked for the kernel at this very moment
             // may have seen neither these bytes nor a bell.
             if tx.wishes_change() {
                 continue;
             }
-            if moved == len {
-                return Ok(Step {
-                    moved,
-                    lack: Lack::Nothing,
-                });
-            }
-            if tx.free(1).map_err(|Hostile| self.broken())? > 0 {
-                // The ring was not full: the file has ended.
+            if moved == len || ended {
                 return Ok(Step {
                     moved,
                     lack: Lack::Nothing,
@@ -392,7 +435,7 @@ fn arm_space(conn: &Conn<'_>, slot: usize, name: u32, want: u64) -> bool {
     let want = want.min(tx.size() / 2);
     tx.arm_space(slot, name, want);
     let forked = conn.link.theirs().shared.load(Ordering::Acquire) != 0;
-    forked || tx.wishes_change() || tx.free(1).map_or(true, |free| free > 0)
+    forked || tx.wishes_change() || tx.free(want).map_or(true, |free| free >= want)
 }
 
 /// `true` when nothing is left that must go through the kernel again.

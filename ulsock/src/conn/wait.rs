@@ -201,8 +201,16 @@ pub fn raw_ppoll(
     });
     let time = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: pointers to live locals, the mask null or valid; 8 is the kernel's sigset size.
-    let result =
-        unsafe { libc::syscall(libc::SYS_ppoll, fds.as_mut_ptr(), fds.len(), time, mask, 8usize) };
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_ppoll,
+            fds.as_mut_ptr(),
+            fds.len(),
+            time,
+            mask,
+            8usize,
+        )
+    };
     if result < 0 {
         // SAFETY: errno of this thread, just set by the call.
         Err(Errno::from_raw_os_error(unsafe {
