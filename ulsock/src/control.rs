@@ -28,13 +28,18 @@ pub struct Control {
     cookies: HashMap<u64, u32>,
     /// What we have claimed and the peer has not confirmed yet, by record number.
     pub claims: HashMap<u32, Box<Link>>,
-    retired: Vec<Box<Link>>,
+    retired: Vec<Retired>,
 }
 
 /// An offer that is out.
 pub struct Offered {
     slot: SlotId,
     cookie: u64,
+}
+
+/// A link in its box: other threads may still be looking at it there.
+struct Retired {
+    _link: Box<Link>,
 }
 
 /// Links that wait to be unmapped before we look whether they can be.
@@ -180,7 +185,7 @@ impl Control {
 
     /// Keeps a link until no thread can be looking at it.
     pub fn retire(&mut self, link: Box<Link>) {
-        self.retired.push(link);
+        self.retired.push(Retired { _link: link });
         if self.retired.len() >= RETIRED && crate::thread::quiesce() {
             self.retired.clear();
         }

@@ -166,14 +166,15 @@ pub unsafe fn send(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> V
 /// # Safety
 /// `iov` has `count` entries.
 unsafe fn list<'a>(iov: *const iovec, count: usize) -> Option<&'a [iovec]> {
-    // SAFETY: by contract; 1024 is the kernel's own limit.
-    (count <= 1024 && (count == 0 || !iov.is_null())).then(|| {
-        if count == 0 {
-            &[][..]
-        } else {
-            unsafe { std::slice::from_raw_parts(iov, count) }
-        }
-    })
+    // 1024 is the kernel's own limit.
+    if count > 1024 || (count > 0 && iov.is_null()) {
+        return None;
+    }
+    if count == 0 {
+        return Some(&[]);
+    }
+    // SAFETY: by contract.
+    Some(unsafe { std::slice::from_raw_parts(iov, count) })
 }
 
 /// # Safety

@@ -38,10 +38,6 @@ pub fn always(what: fmt::Arguments<'_>) {
     let _ = rustix::io::write(to, &line.bytes[..line.used]);
 }
 
-pub fn info(what: fmt::Arguments<'_>) {
-    at(LogLevel::Info, what);
-}
-
 pub fn debug(what: fmt::Arguments<'_>) {
     at(LogLevel::Debug, what);
 }

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use netstack::ring::mark::{LEVELS, LEVEL_SIZE};
+use netstack::ring::mark::LEVEL_SIZE;
 
 use crate::doorbell::Ringer;
 use crate::layout::{Block, Board, Layout, SideNumber, BOARDS, CLAIMER, LARGE, RELEASED, SMALL};
@@ -376,8 +376,25 @@ impl PairSegment {
                     next
                 })
             })?;
+        let block = self.layout.block(conn);
+        let got = self
+            .memory
+            .populate(block, std::mem::size_of::<Block>())
+            .is_ok()
+            && (0..2).all(|direction| self.populate(0, conn, direction));
+        if !got {
+            free.half.push(conn);
+            return None;
+        }
         self.clear(conn);
         Some(conn)
+    }
+
+    /// Gets the memory of a ring: without, its first touch could be a SIGBUS.
+    pub fn populate(&self, level: u8, conn: u32, direction: usize) -> bool {
+        let level = level as usize;
+        let at = self.layout.ring(level, conn, direction);
+        self.memory.populate(at, LEVEL_SIZE[level] as usize).is_ok()
     }
 
     /// Blocks that the peer has released too by now.
@@ -415,10 +432,15 @@ impl PairSegment {
             .map(|side| side.grown.load(Ordering::Relaxed))
             .max()
             .unwrap_or(0);
-        for level in 1..LEVELS.min(grown as usize + 1) {
+        for (level, size) in LEVEL_SIZE
+            .iter()
+            .enumerate()
+            .take(grown as usize + 1)
+            .skip(1)
+        {
             for direction in 0..2 {
                 let at = self.layout.ring(level, conn, direction);
-                let _ = self.memory.punch(at, LEVEL_SIZE[level] as usize);
+                let _ = self.memory.punch(at, *size as usize);
             }
         }
     }

@@ -106,11 +106,6 @@ impl Segment {
         self.0.base()
     }
 
-    /// Never 0.
-    pub fn size(&self) -> usize {
-        self.0.size()
-    }
-
     /// Gives the whole pages inside the range back to the system; they then read as zeros.
     pub fn punch(&self, offset: usize, len: usize) -> io::Result<()> {
         let end = offset.checked_add(len).ok_or(Errno::INVAL)?;
@@ -143,11 +138,6 @@ pub struct ReadOnlySegment(Mapping);
 impl ReadOnlySegment {
     pub fn base(&self) -> *const u8 {
         self.0.base()
-    }
-
-    /// Never 0.
-    pub fn size(&self) -> usize {
-        self.0.size()
     }
 }
 
@@ -191,7 +181,6 @@ mod tests {
     fn both_sides_see_the_same_bytes() {
         let (ours, fd) = Segment::create(SIZE).unwrap();
         let theirs = Segment::adopt(fd.as_fd(), SIZE).unwrap();
-        assert_eq!((ours.size(), theirs.size()), (65536, 65536));
         // SAFETY: inside both mappings, and this thread alone touches them.
         unsafe {
             ours.base().add(9000).write_volatile(7);
@@ -221,7 +210,6 @@ mod tests {
         let (ours, fd) = Segment::create_own(4096).unwrap();
         assert!(Segment::adopt(fd.as_fd(), 4096).is_err());
         let theirs = Segment::adopt_readonly(fd.as_fd(), 4096).unwrap();
-        assert_eq!(theirs.size(), 4096);
         // SAFETY: inside both mappings, and this thread alone touches them.
         unsafe {
             ours.base().write_volatile(9);

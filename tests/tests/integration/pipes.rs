@@ -53,11 +53,23 @@ fn from_the_server_over_ipv6() {
 #[test]
 fn there_and_back() {
     run(&Case {
-        server: "socat TCP-LISTEN:PORT,reuseaddr EXEC:cat",
+        server: "socat TCP-LISTEN:PORT,reuseaddr PIPE",
         client: "EMIT | socat -t 30 STDIO TCP:127.0.0.1:PORT | CHECK",
         bytes: GIGABYTE / 4,
         checks: Side::Client,
         rings: Rings::Most,
+    });
+}
+
+/// cat inherits the TCP socket besides its own: two holders.
+#[test]
+fn held_by_a_child_too() {
+    run(&Case {
+        server: "socat TCP-LISTEN:PORT,reuseaddr EXEC:cat",
+        client: "EMIT | socat -t 30 STDIO TCP:127.0.0.1:PORT | CHECK",
+        bytes: GIGABYTE / 4,
+        checks: Side::Client,
+        rings: Rings::Any,
     });
 }
 

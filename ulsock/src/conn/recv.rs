@@ -156,10 +156,10 @@ impl Conn<'_> {
         while got < len {
             let step = match self.look(rx)? {
                 Look::Ring(0) => break,
-                Look::Ring(n) => self.from_ring(rx, into, n.min((len - got) as u64)),
+                Look::Ring(n) => self.pull_ring(rx, into, n.min((len - got) as u64)),
                 // The kernel shows the same bytes again at a second peek.
                 Look::Kernel { .. } if peeked => break,
-                Look::Kernel { .. } => self.from_kernel(rx, into, len - got, peek),
+                Look::Kernel { .. } => self.pull_kernel(rx, into, len - got, peek),
             };
             peeked |= peek && !rx.state.on_ring();
             match step {
@@ -179,7 +179,7 @@ impl Conn<'_> {
         Ok(Step::Empty)
     }
 
-    fn from_ring(
+    fn pull_ring(
         &self,
         rx: &mut Receiver<'_, Rings>,
         into: &mut dyn Incoming,
@@ -203,7 +203,7 @@ impl Conn<'_> {
 
     /// From the kernel, never more than this stretch holds: first how many are queued, then where
     /// the stretch ends.
-    fn from_kernel(
+    fn pull_kernel(
         &self,
         rx: &mut Receiver<'_, Rings>,
         into: &mut dyn Incoming,

@@ -340,10 +340,18 @@ impl Conn<'_> {
         } else {
             largest.min(BUSY_LEVEL)
         };
-        if let Some(slots) = tx.grow(allowed) {
-            self.note_growth(tx.state);
-            self.ring_data(tx, slots);
-            return Ok(true);
+        let next = tx.level() + 1;
+        let memory = || {
+            self.link
+                .segment
+                .populate(next, self.link.conn, self.link.side)
+        };
+        if next <= allowed && memory() {
+            if let Some(slots) = tx.grow(allowed) {
+                self.note_growth(tx.state);
+                self.ring_data(tx, slots);
+                return Ok(true);
+            }
         }
         if stalled {
             let slots = tx.leave_ring();

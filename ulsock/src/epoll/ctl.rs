@@ -27,12 +27,14 @@ pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_eve
             let (Some(set), Some(family)) = (super::get(set), process::family()) else {
                 return Verdict::Bypass;
             };
-            // SAFETY: null, or valid by contract (DEL takes any pointer and is not read then).
+            // DEL takes any pointer.
             let event = if op == EPOLL_CTL_DEL {
-                None
+                std::ptr::null_mut()
             } else {
-                unsafe { event.as_ref() }
+                event
             };
+            // SAFETY: null, or valid by contract.
+            let event = unsafe { event.as_ref() };
             family.record(number).set(flag::IN_EPOLL);
             let result = control(
                 set,

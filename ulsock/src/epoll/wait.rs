@@ -82,7 +82,7 @@ struct Wait<'a> {
 impl Wait<'_> {
     fn run(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
         loop {
-            let n = self.from_rings(events);
+            let n = self.ring_events(events);
             if n > 0 {
                 return Ok(n + self.kernel_turn(&mut events[n..]));
             }
@@ -90,8 +90,8 @@ impl Wait<'_> {
                 continue;
             }
             match self.sleep(events)? {
-                Slept::Told(n) => return Ok(n + self.from_rings(&mut events[n..])),
-                Slept::Look if self.impatient => return Ok(self.from_rings(events)),
+                Slept::Told(n) => return Ok(n + self.ring_events(&mut events[n..])),
+                Slept::Look if self.impatient => return Ok(self.ring_events(events)),
                 Slept::Look => {}
                 Slept::TimedOut => return Ok(0),
             }
@@ -99,7 +99,7 @@ impl Wait<'_> {
     }
 
     /// Events of managed members that hold now.
-    fn from_rings(&self, events: &mut [epoll_event]) -> usize {
+    fn ring_events(&self, events: &mut [epoll_event]) -> usize {
         if events.is_empty() {
             return 0;
         }

@@ -49,11 +49,6 @@ impl Mapping {
         self.base.as_ptr()
     }
 
-    /// Never 0: the kernel maps no empty range.
-    pub fn size(&self) -> usize {
-        self.len
-    }
-
     /// Advises about a range that must begin at a page and lie inside the mapping.
     pub fn advise(&self, offset: usize, len: usize, advice: Advice) -> io::Result<()> {
         let end = offset.checked_add(len).ok_or(Errno::INVAL)?;

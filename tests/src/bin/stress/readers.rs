@@ -6,6 +6,7 @@ use std::net::Shutdown;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use tests::echo::{self, Caller};
 use tests::pattern::{self, LOCATABLE};
 use tests::progress::{self, Gauge};
 use tests::rng::Rng;
@@ -15,6 +16,8 @@ use crate::piece::{Sender, MAX_PIECE};
 use crate::Link;
 
 const THREADS: u64 = 3;
+const WARM_UP: usize = 100;
+const MESSAGE: usize = 32;
 
 /// What the readers of one link have got so far.
 #[derive(Default)]
@@ -29,10 +32,24 @@ struct Fragments {
 pub fn run(links: &[Link]) {
     thread::scope(|scope| {
         for link in links {
+            warm_up(link);
             scope.spawn(move || send(link));
             scope.spawn(move || receive(link));
         }
     });
+}
+
+/// Round trips by one thread, so that the connection can leave the kernel: from here on some reader
+/// sleeps at any time.
+fn warm_up(link: &Link) {
+    let mut caller = Caller::new(&link.stream, u8::MAX);
+    for _ in 0..WARM_UP {
+        if link.listens {
+            echo::serve_one(&link.stream, MESSAGE).expect("echo");
+        } else {
+            caller.round_trip(MESSAGE).expect("round trip");
+        }
+    }
 }
 
 fn send(link: &Link) {
