@@ -132,12 +132,11 @@ mod tests {
     fn nothing_overlaps_and_everything_fits() {
         let layout = Layout::new(SMALL).unwrap();
         assert!(layout.block(SMALL) <= layout.ring(0, 0, 0));
-        for level in 0..LEVELS {
-            let end = layout.ring(level, SMALL - 1, 1) + LEVEL_SIZE[level] as usize;
-            let next = if level + 1 < LEVELS {
-                layout.ring(level + 1, 0, 0)
-            } else {
-                layout.size()
+        for (level, size) in LEVEL_SIZE.iter().enumerate() {
+            let end = layout.ring(level, SMALL - 1, 1) + *size as usize;
+            let next = match level + 1 {
+                LEVELS => layout.size(),
+                above => layout.ring(above, 0, 0),
             };
             assert_eq!(end, next);
         }

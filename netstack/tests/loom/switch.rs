@@ -24,7 +24,7 @@ fn receiver_wishes_ring_kernel_ring() {
 
 #[test]
 fn receiver_changes_its_mind_on_the_ring() {
-    check(2, || {
+    check(3, || {
         transfer(World::on_ring(0, 2, 10), 14, |w| {
             w.wish(0, false);
             w.recv_until(0, 1, 11);
@@ -51,7 +51,7 @@ fn sender_spills_while_the_receiver_wishes_the_kernel() {
 
 #[test]
 fn sender_spills_while_the_receiver_wishes_the_ring_again() {
-    check(2, || {
+    check(3, || {
         let world = Arc::new(World::on_ring(0, 8, 0));
         let sender = spawn(&world, |w| {
             w.sender(1, |s| w.push(s, 1));
@@ -136,7 +136,7 @@ fn a_poke_wakes_a_reader_without_a_bell() {
 
 #[test]
 fn a_poke_and_back_to_the_ring() {
-    check(2, || {
+    check(3, || {
         let world = Arc::new(World::on_ring(0, 2, 0));
         let sender = spawn(&world, |w| {
             w.sender(1, |s| w.push(s, 1));

@@ -73,7 +73,7 @@ fn a_reader_without_a_bell_asks_for_the_kernel() {
 
 #[test]
 fn two_readers_share_a_side() {
-    check(2, || {
+    check(3, || {
         let world = Arc::new(World::on_ring(0, 2, 10));
         let readers = [1, 2].map(|me| spawn(&world, move |w| w.read(me, 1, 12)));
         world.send_until(0, 12);
@@ -86,7 +86,7 @@ fn two_readers_share_a_side() {
 
 #[test]
 fn two_readers_are_woken_at_the_least_position() {
-    check(2, || {
+    check(3, || {
         let world = Arc::new(World::on_ring(0, 2, 10));
         let low = spawn(&world, |w| {
             w.receiver(1, |r| r.arm_data(1, 2, 11));
@@ -132,7 +132,7 @@ fn two_writers_and_two_readers() {
 
 #[test]
 fn question_and_answer() {
-    check(2, || {
+    check(3, || {
         let there = Arc::new(World::on_ring(0, 2, 10));
         let back = Arc::new(World::on_ring(0, 2, 20));
         let (asked, answer) = (there.clone(), back.clone());
@@ -148,7 +148,7 @@ fn question_and_answer() {
 
 #[test]
 fn both_directions_change_at_once() {
-    check(2, || {
+    check(3, || {
         let there = Arc::new(World::new(0, 2, 0));
         let back = Arc::new(World::on_ring(0, 2, 10));
         let (theirs, ours) = (there.clone(), back.clone());
@@ -167,7 +167,7 @@ fn both_directions_change_at_once() {
 /// As with kernel buffers: neither end reads before it has sent more than a ring holds.
 #[test]
 fn both_send_before_they_receive() {
-    check(2, || {
+    check(3, || {
         let there = Arc::new(World::on_ring(0, 4, 10));
         let back = Arc::new(World::on_ring(0, 4, 10));
         let (theirs, ours) = (there.clone(), back.clone());

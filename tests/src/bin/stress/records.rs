@@ -186,7 +186,7 @@ impl Input {
         pattern::check(self.direction, place, &body)
             .unwrap_or_else(|wrong| panic!("record {number} of thread {thread}: {wrong}"));
         self.received += 1;
-        if self.received % ACKNOWLEDGE_EVERY == 0 {
+        if self.received.is_multiple_of(ACKNOWLEDGE_EVERY) {
             let record = encode(ACKNOWLEDGEMENT, self.received, 0, 0);
             send_whole(&link.stream, &record).expect("acknowledge");
         }
