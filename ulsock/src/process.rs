@@ -45,6 +45,7 @@ pub fn init() {
                 crate::sys::fds::on_internal(crate::lifecycle::internal_fd);
                 crate::memory::init();
                 crate::thread::init();
+                crate::rundir::make_if_root(&self::config().run_dir);
                 ON.store(true, Ordering::Release);
             }
         }
@@ -112,8 +113,8 @@ pub fn begin() -> Option<&'static Family> {
         return None;
     }
     let _control = Locked::wait()?;
-    if let Some(family) = family() {
-        return Some(family);
+    if family().is_some() || !is_on() {
+        return family();
     }
     if let Err(problem) = open_everything() {
         let dir = config().run_dir.display();

@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use rustix::fs::{
+use rustix::fs::{Access, 
     fchmod, flock, fstat, ftruncate, mkdir, open, openat, renameat_with, rmdir, statat, unlinkat,
     AtFlags, FileType, FlockOperation, Mode, OFlags, RawDir, RenameFlags, Stat, CWD,
 };
@@ -231,6 +231,14 @@ fn open_directory(path: &Path) -> Result<Transient, RunDirError> {
         Ok(fd) => Ok(Transient::new(fd)),
         Err(Errno::NOTDIR | Errno::LOOP) => Err(RunDirError::NotADirectory),
         Err(errno) => Err(RunDirError::Open(errno)),
+    }
+}
+
+/// At load: a server that starts as root and then gives its privileges up must not leave the making
+/// of the directory to a uid that others do not trust.
+pub fn make_if_root(path: &Path) {
+    if rustix::process::geteuid().is_root() && rustix::fs::access(path, Access::EXISTS).is_err() {
+        let _ = create(path);
     }
 }
 

@@ -46,16 +46,17 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
     if process::is_frozen() || record.has(flag::PINNED) {
         return record.next_look.store(u32::MAX, Ordering::Relaxed);
     }
-    let step = calls.saturating_sub(after).clamp(1, FARTHEST_LOOK);
-    record
-        .next_look
-        .store(calls.saturating_add(step), Ordering::Relaxed);
+    // Somebody else is at it: this connection's turn comes at its next call.
     let Some(mut locked) = Locked::take() else {
         return;
     };
     let Some(control) = locked.control() else {
         return;
     };
+    let step = calls.saturating_sub(after).clamp(1, FARTHEST_LOOK);
+    record
+        .next_look
+        .store(calls.saturating_add(step), Ordering::Relaxed);
     if record.procs.load(Ordering::Acquire) != 1 {
         return record.set_reason(Reason::Shared);
     }

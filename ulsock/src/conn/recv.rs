@@ -189,6 +189,9 @@ impl Conn<'_> {
         self.ring_space(slots);
         if !rx.peek {
             Counts::add(&self.record.rx.counts.ring_bytes, n);
+            if !self.record.has(flag::UPGRADED) {
+                self.record.set(flag::UPGRADED);
+            }
         }
         Ok(Step::Moved(n as usize))
     }

@@ -234,9 +234,10 @@ impl Conn<'_> {
     fn may_enter(&self, tx: &Sender<'_, Rings>) -> bool {
         self.may_use_ring()
             && !tx.state.must_resend()
-            && !self.record.has(flag::HELD_BACK)
             && tx.settled()
-            && tcp::outq(self.socket).is_ok_and(|queued| queued == 0 || queued >= WINDOW_LIMITED)
+            && tcp::outq(self.socket).is_ok_and(|queued| {
+                queued == 0 || (queued >= WINDOW_LIMITED && !self.record.has(flag::HELD_BACK))
+            })
     }
 
     #[inline]
