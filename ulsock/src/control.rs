@@ -186,7 +186,7 @@ impl Control {
     /// Keeps a link until no thread can be looking at it.
     pub fn retire(&mut self, link: Box<Link>) {
         self.retired.push(Retired { _link: link });
-        if self.retired.len() >= RETIRED && crate::thread::quiesce() {
+        if self.retired.len().is_multiple_of(RETIRED) && crate::thread::quiet() {
             self.retired.clear();
         }
     }

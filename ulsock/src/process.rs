@@ -143,13 +143,14 @@ pub struct Locked {
 
 impl Locked {
     pub fn wait() -> Option<Locked> {
-        let critical = Critical::enter()?;
-        while LOCK.try_lock(critical.0.id()).is_err() {
+        loop {
+            if let Some(locked) = Locked::take() {
+                return Some(locked);
+            }
+            // Outside of the critical section: the owner may be waiting for everybody to leave theirs.
+            Thread::me()?;
             rustix::thread::sched_yield();
         }
-        Some(Locked {
-            _critical: critical,
-        })
     }
 
     /// `None` when somebody else is at it: the next call tries again.

@@ -10,9 +10,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use rustix::fs::{Access, 
+use rustix::fs::{
     fchmod, flock, fstat, ftruncate, mkdir, open, openat, renameat_with, rmdir, statat, unlinkat,
-    AtFlags, FileType, FlockOperation, Mode, OFlags, RawDir, RenameFlags, Stat, CWD,
+    Access, AtFlags, FileType, FlockOperation, Mode, OFlags, RawDir, RenameFlags, Stat, CWD,
 };
 use rustix::io::{self, Errno};
 use rustix::process::{geteuid, getpid};

@@ -159,23 +159,13 @@ impl Drop for Critical {
     }
 }
 
-/// Waits until every other thread has been seen outside its critical section: what was unlinked
-/// before can be unmapped after. `false` when one stays inside too long.
-pub fn quiesce() -> bool {
+/// Is every other thread outside its critical section? Then what was unlinked before can be
+/// unmapped now. It does not wait: the caller asks again later.
+pub fn quiet() -> bool {
     crate::memory::barrier_in_all_threads();
     let me = ME.get();
-    blocks()
-        .iter()
-        .filter(|block| !std::ptr::eq(*block, me))
-        .all(|block| {
-            (0..10_000).any(|_| {
-                let outside = block.critical.load(Ordering::Acquire) == 0;
-                if !outside {
-                    rustix::thread::sched_yield();
-                }
-                outside
-            })
-        })
+    let mut others = blocks().iter().filter(|block| !std::ptr::eq(*block, me));
+    others.all(|block| block.critical.load(Ordering::Acquire) == 0)
 }
 
 /// In a forked child: only the calling thread exists.

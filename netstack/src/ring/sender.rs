@@ -159,11 +159,6 @@ impl<M: Memory> Sender<'_, M> {
         Ok(core::mem::replace(&mut self.state.full_at, head) != head)
     }
 
-    /// Would [`Self::consumer_moved`] say no? Asks without remembering.
-    pub fn consumer_stalled(&mut self) -> Result<bool, Hostile> {
-        Ok(self.look_at_head()? == self.state.full_at)
-    }
-
     /// Moves up to `len` bytes into the ring as far as there is room; `ring` rings waiters.
     pub fn push(
         &mut self,

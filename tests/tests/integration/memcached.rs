@@ -38,7 +38,7 @@ fn tools() {
         let port = ports::free();
         let server = place
             .server("memcached")
-            .args(&format!("-u nobody -l 127.0.0.1 -p {port} -U 0 -t 2"))
+            .args(&format!("-u memcache -l 127.0.0.1 -p {port} -U 0 -t 2"))
             .start()
             .listening(port);
         let value = place.folder().join("value");

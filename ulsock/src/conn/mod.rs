@@ -15,6 +15,7 @@ pub mod wait;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
 
+use netstack::ring::tripwire::ALL;
 use netstack::ring::{Receiver, RxState, Sender, TxState};
 use rustix::io::Errno;
 
@@ -92,19 +93,28 @@ impl<'a> Conn<'a> {
         }
     }
 
-    /// The last holder of the lock died in the middle of a send: if its last step cannot be known,
-    /// this direction stays on the kernel.
+    /// The last holder of the lock died in the middle of a send: whom it meant to wake is woken, and
+    /// if its last step cannot be known the connection ends.
     #[cold]
     fn after_dead_holder<'b>(&'b self, mut held: Held<'b, TxState>) -> Option<Held<'b, TxState>> {
-        if !self.sender(held.state()).recover() {
-            self.record.set(flag::PINNED);
+        let mut sender = self.sender(held.state());
+        let (known, resending) = (sender.recover(), sender.state.must_resend());
+        self.record.set(flag::PINNED);
+        self.link.ring(&self.link.tx_shared().wait.data, ALL);
+        if !known && resending {
+            self.broken();
         }
         Some(held)
     }
 
     #[inline]
     pub fn lock_rx(&self) -> Option<Held<'_, RxState>> {
-        Held::take(&self.record.rx, self.me).map(|(held, _)| held)
+        let (mut held, dead) = Held::take(&self.record.rx, self.me)?;
+        // A holder that died between a kernel receive and its count took bytes with it.
+        if dead && !held.state().on_ring() {
+            self.broken();
+        }
+        Some(held)
     }
 
     #[inline]

@@ -10,10 +10,11 @@ use std::sync::atomic::Ordering;
 use libc::{
     c_short, pollfd, POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM,
 };
-use netstack::ring::{Look, Receiver};
+use netstack::ring::{Look, Receiver, Sender};
 
 use super::wait::{raw_ppoll, Slot};
 use super::Conn;
+use crate::link::Rings;
 use crate::process;
 use crate::record::flag;
 use crate::sys::tcp;
@@ -133,10 +134,15 @@ impl Conn<'_> {
         if !tx.state.on_ring() || tx.wishes_change() || leaving {
             return Answer::AskKernel;
         }
-        let room = tx.free(1).map_or(true, |free| free > 0);
+        let room = has_room(&mut tx);
         // A send that finds it full grows the ring, or spills if nobody reads.
         let more = tx.level() < process::config().largest.min(super::send::BUSY_LEVEL);
-        yes_if(room || more || tx.consumer_stalled().unwrap_or(true))
+        if room || more {
+            return Answer::Yes;
+        }
+        // Whoever is about to sleep has asked twice: if nobody has read in between, nobody may be
+        // reading, and the kernel would take more.
+        yes_if(super::send::may_grow_or_spill(&tx) && !tx.consumer_moved().unwrap_or(false))
     }
 
     /// Bytes that a receive would find: the FIONREAD of all carriers together.
@@ -162,7 +168,7 @@ impl Conn<'_> {
                 Look::Kernel { skip, limit } => {
                     let n = queued.saturating_sub(skip).min(limit);
                     total += n;
-                    if n < limit {
+                    if n < limit || queued < skip + n {
                         return Some(total);
                     }
                     queued -= skip + n;
@@ -218,13 +224,13 @@ impl Conn<'_> {
     fn arm_space(&self, name: u32, armed: Armed) -> Option<Option<usize>> {
         let mut held = self.lock_tx()?;
         let mut tx = self.sender(held.state());
-        if !tx.state.on_ring() || tx.free(1).map_or(true, |free| free > 0) {
+        if !tx.state.on_ring() || has_room(&mut tx) {
             return Some(None);
         }
         let shared = self.link.theirs().shared.load(Ordering::Acquire) != 0;
         match Slot::take(&self.record.tx.slots).filter(|_| !shared) {
             Some(slot) => {
-                let want = tx.size() / 4;
+                let want = enough(&tx);
                 tx.arm_space(slot.number, name, want);
                 Some(Some(slot.keep()))
             }
@@ -280,6 +286,17 @@ impl Conn<'_> {
         }
         events
     }
+}
+
+/// So much must be free before a ring counts as writable: a program that then sends a little on a
+/// blocking socket must not block, and a wake-up must be worth its cost. The kernel wants a third.
+fn enough(tx: &Sender<'_, Rings>) -> u64 {
+    tx.size() / 4
+}
+
+fn has_room(tx: &mut Sender<'_, Rings>) -> bool {
+    let enough = enough(tx);
+    tx.free(enough).map_or(true, |free| free >= enough)
 }
 
 /// Slots that a waiter holds on a connection.

@@ -1,11 +1,13 @@
 //! Sending on a managed connection.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use libc::{c_int, MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL, POLLOUT, POLLRDHUP};
+use netstack::ring::mark::LEVELS;
 use netstack::ring::{Hostile, Sender, TxState};
 use rustix::io::Errno;
-use rustix::net::SendFlags;
+use rustix::net::{sockopt, SendFlags};
 
 use super::begin::begin_tx;
 use super::buffers::{Outgoing, Scratch};
@@ -25,6 +27,15 @@ use crate::{spin, thread::Thread};
 pub const BUSY_LEVEL: u8 = 2;
 /// So much in the kernel's queue is held back by the receiver's window, not by Nagle or a cork.
 const WINDOW_LIMITED: u32 = 64 << 10;
+
+/// A consumer that has not moved for so long is not reading: the ring grows, or the send spills.
+const STALL: Duration = Duration::from_millis(5);
+
+/// The largest ring of all holds as much as kernel TCP would take with nobody reading: when it is
+/// full, the kernel would be too. A smaller one gives way to a larger or to the kernel.
+pub fn may_grow_or_spill(tx: &Sender<'_, Rings>) -> bool {
+    (tx.level() as usize) < LEVELS - 1
+}
 
 /// What is missing for the rest of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,9 +246,21 @@ impl Conn<'_> {
         self.may_use_ring()
             && !tx.state.must_resend()
             && tx.settled()
-            && tcp::outq(self.socket).is_ok_and(|queued| {
-                queued == 0 || (queued >= WINDOW_LIMITED && !self.record.has(flag::HELD_BACK))
-            })
+            && tcp::outq(self.socket).is_ok_and(|queued| queued == 0 || self.push_out(queued))
+    }
+
+    /// Much in the kernel's queue waits for the receiver's window only; a tail that a cork holds
+    /// back as well is let go.
+    fn push_out(&self, queued: u32) -> bool {
+        if queued < WINDOW_LIMITED {
+            return false;
+        }
+        if self.record.has(flag::HELD_BACK) {
+            let corked = tcp::is_corked(self.socket).unwrap_or(false);
+            let _ = sockopt::set_tcp_cork(self.socket, false);
+            let _ = sockopt::set_tcp_cork(self.socket, corked);
+        }
+        true
     }
 
     #[inline]
@@ -334,31 +357,48 @@ impl Conn<'_> {
     /// The ring is full: a larger one, or the kernel if nobody reads; `false`: wait for space.
     #[cold]
     fn make_room(&self, tx: &mut Sender<'_, Rings>) -> Result<bool, Hostile> {
-        let stalled = !tx.consumer_moved()?;
         let largest = process::config().largest;
+        // A consumer that keeps up is waited for rather than given a ring beyond the cache's size.
+        if tx.level() >= BUSY_LEVEL.min(largest) && self.spin_for_space(tx) {
+            return Ok(true);
+        }
+        let stalled = !tx.consumer_moved()?;
         let allowed = if stalled {
             largest
         } else {
             largest.min(BUSY_LEVEL)
         };
-        let next = tx.level() + 1;
-        let memory = || {
-            self.link
-                .segment
-                .populate(next, self.link.conn, self.link.side)
-        };
-        if next <= allowed && memory() {
-            if let Some(slots) = tx.grow(allowed) {
-                self.note_growth(tx.state);
-                self.ring_data(tx, slots);
-                return Ok(true);
-            }
+        if self.grow(tx, allowed) {
+            return Ok(true);
         }
-        if stalled {
+        let spill = stalled && may_grow_or_spill(tx);
+        if spill {
             let slots = tx.leave_ring();
             self.ring_data(tx, slots);
         }
-        Ok(stalled)
+        Ok(spill)
+    }
+
+    fn spin_for_space(&self, tx: &Sender<'_, Rings>) -> bool {
+        let head = &tx.shared.consumer.head;
+        let before = head.load(Ordering::Relaxed);
+        spin::until(&self.me.spin, || {
+            head.load(Ordering::Relaxed) != before || self.me.deferred.any()
+        }) && head.load(Ordering::Relaxed) != before
+    }
+
+    fn grow(&self, tx: &mut Sender<'_, Rings>, allowed: u8) -> bool {
+        let next = tx.level() + 1;
+        let (segment, conn, side) = (&self.link.segment, self.link.conn, self.link.side);
+        if next > allowed || !segment.populate(next, conn, side) {
+            return false;
+        }
+        let Some(slots) = tx.grow(allowed) else {
+            return false;
+        };
+        self.note_growth(tx.state);
+        self.ring_data(tx, slots);
+        true
     }
 
     fn note_growth(&self, tx: &TxState) {
@@ -413,13 +453,21 @@ fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) ->
     }
     let (handle, slot) = (conn.handle, slot.keep());
     waiter.lie_down();
-    let ready = arm_space(&conn, slot, waiter.number, want);
+    let (ready, capped) = arm_space(&conn, slot, waiter.number, want);
     // Signals must get through while asleep.
     drop(conn);
     let woken = if ready {
         Woken::Look(0)
     } else {
-        sleep(me, Some(waiter), socket, POLLRDHUP, deadline, seen)
+        let stall = if capped {
+            Deadline::after(STALL).min(deadline)
+        } else {
+            deadline
+        };
+        match sleep(me, Some(waiter), socket, POLLRDHUP, stall, seen) {
+            Woken::TimedOut if !deadline.passed() => Woken::Look(0),
+            woken => woken,
+        }
     };
     waiter.get_up();
     if let Some(conn) = Conn::enter(handle) {
@@ -432,19 +480,21 @@ fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) ->
     woken
 }
 
-/// `true`: there is room already, or something else to do; do not sleep.
-fn arm_space(conn: &Conn<'_>, slot: usize, name: u32, want: u64) -> bool {
+/// Whether there is room already, or something else to do: then do not sleep; and whether the sleep
+/// must end when the consumer stalls, because there is a larger place for the bytes.
+fn arm_space(conn: &Conn<'_>, slot: usize, name: u32, want: u64) -> (bool, bool) {
     let Some(mut held) = conn.lock_tx() else {
-        return true;
+        return (true, false);
     };
     let mut tx = conn.sender(held.state());
     if !tx.state.on_ring() || tx.wishes_change() {
-        return true;
+        return (true, false);
     }
     let want = want.min(tx.size() / 2);
     tx.arm_space(slot, name, want);
     let forked = conn.link.theirs().shared.load(Ordering::Acquire) != 0;
-    forked || tx.wishes_change() || tx.free(want).map_or(true, |free| free >= want)
+    let ready = forked || tx.wishes_change() || tx.free(want).map_or(true, |free| free >= want);
+    (ready, may_grow_or_spill(&tx))
 }
 
 /// `true` when nothing is left that must go through the kernel again.

@@ -46,6 +46,15 @@ impl Deadline {
         }
     }
 
+    /// The earlier of two.
+    pub fn min(self, other: Deadline) -> Deadline {
+        match (self.0, other.0) {
+            (Some(a), Some(b)) if (b.tv_sec, b.tv_nsec) < (a.tv_sec, a.tv_nsec) => other,
+            (None, Some(_)) => other,
+            _ => self,
+        }
+    }
+
     /// The time left; `None` for ever.
     pub fn left(&self) -> Option<Timespec> {
         let end = self.0?;
