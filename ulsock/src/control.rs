@@ -132,10 +132,12 @@ impl Control {
 
     /// The pair with the process behind `mailbox`, which must run as `uid`.
     pub fn pair_with(&mut self, mailbox: MailboxName, uid: u32) -> Option<Arc<Pair>> {
-        self.outgoing.retain(|_, pair| !pair.is_dead());
-        if let Some(pair) = self.outgoing.get(&mailbox) {
+        if let Some(pair) = self.outgoing.get(&mailbox).filter(|pair| !pair.is_dead()) {
             return (pair.peer().uid == uid).then(|| pair.clone());
         }
+        // A new peer is a good moment to find out about those that are gone.
+        self.outgoing.values().for_each(|pair| pair.receive());
+        self.outgoing.retain(|_, pair| !pair.is_dead());
         let channel = Channel::connect(&self.dir, mailbox).ok()?;
         let pair = Pair::new(channel)?;
         if pair.peer().uid != uid {

@@ -17,6 +17,7 @@ pub fn fork_prepare() {
         return;
     }
     process::lock_for_fork();
+    crate::epoll::lock_all();
     let Some(family) = process::family() else {
         return;
     };
@@ -49,6 +50,7 @@ pub fn fork_parent(child: i32) {
             family.record(number).procs.fetch_sub(1, Ordering::AcqRel);
         }
     }
+    crate::epoll::unlock_all();
     process::unlock_after_fork();
 }
 
@@ -56,6 +58,7 @@ pub fn fork_child() {
     if !process::is_on() {
         return;
     }
+    crate::epoll::unlock_all();
     process::unlock_after_fork();
     process::after_fork();
 }

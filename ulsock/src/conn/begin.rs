@@ -15,6 +15,9 @@ const TCP_ESTABLISHED: u8 = 1;
 /// the lock: who finds the gate closed and takes the lock finds the counts too.
 #[cold]
 pub fn begin_tx(conn: &Conn<'_>) -> bool {
+    // First the other direction: once our answers leave the kernel, so must the peer's questions, or
+    // Nagle's algorithm and delayed acknowledgements would hold them back for 40 ms.
+    begin_rx(conn);
     let gate = &conn.record.tx.gate;
     let Some(mut held) = conn.lock_tx() else {
         return false;

@@ -242,11 +242,13 @@ impl Conn<'_> {
     }
 
     /// Nothing may be held back in the kernel's queue: the bytes behind it would overtake in time.
+    /// Bytes that are sent and not acknowledged do not count: the receiver's kernel has them, and
+    /// it delays the acknowledgement when its answers no longer go through the kernel.
     fn may_enter(&self, tx: &Sender<'_, Rings>) -> bool {
         self.may_use_ring()
             && !tx.state.must_resend()
             && tx.settled()
-            && tcp::outq(self.socket).is_ok_and(|queued| queued == 0 || self.push_out(queued))
+            && tcp::not_sent(self.socket).is_ok_and(|queued| queued == 0 || self.push_out(queued))
     }
 
     /// Much in the kernel's queue waits for the receiver's window only; a tail that a cork holds

@@ -210,7 +210,7 @@ pub fn raw_ppoll(
     });
     let time = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: pointers to live locals, the mask null or valid; 8 is the kernel's sigset size.
-    let result = unsafe {
+    crate::sys::result(|| unsafe {
         libc::syscall(
             libc::SYS_ppoll,
             fds.as_mut_ptr(),
@@ -219,13 +219,5 @@ pub fn raw_ppoll(
             mask,
             8usize,
         )
-    };
-    if result < 0 {
-        // SAFETY: errno of this thread, just set by the call.
-        Err(Errno::from_raw_os_error(unsafe {
-            *libc::__errno_location()
-        }))
-    } else {
-        Ok(result as usize)
-    }
+    })
 }

@@ -58,6 +58,16 @@ pub fn opened(fd: RawFd) {
     table::set(fd, Slot::Epoll(number));
 }
 
+/// Around fork: no other thread may be halfway through a change of a set, for the child has no such
+/// thread to finish it.
+pub fn lock_all() {
+    all().for_each(Set::lock_for_fork);
+}
+
+pub fn unlock_all() {
+    all().for_each(Set::unlock_after_fork);
+}
+
 /// One more number for the set.
 pub fn duped(number: u32) {
     if let Some(set) = get(number) {

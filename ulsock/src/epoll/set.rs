@@ -16,7 +16,7 @@ use crate::pair::PairSegment;
 use crate::process;
 use crate::reason::Reason;
 use crate::spin::History;
-use crate::thread::Critical;
+use crate::thread::{Critical, Thread};
 use crate::waiter::{self, Waiter};
 
 /// Marks kernel events as ours. No user-space pointer has this top, and small numbers do not either.
@@ -116,6 +116,17 @@ impl Set {
         };
         held.state().follow_fork();
         Some(held)
+    }
+
+    pub fn lock_for_fork(&self) {
+        let Some(me) = Thread::me() else { return };
+        while self.lock.try_lock(me.id()).is_err() {
+            rustix::thread::sched_yield();
+        }
+    }
+
+    pub fn unlock_after_fork(&self) {
+        self.lock.unlock();
     }
 
     /// The last number is closed.
@@ -477,12 +488,6 @@ fn register(member: &Member, events: u32, data: u64) -> Result<(), Errno> {
 /// The system call itself: libc's wrapper is ours.
 pub fn raw_ctl(epfd: RawFd, op: i32, fd: RawFd, mut event: epoll_event) -> Result<(), Errno> {
     // SAFETY: a pointer to a live local.
-    let result = unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, op, fd, &mut event) };
-    if result < 0 {
-        // SAFETY: errno of this thread, just set by the call.
-        return Err(Errno::from_raw_os_error(unsafe {
-            *libc::__errno_location()
-        }));
-    }
-    Ok(())
+    crate::sys::result(|| unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, op, fd, &mut event) })
+        .map(drop)
 }

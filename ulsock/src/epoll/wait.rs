@@ -323,7 +323,7 @@ fn raw_wait(
     let time = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: room for `events.len()` events, a live or null timeout, a null or valid mask; 8 is the
     // kernel's sigset size.
-    let result = unsafe {
+    crate::sys::result(|| unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,
             epfd,
@@ -333,12 +333,5 @@ fn raw_wait(
             mask,
             8usize,
         )
-    };
-    if result < 0 {
-        // SAFETY: errno of this thread, just set by the call.
-        return Err(Errno::from_raw_os_error(unsafe {
-            *libc::__errno_location()
-        }));
-    }
-    Ok(result as usize)
+    })
 }

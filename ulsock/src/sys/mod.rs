@@ -11,15 +11,28 @@ pub mod text;
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use libc::{c_int, socklen_t};
+use libc::{c_int, c_long, socklen_t};
 use rustix::io::{self, Errno};
 use rustix::process::{getrlimit, Resource};
 use rustix::rand::{getrandom, GetRandomFlags};
 
-/// Reads a socket option into `value` and returns how many bytes the kernel wrote.
-///
-/// rustix has typed options only and lacks TCP_INFO and others, so this is the one system call that
-/// goes through `libc::syscall`. That function reports by `errno`, which we put back.
+/// Runs a system call that rustix lacks, through `libc::syscall`. That function reports by `errno`,
+/// which is put back: the program must not see that we were there.
+pub fn result(call: impl FnOnce() -> c_long) -> io::Result<usize> {
+    // SAFETY: `errno` is this thread's own variable.
+    let errno = unsafe { &mut *libc::__errno_location() };
+    let before = *errno;
+    let result = call();
+    let failed = (result < 0).then(|| Errno::from_raw_os_error(*errno));
+    *errno = before;
+    match failed {
+        Some(errno) => Err(errno),
+        None => Ok(result as usize),
+    }
+}
+
+/// Reads a socket option into `value` and returns how many bytes the kernel wrote: rustix has typed
+/// options only and lacks TCP_INFO and others.
 pub fn getsockopt(
     fd: BorrowedFd<'_>,
     level: c_int,
@@ -27,27 +40,11 @@ pub fn getsockopt(
     value: &mut [u8],
 ) -> io::Result<usize> {
     let mut len = socklen_t::try_from(value.len()).map_err(|_| Errno::INVAL)?;
-    // SAFETY: `errno` is this thread's own variable; the kernel writes at most `len` bytes into
-    // `value`, and both live until the call returns.
-    let failed = unsafe {
-        let errno = libc::__errno_location();
-        let before = *errno;
-        let result = libc::syscall(
-            libc::SYS_getsockopt,
-            fd.as_raw_fd(),
-            level,
-            name,
-            value.as_mut_ptr(),
-            &mut len,
-        );
-        let failed = (result < 0).then(|| Errno::from_raw_os_error(*errno));
-        *errno = before;
-        failed
-    };
-    match failed {
-        Some(errno) => Err(errno),
-        None => Ok(value.len().min(len as usize)),
-    }
+    let (fd, to) = (fd.as_raw_fd(), value.as_mut_ptr());
+    // SAFETY: the kernel writes at most `len` bytes into `value`, and both live until the call
+    // returns.
+    result(|| unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, to, &mut len) })?;
+    Ok(value.len().min(len as usize))
 }
 
 /// Whether a file may grow to `size`: beyond RLIMIT_FSIZE the kernel would send SIGXFSZ, which by

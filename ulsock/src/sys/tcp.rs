@@ -18,6 +18,8 @@ use super::getsockopt;
 const SO_NETNS_COOKIE: c_int = 71;
 /// linux/sockios.h gives SIOCOUTQ and SIOCINQ the numbers of TIOCOUTQ and FIONREAD.
 const SIOCOUTQ: Opcode = libc::TIOCOUTQ as Opcode;
+/// linux/sockios.h
+const SIOCOUTQNSD: Opcode = 0x894b;
 const SIOCINQ: Opcode = libc::FIONREAD as Opcode;
 
 /// Identity of the socket on this host, never reused.
@@ -71,6 +73,13 @@ pub fn info(fd: BorrowedFd<'_>) -> io::Result<Info> {
 pub fn outq(fd: BorrowedFd<'_>) -> io::Result<u32> {
     // SAFETY: on a socket this request writes one int.
     let bytes = unsafe { ioctl(fd, Getter::<SIOCOUTQ, c_int>::new())? };
+    u32::try_from(bytes).map_err(|_| Errno::RANGE)
+}
+
+/// Bytes written but not yet sent: held back by Nagle, a cork or the receiver's window.
+pub fn not_sent(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    // SAFETY: on a TCP socket this request writes one int.
+    let bytes = unsafe { ioctl(fd, Getter::<SIOCOUTQNSD, c_int>::new())? };
     u32::try_from(bytes).map_err(|_| Errno::RANGE)
 }
 
