@@ -4,6 +4,8 @@
 use libc::{c_char, c_int, c_void, pid_t, FILE};
 use ulsock::api;
 
+use crate::errno;
+
 type Strings = *const *const c_char;
 
 /// Runs a real exec, which comes back only when it has failed.
@@ -11,7 +13,9 @@ macro_rules! executing {
     ($real:expr) => {{
         api::before_exec();
         // SAFETY: the program's own arguments.
-        unsafe { $real }
+        let failed = unsafe { $real };
+        errno::keep(api::exec_failed);
+        failed
     }};
 }
 

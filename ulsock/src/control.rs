@@ -37,6 +37,9 @@ pub struct Offered {
     cookie: u64,
 }
 
+/// Peer processes of one uid that may share rings with us.
+const MOST_PER_UID: usize = 4096;
+
 /// A link in its box: other threads may still be looking at it there.
 struct Retired {
     _link: Box<Link>,
@@ -150,7 +153,12 @@ impl Control {
     /// Takes in new channels and whatever has come over the known ones.
     pub fn check_mail(&mut self) -> Vec<Arc<Pair>> {
         while let Some(Ok(Some(channel))) = self.mailbox.as_ref().map(Mailbox::accept) {
-            self.incoming.extend(Pair::new(channel));
+            // Anybody may knock; nobody may fill our fd table.
+            let uid = channel.peer().map_or(u32::MAX, |peer| peer.uid);
+            let known = self.incoming.iter().filter(|pair| pair.peer().uid == uid);
+            if known.count() < MOST_PER_UID {
+                self.incoming.extend(Pair::new(channel));
+            }
         }
         for pair in &self.incoming {
             pair.receive();
@@ -188,7 +196,8 @@ impl Control {
     /// Keeps a link until no thread can be looking at it.
     pub fn retire(&mut self, link: Box<Link>) {
         self.retired.push(Retired { _link: link });
-        if self.retired.len().is_multiple_of(RETIRED) && crate::thread::quiet() {
+        let due = self.retired.len() >= RETIRED && self.retired.len().is_multiple_of(8);
+        if due && crate::thread::quiet() {
             self.retired.clear();
         }
     }

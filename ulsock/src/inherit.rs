@@ -1,6 +1,7 @@
 //! fork, exec, spawn, sandboxes and exit: what becomes of our connections.
 
 use std::sync::atomic::{fence, Ordering};
+use std::sync::Mutex;
 
 use crate::conn::{self, Conn, Handle};
 use crate::lifecycle;
@@ -63,10 +64,38 @@ pub fn fork_child() {
     process::after_fork();
 }
 
-/// Before exec: the next program may not know us. Sockets that it will hold go back to the kernel.
+/// Before exec: the next program may not know us. Sockets that it will hold go back to the kernel;
+/// those that the kernel closes on the way are let go of here, for nobody else will tell.
 pub fn before_exec() {
     return_all(Reason::Exec, true);
+    let (Some(family), Ok(mut left)) = (process::family(), LEFT.lock()) else {
+        return;
+    };
+    if !process::is_on() || !left.is_empty() {
+        return;
+    }
+    let open = table::all().filter(|(fd, _)| !closes_on_exec(*fd));
+    let staying: Vec<Slot> = open.map(|(_, slot)| slot).collect();
+    for number in family.held() {
+        let procs = &family.record(number).procs;
+        if procs.load(Ordering::Acquire) > 1 && !staying.contains(&Slot::Record(number)) {
+            procs.fetch_sub(1, Ordering::AcqRel);
+            left.push(number);
+        }
+    }
 }
+
+/// The exec has failed, and the program goes on with what it holds.
+pub fn exec_failed() {
+    if let (Some(family), Ok(mut left)) = (process::family(), LEFT.lock()) {
+        for number in left.drain(..) {
+            family.record(number).procs.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// Records that an exec under way has let go of.
+static LEFT: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 /// Before libc forks and execs by itself: as before exec, and the other holder never tells us when
 /// it lets go.
@@ -114,6 +143,7 @@ pub fn exiting() {
     let Some(family) = process::family() else {
         return;
     };
+    exec_failed();
     for number in family.held() {
         let record = family.record(number);
         let last = record.procs.load(Ordering::Acquire) == 1;

@@ -100,6 +100,11 @@ fn receive(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
     if flags & libc::MSG_ERRQUEUE != 0 {
         return crate::lifecycle::guard(fd);
     }
+    if flags & libc::MSG_OOB != 0 {
+        // Urgent bytes are in no ring and in no count of ours.
+        options::to_kernel(fd, Reason::Urgent);
+        return crate::lifecycle::guard(fd);
+    }
     match carry(fd, Way::In, flags) {
         Carry::Verdict(verdict) => verdict,
         Carry::Ours(handle) => {

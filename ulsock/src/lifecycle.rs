@@ -25,6 +25,7 @@ pub fn socket_opened(fd: RawFd, domain: c_int, kind: c_int, protocol: c_int) {
     let tcp = matches!(domain, libc::AF_INET | libc::AF_INET6)
         && kind == libc::SOCK_STREAM
         && matches!(protocol, 0 | libc::IPPROTO_TCP);
+    fd_opened(fd);
     table::set(
         fd,
         if tcp && process::is_on() {
@@ -40,7 +41,7 @@ pub fn socket_opened(fd: RawFd, domain: c_int, kind: c_int, protocol: c_int) {
 #[inline]
 pub fn fd_opened(fd: RawFd) {
     if table::get(fd) != Slot::Foreign {
-        forget(fd);
+        let_number_go(fd);
     }
 }
 
@@ -168,8 +169,16 @@ fn forget(fd: RawFd) {
         crate::epoll::number_closes(fd, number);
         last_words(fd, number);
     }
+    let_number_go(fd);
+}
+
+/// What the number meant is gone in the kernel too: its last words must not go to what is there now.
+fn let_number_go(fd: RawFd) {
     match table::replace(fd, Slot::Foreign) {
-        Some(Slot::Record(number)) => drop_reference(fd, number),
+        Some(Slot::Record(number)) => {
+            crate::epoll::number_closes(fd, number);
+            drop_reference(fd, number);
+        }
         Some(Slot::Epoll(set)) => crate::epoll::closed(set),
         _ => {}
     }
@@ -210,16 +219,24 @@ pub fn let_go(family: &Family, number: u32) {
     let record = family.record(number);
     family.fd_word(number).store(0, Ordering::Relaxed);
     let link = family.set_link(number, None);
+    let last = record.procs.fetch_sub(1, Ordering::AcqRel) == 1;
     if link.is_some() || record.has(flag::PENDING) {
-        if let Some(mut locked) = Locked::wait() {
-            if let Some(control) = locked.control() {
-                control.forget(number);
-                link.into_iter().for_each(|link| control.retire(link));
+        match Locked::wait() {
+            Some(mut locked) => {
+                if let Some(control) = locked.control() {
+                    control.forget(number);
+                    if let Some(link) = link {
+                        link.block_is_free(last);
+                        control.retire(link);
+                    }
+                }
             }
+            // Somebody may be looking at it, and nobody can be asked: it stays for ever.
+            None => std::mem::forget(link),
         }
         record.clear(flag::PENDING);
     }
-    if record.procs.fetch_sub(1, Ordering::AcqRel) == 1 {
+    if last {
         family.free(number);
     }
 }

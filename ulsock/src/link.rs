@@ -1,6 +1,6 @@
 //! A connection's ring pair as one side sees it: which segment, which block, which way round.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use netstack::ring::mark::LEVELS;
@@ -22,6 +22,8 @@ pub struct Link {
     pub tx: Rings,
     pub rx: Rings,
     block: *const Block,
+    /// Another process goes on using the block.
+    kept: AtomicBool,
 }
 
 // SAFETY: the pointers lead into the segment, which the Arc keeps mapped; the protocol's own rules
@@ -44,7 +46,14 @@ impl Link {
             tx,
             rx,
             block,
+            kept: AtomicBool::new(false),
         }
+    }
+
+    /// Says, before it is retired, whether anybody else still uses the block; then it is not given
+    /// out again.
+    pub fn block_is_free(&self, free: bool) {
+        self.kept.store(!free, Ordering::Relaxed);
     }
 
     #[inline]
@@ -98,7 +107,7 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         // A forked child's copy of a link says nothing about its parent's.
-        if self.pair.is_mine() {
+        if self.pair.is_mine() && !self.kept.load(Ordering::Relaxed) {
             self.mine().stage.store(RELEASED, Ordering::Release);
             self.segment.released(self.conn, self.side);
         }

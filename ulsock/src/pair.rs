@@ -20,6 +20,9 @@ use crate::segment::{ReadOnlySegment, Segment};
 use crate::sys::fds::InternalFd;
 use crate::waiter::{Waiter, PAGE, WAITERS};
 
+/// Segments of one pair: 64 Ki connections.
+const MOST_SEGMENTS: u32 = 64;
+
 /// A claim that came in over a channel.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
@@ -89,15 +92,16 @@ impl Pair {
 
     /// Makes sure that the peer can ring `waiter`.
     pub fn hand_over(&self, waiter: &Waiter) -> bool {
+        // A forked child's waiters have the numbers of its parent's, and other bells.
+        if !self.is_mine() {
+            return false;
+        }
         let (word, bit) = (
             &self.handed[waiter.number as usize / 64],
             1 << (waiter.number % 64),
         );
         if word.load(Ordering::Acquire) & bit != 0 {
             return true;
-        }
-        if !self.is_mine() {
-            return false;
         }
         let stranger = (!self.same_uid).then_some(self.peer.uid);
         let Some(bell) = waiter.bell(stranger) else {
@@ -194,7 +198,7 @@ impl Pair {
                     return false;
                 };
                 let adopted = fd.and_then(|fd| PairSegment::adopt(segment, conns, fd));
-                let fits = segments.len() == segment as usize && segment < 4096;
+                let fits = segments.len() == segment as usize && segment < MOST_SEGMENTS;
                 adopted
                     .filter(|_| fits)
                     .map(|new| segments.push(Arc::new(new)))
@@ -234,6 +238,9 @@ impl Pair {
             }
         }
         let number = segments.len() as u32;
+        if number >= MOST_SEGMENTS {
+            return None;
+        }
         let conns = if number == 0 { SMALL } else { LARGE };
         let (segment, fd) = PairSegment::create(number, conns)?;
         self.channel

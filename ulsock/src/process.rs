@@ -148,7 +148,11 @@ impl Locked {
                 return Some(locked);
             }
             // Outside of the critical section: the owner may be waiting for everybody to leave theirs.
-            Thread::me()?;
+            let me = Thread::me()?;
+            if LOCK.is_held_by(me.id()) {
+                // Around fork, from a handler of the program's: it must do without.
+                return None;
+            }
             rustix::thread::sched_yield();
         }
     }
@@ -183,7 +187,9 @@ pub fn lock_for_fork() {
 }
 
 pub fn unlock_after_fork() {
-    LOCK.unlock();
+    if let Some(me) = Thread::me() {
+        LOCK.unlock_if(me.id());
+    }
 }
 
 /// In a forked child: a pid, waiters and a control state of its own. What the parent had is kept

@@ -239,9 +239,12 @@ impl Seen {
         }
     }
 
-    /// A handler without SA_RESTART ran: recv and send end.
-    pub fn interrupted(&self, me: &Thread) -> bool {
-        me.interruptions.load(Ordering::Relaxed) != self.interruptions
+    /// A sleep was interrupted: does that end recv and send? Not if the handler was installed with
+    /// SA_RESTART; one that we have not counted (a one-shot handler has no trampoline) does. What has
+    /// been seen is not seen again.
+    pub fn ends_call(&mut self, me: &Thread) -> bool {
+        let before = std::mem::replace(self, Seen::now(me));
+        before.handlers == self.handlers || before.interruptions != self.interruptions
     }
 
     /// Any handler ran: poll and its kind end.

@@ -40,6 +40,15 @@ impl SideLock {
             .is_ok()
     }
 
+    pub fn is_held_by(&self, me: u32) -> bool {
+        self.0.load(Ordering::Relaxed) == me
+    }
+
+    /// Lets go of it if `me` holds it.
+    pub fn unlock_if(&self, me: u32) {
+        let _ = self.0.compare_exchange(me, 0, Ordering::Release, Ordering::Relaxed);
+    }
+
     #[inline]
     pub fn unlock(&self) {
         self.0.store(0, Ordering::Release);

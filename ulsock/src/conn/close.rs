@@ -7,8 +7,12 @@ use libc::c_int;
 use netstack::ring::Look;
 use rustix::net::sockopt;
 
+use super::wait::{sleep, Deadline};
 use super::{Conn, Handle};
 use crate::record::flag;
+
+/// How long closing waits for a peer that does not read.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Before the last holder closes: bytes that nobody has read reset the connection, as in the kernel.
 pub fn last(handle: Handle) {
@@ -57,30 +61,17 @@ pub fn shutdown(handle: Handle, how: c_int) {
 }
 
 /// Bytes that must go through the kernel again have been sent as far as the program knows: they go
-/// before the FIN. The kernel is full only if the peer does not read; then this waits for it.
+/// before the FIN. If the kernel is full the peer does not read; it is given a moment, no more, for
+/// closing never blocks, and a peer that knows us finds the bytes in the ring all the same.
 fn finish_resend(handle: Handle) {
-    let wait = |conn: Conn<'_>| {
+    let deadline = Deadline::after(PATIENCE);
+    while let Some(conn) = Conn::enter(handle).filter(|conn| conn.record.tx.gate.is_closed()) {
+        if super::send::flush(&conn) || deadline.passed() {
+            return;
+        }
         let (me, socket) = (conn.me, conn.socket);
         drop(conn);
         let seen = crate::signal::Seen::now(me);
-        super::wait::sleep(
-            me,
-            None,
-            socket,
-            libc::POLLOUT,
-            super::wait::Deadline::never(),
-            seen,
-        )
-    };
-    while let Some(conn) = Conn::enter(handle).filter(|conn| conn.record.tx.gate.is_closed()) {
-        if super::send::flush(&conn) {
-            return;
-        }
-        if !matches!(
-            wait(conn),
-            super::wait::Woken::Look(libc::POLLOUT) | super::wait::Woken::Interrupted
-        ) {
-            return;
-        }
+        sleep(me, None, socket, libc::POLLOUT, deadline, seen);
     }
 }

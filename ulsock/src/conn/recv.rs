@@ -38,7 +38,7 @@ pub fn recv(
     flags: c_int,
 ) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
-    let seen = Seen::now(me);
+    let mut seen = Seen::now(me);
     let mut got = 0;
     let mut deadline = None;
     loop {
@@ -70,8 +70,9 @@ pub fn recv(
         let ended = match wait(conn, (least - got) as u64, deadline, seen) {
             Woken::Look(_) => None,
             // As in the kernel: with a timeout set, SA_RESTART does not restart.
-            Woken::Interrupted if seen.interrupted(me) || timeout != 0 => Some(Errno::INTR),
-            Woken::Interrupted => None,
+            Woken::Interrupted => {
+                (seen.ends_call(me) || timeout != 0).then_some(Errno::INTR)
+            }
             Woken::TimedOut => Some(Errno::AGAIN),
             Woken::Failed(error) => Some(error),
         };
@@ -159,7 +160,7 @@ impl Conn<'_> {
                 Look::Ring(n) => self.pull_ring(rx, into, n.min((len - got) as u64)),
                 // The kernel shows the same bytes again at a second peek.
                 Look::Kernel { .. } if peeked => break,
-                Look::Kernel { .. } => self.pull_kernel(rx, into, len - got, peek),
+                Look::Kernel { .. } => self.pull_kernel(rx, into, len - got, peek, got == 0),
             };
             peeked |= peek && !rx.state.on_ring();
             match step {
@@ -212,13 +213,15 @@ impl Conn<'_> {
         into: &mut dyn Incoming,
         len: usize,
         peek: bool,
+        first: bool,
     ) -> Result<Step, Errno> {
         let queued = u64::from(tcp::inq(self.socket)?);
         let Look::Kernel { skip, limit } = self.look(rx)? else {
             return Ok(Step::Again);
         };
         if queued == 0 {
-            return self.at_kernel_end(rx);
+            // Asking takes a pending error off the socket: only a call that can report it may ask.
+            return if first { self.at_kernel_end(rx) } else { Ok(Step::Empty) };
         }
         if skip > 0 && peek {
             return self.peek_behind(into, skip, limit.min(len as u64), queued);
@@ -488,6 +491,7 @@ fn something_there(conn: &Conn<'_>, state: &mut RxState) -> bool {
 /// Once the reasons for the kernel are gone, a ring is welcome again.
 pub fn prefer_ring(conn: &Conn<'_>, state: &mut RxState) {
     if !state.wants_ring() && conn.may_use_ring() {
+        conn.link.mine().shared.store(0, Ordering::Release);
         let slots = conn.receiver(state).wish(true);
         conn.ring_space(slots);
     }

@@ -58,7 +58,7 @@ pub fn send(
     flags: c_int,
 ) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
-    let seen = Seen::now(me);
+    let mut seen = Seen::now(me);
     let mut sent = 0;
     let mut deadline = None;
     loop {
@@ -91,8 +91,9 @@ pub fn send(
         let ended = match wait(conn, step.lack, (len - sent) as u64, deadline, seen) {
             Woken::Look(_) => None,
             // As in the kernel: with a timeout set, SA_RESTART does not restart.
-            Woken::Interrupted if seen.interrupted(me) || timeout != 0 => Some(Errno::INTR),
-            Woken::Interrupted => None,
+            Woken::Interrupted => {
+                (seen.ends_call(me) || timeout != 0).then_some(Errno::INTR)
+            }
             Woken::TimedOut => Some(Errno::AGAIN),
             Woken::Failed(error) => Some(error),
         };

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use libc::{c_int, epoll_event, EPOLLEXCLUSIVE, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD};
 use rustix::io::Errno;
 
-use super::set::{raw_ctl, Set};
+use super::member::Member;
+use super::set::{raw_ctl, Set, State};
 use crate::api::Verdict;
 use crate::conn::Handle;
 use crate::options;
@@ -78,27 +79,7 @@ fn control(
             raw_ctl(epfd, op, fd, event)?;
             state.add(fd, handle, epfd, event, awake);
         }
-        (EPOLL_CTL_MOD, Some(event)) => match state.members.get_mut(&fd) {
-            Some(member) if member.converted => {
-                if (member.events | event.events) & EPOLLEXCLUSIVE as u32 != 0 {
-                    return Err(Errno::INVAL);
-                }
-                member.events = event.events;
-                member.data = event.u64;
-                member.disabled = false;
-                member.told = 0;
-                state.arm(fd);
-                state.enqueue(fd);
-                set.wake(state);
-            }
-            known => {
-                raw_ctl(epfd, op, fd, event)?;
-                if let Some(member) = known {
-                    member.events = event.events;
-                    member.data = event.u64;
-                }
-            }
-        },
+        (EPOLL_CTL_MOD, Some(event)) => modify(set, state, epfd, fd, event)?,
         (EPOLL_CTL_DEL, _) => {
             state.remove(fd);
             raw_ctl(epfd, op, fd, epoll_event { events: 0, u64: 0 })?;
@@ -112,4 +93,45 @@ fn control(
         }
     }
     Ok(())
+}
+
+fn modify(
+    set: &Set,
+    state: &mut State,
+    epfd: RawFd,
+    fd: RawFd,
+    event: epoll_event,
+) -> Result<(), Errno> {
+    // A connection that is on the kernel for good is the kernel's to watch. (A forked child that
+    // uses the set returns its members there, and their registrations with them.)
+    if state.members.get(&fd).is_some_and(is_pinned) {
+        state.give_up(fd, Reason::Waiters);
+    }
+    match state.members.get_mut(&fd) {
+        Some(member) if member.converted => {
+            if (member.events | event.events) & EPOLLEXCLUSIVE as u32 != 0 {
+                return Err(Errno::INVAL);
+            }
+            member.events = event.events;
+            member.data = event.u64;
+            member.disabled = false;
+            member.told = 0;
+            state.arm(fd);
+            state.enqueue(fd);
+            set.wake(state);
+        }
+        known => {
+            raw_ctl(epfd, EPOLL_CTL_MOD, fd, event)?;
+            if let Some(member) = known {
+                member.events = event.events;
+                member.data = event.u64;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_pinned(member: &Member) -> bool {
+    let record = process::family().map(|family| family.record(member.handle.number));
+    member.converted && record.is_some_and(|record| record.has(flag::PINNED))
 }

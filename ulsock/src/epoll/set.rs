@@ -84,10 +84,7 @@ impl Set {
     pub fn new() -> Set {
         Set {
             lock: SideLock::new(),
-            state: UnsafeCell::new(State {
-                owner: process::pid(),
-                ..State::default()
-            }),
+            state: UnsafeCell::new(State::new()),
             numbers: AtomicU32::new(1),
             sleepers: AtomicU32::new(0),
             spin: History::default(),
@@ -102,7 +99,7 @@ impl Set {
             .is_ok()
     }
 
-    pub fn hold(&self) -> Option<Held<'_>> {
+    fn hold_raw(&self) -> Option<Held<'_>> {
         let critical = Critical::enter()?;
         while let Err(owner) = self.lock.try_lock(critical.0.id()) {
             if owner == critical.0.id() {
@@ -110,12 +107,24 @@ impl Set {
             }
             rustix::thread::sched_yield();
         }
-        let mut held = Held {
+        Some(Held {
             set: self,
             _critical: critical,
-        };
+        })
+    }
+
+    /// To use the set: a child that inherited it makes it its own.
+    pub fn hold(&self) -> Option<Held<'_>> {
+        let mut held = self.hold_raw()?;
         held.state().follow_fork();
         Some(held)
+    }
+
+    /// To follow what happens to members. `None` in a child that has only inherited the set: it does
+    /// not speak for its parent.
+    fn hold_own(&self) -> Option<Held<'_>> {
+        let mut held = self.hold_raw()?;
+        (held.state().owner == process::pid()).then_some(held)
     }
 
     pub fn lock_for_fork(&self) {
@@ -125,21 +134,27 @@ impl Set {
         }
     }
 
+    /// Only if it is ours: another thread may have made a set in between.
     pub fn unlock_after_fork(&self) {
-        self.lock.unlock();
+        if let Some(me) = Thread::me() {
+            self.lock.unlock_if(me.id());
+        }
     }
 
     /// The last number is closed.
     pub fn clear(&self) {
-        let Some(mut held) = self.hold() else { return };
+        let Some(mut held) = self.hold_raw() else {
+            return;
+        };
+        if held.state().owner != process::pid() {
+            *held.state() = State::new();
+            return;
+        }
         let state = held.state();
         let fds: Vec<_> = state.members.keys().copied().collect();
         fds.into_iter().for_each(|fd| state.remove(fd));
         let waiter = state.waiter.take();
-        *state = State {
-            owner: process::pid(),
-            ..State::default()
-        };
+        *state = State::new();
         drop(held);
         waiter::give_back(waiter.map_or(std::ptr::null_mut(), |waiter| {
             std::ptr::from_ref(waiter).cast_mut()
@@ -147,7 +162,7 @@ impl Set {
     }
 
     pub fn fds_of(&self, number: u32) -> Vec<RawFd> {
-        let Some(mut held) = self.hold() else {
+        let Some(mut held) = self.hold_own() else {
             return Vec::new();
         };
         let members = held.state().members.values();
@@ -158,7 +173,7 @@ impl Set {
     }
 
     pub fn convert(&self, fd: RawFd) {
-        if let Some(mut held) = self.hold() {
+        if let Some(mut held) = self.hold_own() {
             let awake = self.sleepers.load(Ordering::Relaxed) == 0;
             held.state().convert(fd, awake);
         }
@@ -167,7 +182,7 @@ impl Set {
     /// Somebody has changed something about a member: it gets its wires now, and a look at the next
     /// wait (a sleeper is woken for it if it is ready already).
     pub fn touch(&self, fd: RawFd) {
-        let Some(mut held) = self.hold() else { return };
+        let Some(mut held) = self.hold_own() else { return };
         let state = held.state();
         if state
             .members
@@ -190,7 +205,7 @@ impl Set {
     /// With a duplicate alive the kernel goes on telling about a closed number, and we could no
     /// longer change its registration: it goes back to the program's own, and the connection with it.
     pub fn number_closes(&self, fd: RawFd, shared: bool) {
-        let Some(mut held) = self.hold() else { return };
+        let Some(mut held) = self.hold_own() else { return };
         let state = held.state();
         if shared
             && state
@@ -212,6 +227,13 @@ impl Set {
 }
 
 impl State {
+    fn new() -> State {
+        State {
+            owner: process::pid(),
+            ..State::default()
+        }
+    }
+
     /// A forked child that uses an inherited set: its parent's connections go back to the kernel,
     /// for both processes read the same kernel set.
     fn follow_fork(&mut self) {
@@ -232,7 +254,7 @@ impl State {
     }
 
     /// Back to the program's own registration, and the connection back to the kernel.
-    fn give_up(&mut self, fd: RawFd, reason: Reason) {
+    pub fn give_up(&mut self, fd: RawFd, reason: Reason) {
         self.release(fd);
         let Some(member) = self.members.get_mut(&fd) else {
             return;

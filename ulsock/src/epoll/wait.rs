@@ -69,6 +69,11 @@ pub unsafe fn epoll_wait(
     }
 }
 
+const ZERO: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
+
 struct Wait<'a> {
     set: &'a Set,
     epfd: RawFd,
@@ -82,12 +87,18 @@ struct Wait<'a> {
 impl Wait<'_> {
     fn run(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
         loop {
-            let n = self.ring_events(events);
+            let n = self.kernel_turn(events);
+            let n = n + self.ring_events(&mut events[n..]);
             if n > 0 {
-                return Ok(n + self.kernel_turn(&mut events[n..]));
+                return Ok(n);
             }
-            if !self.impatient && self.spin() {
-                continue;
+            if !self.impatient {
+                if self.seen.any_handler(self.me) {
+                    return Err(Errno::INTR);
+                }
+                if self.spin() {
+                    continue;
+                }
             }
             match self.sleep(events)? {
                 Slept::Told(n) => return Ok(n + self.ring_events(&mut events[n..])),
@@ -111,22 +122,23 @@ impl Wait<'_> {
             return 0;
         }
         state.collect();
-        gather(state, events)
+        let told = gather(state, events);
+        // Who has no place in this answer is for another thread that waits.
+        if told == events.len() && !state.queue.is_empty() {
+            self.set.wake(state);
+        }
+        told
     }
 
-    /// Rings were enough for this wait; now and then the kernel members are asked too.
-    fn kernel_turn(&self, rest: &mut [epoll_event]) -> usize {
+    /// Rings alone could keep the program busy: now and then the kernel members are asked first.
+    fn kernel_turn(&self, events: &mut [epoll_event]) -> usize {
         let hurried = self.set.hurried.load(Ordering::Relaxed).wrapping_add(1);
         self.set.hurried.store(hurried, Ordering::Relaxed);
-        if rest.is_empty() || !hurried.is_multiple_of(HURRY) {
+        if !hurried.is_multiple_of(HURRY) {
             return 0;
         }
-        let zero = Some(Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        });
-        match raw_wait(self.epfd, rest, zero, std::ptr::null()) {
-            Ok(n) => self.keep_theirs(rest, n),
+        match raw_wait(self.epfd, events, Some(ZERO), std::ptr::null()) {
+            Ok(n) => self.keep_theirs(events, n),
             Err(_) => 0,
         }
     }
@@ -222,9 +234,11 @@ struct Bed<'a> {
 }
 
 impl Bed<'_> {
+    /// Under the set's lock, as getting up: one thread's last step must not undo another's first.
     fn lie_down(set: &Set) -> Bed<'_> {
+        let mut held = set.hold();
         set.sleepers.fetch_add(1, Ordering::AcqRel);
-        let waiter = set.hold().and_then(|mut held| held.state().waiter);
+        let waiter = held.as_mut().and_then(|held| held.state().waiter);
         if let Some(waiter) = waiter {
             waiter.lie_down();
         }
@@ -234,6 +248,7 @@ impl Bed<'_> {
 
 impl Drop for Bed<'_> {
     fn drop(&mut self) {
+        let _held = self.set.hold();
         let last = self.set.sleepers.fetch_sub(1, Ordering::AcqRel) == 1;
         if let Some(waiter) = self.waiter.filter(|_| last) {
             waiter.get_up();
