@@ -120,6 +120,11 @@ fn begin(fd: RawFd, peer: std::net::SocketAddr, flags: u32) {
     family
         .fd_word(number)
         .store(fd as u32 + 1, Ordering::Relaxed);
+    if fd <= 2 {
+        // stdio reads and writes these inside libc, past our hooks.
+        record.set(flag::PINNED);
+        record.set_reason(Reason::Stdio);
+    }
     if !table::set(fd, Slot::Record(number)) {
         family.refs(number).store(0, Ordering::Relaxed);
         family.free(number);

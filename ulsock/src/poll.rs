@@ -175,7 +175,11 @@ struct Poll<'a> {
 impl Poll<'_> {
     fn run(&mut self) -> Result<usize, Errno> {
         loop {
-            if self.managed_ready() || self.limit.impatient {
+            if self.limit.impatient {
+                self.glance();
+                return self.finish();
+            }
+            if self.managed_ready() {
                 return self.finish();
             }
             if !self.watched.is_empty() && self.spin() {
@@ -187,6 +191,23 @@ impl Poll<'_> {
             if self.limit.deadline.passed() {
                 self.limit.impatient = true;
             }
+        }
+    }
+
+    /// There will be no sleep in which the kernel sockets could speak: asks them now.
+    fn glance(&self) {
+        for watched in &self.watched {
+            let Some(conn) = Conn::enter(watched.handle) else {
+                continue;
+            };
+            let events = libc::POLLRDHUP | POLLPRI;
+            let mut fds = [pollfd {
+                fd: watched.handle.fd,
+                events,
+                revents: 0,
+            }];
+            let _ = raw_ppoll(&mut fds, Some(ZERO), std::ptr::null());
+            conn.note_kernel_events(fds[0].revents);
         }
     }
 

@@ -25,11 +25,10 @@ pub enum Reason {
     Call,
     PeerGone,
     Protocol,
-    Off,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 21] = [
+    pub const ALL: [Reason; 20] = [
         Reason::None,
         Reason::Young,
         Reason::NoPeer,
@@ -50,7 +49,6 @@ impl Reason {
         Reason::Call,
         Reason::PeerGone,
         Reason::Protocol,
-        Reason::Off,
     ];
 
     pub fn name(self) -> &'static str {
@@ -75,7 +73,6 @@ impl Reason {
             Reason::Call => "call",
             Reason::PeerGone => "peer-gone",
             Reason::Protocol => "protocol",
-            Reason::Off => "off",
         }
     }
 

@@ -20,7 +20,7 @@ pub enum State {
     Plain,
     /// A ring pair exists; each direction is on the kernel or on a ring.
     Managed,
-    /// Kernel TCP for good: out of scope, excluded, or switched off.
+    /// Closed, with a thread still inside a kernel call on it: the record is not used again.
     Out,
 }
 

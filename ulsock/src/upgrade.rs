@@ -24,6 +24,8 @@ use crate::sys::{diag, tcp};
 /// In a user namespace different strangers all read as this uid: it proves nothing.
 const OVERFLOW_UID: u32 = 65534;
 const TCP_ESTABLISHED: u8 = 1;
+/// A claim that is not confirmed by this call is looked at less often.
+const PATIENCE: u32 = 1024;
 /// Looks are spaced by at most this many calls.
 const FARTHEST_LOOK: u32 = 256;
 
@@ -162,7 +164,12 @@ impl Attempt<'_> {
             .get(&self.number)
             .is_some_and(|link| confirmed(link))
         {
-            return Ok(Progress::Soon);
+            let calls = self.record.calls.load(Ordering::Relaxed);
+            return Ok(if calls < PATIENCE {
+                Progress::Soon
+            } else {
+                Progress::Waiting
+            });
         }
         if let Some(link) = control.claims.remove(&self.number) {
             establish(self.family, control, self.number, self.socket, link);

@@ -46,7 +46,9 @@ impl SideLock {
 
     /// Lets go of it if `me` holds it.
     pub fn unlock_if(&self, me: u32) {
-        let _ = self.0.compare_exchange(me, 0, Ordering::Release, Ordering::Relaxed);
+        let _ = self
+            .0
+            .compare_exchange(me, 0, Ordering::Release, Ordering::Relaxed);
     }
 
     #[inline]

@@ -66,6 +66,8 @@ pub fn shutdown(handle: Handle, how: c_int) {
 fn finish_resend(handle: Handle) {
     let deadline = Deadline::after(PATIENCE);
     while let Some(conn) = Conn::enter(handle).filter(|conn| conn.record.tx.gate.is_closed()) {
+        // A receiver that has asked for the kernel finds its bytes there, before the FIN.
+        super::send::serve(&conn);
         if super::send::flush(&conn) || deadline.passed() {
             return;
         }

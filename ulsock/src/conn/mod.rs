@@ -6,10 +6,12 @@
 mod begin;
 pub mod buffers;
 pub mod close;
+mod data;
 mod lock;
 pub mod ready;
 pub mod recv;
 pub mod send;
+mod space;
 pub mod wait;
 
 use std::os::fd::{BorrowedFd, RawFd};
@@ -210,6 +212,7 @@ pub fn demote(handle: Handle, reason: Reason) {
     conn.record.set_reason(reason);
     if conn.record.rx.gate.is_closed() {
         recv::ask_for_kernel(&conn);
+        recv::settle(&conn);
     }
     // The mark of our own direction also wakes a sleeping peer, who then sees the wish.
     if conn.record.tx.gate.is_closed() {

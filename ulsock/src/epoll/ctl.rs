@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 use libc::{c_int, epoll_event, EPOLLEXCLUSIVE, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD};
 use rustix::io::Errno;
 
+use super::kernel::raw_ctl;
 use super::member::Member;
-use super::set::{raw_ctl, Set, State};
+use super::set::{Set, State};
 use crate::api::Verdict;
 use crate::conn::Handle;
 use crate::options;
@@ -104,8 +105,8 @@ fn modify(
 ) -> Result<(), Errno> {
     // A connection that is on the kernel for good is the kernel's to watch. (A forked child that
     // uses the set returns its members there, and their registrations with them.)
-    if state.members.get(&fd).is_some_and(is_pinned) {
-        state.give_up(fd, Reason::Waiters);
+    if let Some(reason) = state.members.get(&fd).and_then(pinned) {
+        state.give_up(fd, reason);
     }
     match state.members.get_mut(&fd) {
         Some(member) if member.converted => {
@@ -131,7 +132,8 @@ fn modify(
     Ok(())
 }
 
-fn is_pinned(member: &Member) -> bool {
-    let record = process::family().map(|family| family.record(member.handle.number));
-    member.converted && record.is_some_and(|record| record.has(flag::PINNED))
+/// Why the connection of a converted member is on the kernel for good, if it is.
+fn pinned(member: &Member) -> Option<Reason> {
+    let record = process::family()?.record(member.handle.number);
+    (member.converted && record.has(flag::PINNED)).then(|| record.reason())
 }

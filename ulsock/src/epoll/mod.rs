@@ -6,6 +6,7 @@
 //! Sets are numbered and never freed, only used again.
 
 mod ctl;
+mod kernel;
 mod member;
 mod set;
 mod wait;

@@ -6,10 +6,10 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use libc::{epoll_event, EPOLLET, EPOLLIN, EPOLLOUT, EPOLLRDHUP};
+use libc::{epoll_event, EPOLLET, EPOLLIN, EPOLLOUT};
 use netstack::ring::SideLock;
-use rustix::io::Errno;
 
+use super::kernel::{raw_ctl, register, OURS};
 use super::member::Member;
 use crate::conn::{Conn, Handle};
 use crate::pair::PairSegment;
@@ -182,7 +182,9 @@ impl Set {
     /// Somebody has changed something about a member: it gets its wires now, and a look at the next
     /// wait (a sleeper is woken for it if it is ready already).
     pub fn touch(&self, fd: RawFd) {
-        let Some(mut held) = self.hold_own() else { return };
+        let Some(mut held) = self.hold_own() else {
+            return;
+        };
         let state = held.state();
         if state
             .members
@@ -205,7 +207,9 @@ impl Set {
     /// With a duplicate alive the kernel goes on telling about a closed number, and we could no
     /// longer change its registration: it goes back to the program's own, and the connection with it.
     pub fn number_closes(&self, fd: RawFd, shared: bool) {
-        let Some(mut held) = self.hold_own() else { return };
+        let Some(mut held) = self.hold_own() else {
+            return;
+        };
         let state = held.state();
         if shared
             && state
@@ -279,6 +283,7 @@ impl State {
         };
         if self.kernel_only || !conn.link.pair.is_mine() || !self.wire(fd, epfd, &conn) {
             conn.wait_by_kernel();
+            conn.record.set_reason(Reason::Waiters);
             return conn.record.set(crate::record::flag::PINNED);
         }
         drop(conn);
@@ -492,24 +497,4 @@ impl State {
         self.enqueue(fd);
         true
     }
-}
-
-/// A converted member's kernel registration.
-const OURS: u32 = (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET) as u32;
-
-/// Changes a member's kernel registration; an exclusive one cannot be modified, only made anew.
-fn register(member: &Member, events: u32, data: u64) -> Result<(), Errno> {
-    let event = epoll_event { events, u64: data };
-    if member.is_exclusive() {
-        raw_ctl(member.epfd, libc::EPOLL_CTL_DEL, member.fd, event)?;
-        return raw_ctl(member.epfd, libc::EPOLL_CTL_ADD, member.fd, event);
-    }
-    raw_ctl(member.epfd, libc::EPOLL_CTL_MOD, member.fd, event)
-}
-
-/// The system call itself: libc's wrapper is ours.
-pub fn raw_ctl(epfd: RawFd, op: i32, fd: RawFd, mut event: epoll_event) -> Result<(), Errno> {
-    // SAFETY: a pointer to a live local.
-    crate::sys::result(|| unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, op, fd, &mut event) })
-        .map(drop)
 }

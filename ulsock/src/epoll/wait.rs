@@ -8,6 +8,7 @@ use libc::{c_int, epoll_event, sigset_t, timespec};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
+use super::kernel::raw_wait;
 use super::set::{Set, State};
 use crate::api::Verdict;
 use crate::conn::wait::Deadline;
@@ -322,31 +323,4 @@ fn tell(state: &mut State, fd: RawFd, revents: libc::c_short) -> Option<epoll_ev
         state.enqueue(fd);
     }
     Some(event)
-}
-
-/// The system call itself: libc's wrapper is ours.
-fn raw_wait(
-    epfd: RawFd,
-    events: &mut [epoll_event],
-    left: Option<Timespec>,
-    mask: *const sigset_t,
-) -> Result<usize, Errno> {
-    let left = left.map(|left| timespec {
-        tv_sec: left.tv_sec,
-        tv_nsec: left.tv_nsec,
-    });
-    let time = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: room for `events.len()` events, a live or null timeout, a null or valid mask; 8 is the
-    // kernel's sigset size.
-    crate::sys::result(|| unsafe {
-        libc::syscall(
-            libc::SYS_epoll_pwait2,
-            epfd,
-            events.as_mut_ptr(),
-            events.len(),
-            time,
-            mask,
-            8usize,
-        )
-    })
 }

@@ -1,0 +1,112 @@
+//! Waiting for data to receive, from either carrier.
+
+use std::sync::atomic::Ordering;
+
+use libc::{POLLIN, POLLRDHUP};
+use netstack::ring::{Look, RxState};
+
+use super::recv::{ask_for_kernel, prefer_ring};
+use super::wait::{sleep, Deadline, Slot, Woken};
+use super::{send, Conn};
+use crate::record::flag;
+use crate::signal::Seen;
+use crate::{spin, waiter};
+
+/// Waits until the stream has moved on by `least` bytes, or there is something else to look at.
+pub fn wait(conn: Conn<'_>, least: u64, deadline: Deadline, seen: Seen) -> Woken {
+    let (me, producer) = (conn.me, &conn.link.rx_shared().producer);
+    let (tail, epoch) = (
+        producer.tail.load(Ordering::Relaxed),
+        producer.epoch.load(Ordering::Relaxed),
+    );
+    let moved = || {
+        producer.tail.load(Ordering::Relaxed) != tail
+            || producer.epoch.load(Ordering::Relaxed) != epoch
+            || me.deferred.any()
+    };
+    let on_ring = conn.record.rx.carrier.load(Ordering::Relaxed) != 0;
+    if on_ring && spin::until(&me.spin, moved) {
+        return Woken::Look(0);
+    }
+    sleep_for_data(conn, least, deadline, seen)
+}
+
+fn sleep_for_data(conn: Conn<'_>, least: u64, deadline: Deadline, seen: Seen) -> Woken {
+    let (me, socket, handle) = (conn.me, conn.socket, conn.handle);
+    let waiter = waiter::mine(me).filter(|waiter| conn.link.pair.hand_over(waiter));
+    let slot = Slot::take(&conn.record.rx.slots);
+    let (Some(waiter), Some(slot)) = (waiter, slot) else {
+        return sleep_on_kernel(conn, deadline, seen);
+    };
+    let slot = slot.keep();
+    waiter.lie_down();
+    let ready = arm_data(&conn, slot, waiter.number, least);
+    send::serve(&conn);
+    // Signals must get through while asleep.
+    drop(conn);
+    let events = POLLIN | POLLRDHUP;
+    let woken = if ready {
+        Woken::Look(0)
+    } else {
+        sleep(me, Some(waiter), socket, events, deadline, seen)
+    };
+    waiter.get_up();
+    if let Some(conn) = Conn::enter(handle) {
+        conn.link.rx_shared().wait.data.disarm(slot);
+        Slot::give_back(&conn.record.rx.slots, slot);
+        if let Woken::Look(events) = woken {
+            conn.note_kernel_events(events);
+            send::serve(&conn);
+        }
+    }
+    woken
+}
+
+/// No bell to be rung with: asks for the kernel, and then sleeps on it alone. If bytes came into
+/// the ring at this very moment, the sender sees the wish after publishing them, or we see them now.
+fn sleep_on_kernel(conn: Conn<'_>, deadline: Deadline, seen: Seen) -> Woken {
+    let (me, socket, handle) = (conn.me, conn.socket, conn.handle);
+    ask_for_kernel(&conn);
+    let ready = conn
+        .lock_rx()
+        .is_none_or(|mut held| something_there(&conn, held.state()));
+    drop(conn);
+    if ready {
+        return Woken::Look(0);
+    }
+    let woken = sleep(me, None, socket, POLLIN | POLLRDHUP, deadline, seen);
+    if let (Some(conn), Woken::Look(events)) = (Conn::enter(handle), woken) {
+        conn.note_kernel_events(events);
+    }
+    woken
+}
+
+/// `true`: something is there already; do not sleep. Before management begins there is nothing in
+/// the ring, but the bell is hung up all the same: another thread may begin while this one sleeps.
+fn arm_data(conn: &Conn<'_>, slot: usize, name: u32, least: u64) -> bool {
+    let Some(mut held) = conn.lock_rx() else {
+        return true;
+    };
+    let managed = conn.record.rx.gate.is_closed();
+    if managed {
+        prefer_ring(conn, held.state());
+    }
+    let rx = conn.receiver(held.state());
+    // Never beyond what the ring can hold: the sender would wait for us.
+    let least = least.min(rx.size() / 2).max(1);
+    rx.arm_data(slot, name, rx.state.pos + least);
+    managed && something_there(conn, held.state())
+}
+
+/// Anything that [`Conn::take`] would find, without taking it: ring bytes or a mark to pass.
+fn something_there(conn: &Conn<'_>, state: &mut RxState) -> bool {
+    if conn.record.has(flag::BROKEN) {
+        return false;
+    }
+    let before = state.carrier();
+    match conn.receiver(state).look() {
+        Ok(Look::Ring(0)) => false,
+        Ok(Look::Ring(_)) | Err(_) => true,
+        Ok(Look::Kernel { .. }) => before.is_ring(),
+    }
+}

@@ -1,0 +1,101 @@
+//! Waiting for room to send: in the ring, or in the kernel socket.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use libc::{POLLOUT, POLLRDHUP};
+
+use super::send::{leave, may_grow_or_spill, Lack};
+use super::wait::{sleep, Deadline, Slot, Woken};
+use super::Conn;
+use crate::signal::Seen;
+use crate::{spin, waiter};
+
+/// A consumer that has not moved for so long is not reading: the ring grows, or the send spills.
+const STALL: Duration = Duration::from_millis(5);
+
+/// Waits until there is room again, or something to look at.
+pub fn wait(conn: Conn<'_>, lack: Lack, want: u64, deadline: Deadline, seen: Seen) -> Woken {
+    let me = conn.me;
+    if lack == Lack::KernelSpace {
+        let socket = conn.socket;
+        drop(conn);
+        return sleep(me, None, socket, POLLOUT, deadline, seen);
+    }
+    let head = &conn.link.tx_shared().consumer.head;
+    let (wish, before) = (
+        &conn.link.tx_shared().wait.wish,
+        head.load(Ordering::Relaxed),
+    );
+    let wished = wish.load(Ordering::Relaxed);
+    let moved = || {
+        head.load(Ordering::Relaxed) != before
+            || wish.load(Ordering::Relaxed) != wished
+            || me.deferred.any()
+    };
+    if spin::until(&me.spin, moved) {
+        return Woken::Look(0);
+    }
+    sleep_for_space(conn, want, deadline, seen)
+}
+
+fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) -> Woken {
+    let (me, socket) = (conn.me, conn.socket);
+    let waiter = waiter::mine(me).filter(|waiter| conn.link.pair.hand_over(waiter));
+    let slot = Slot::take(&conn.record.tx.slots);
+    let (Some(waiter), Some(slot)) = (waiter, slot) else {
+        // No bell to be rung with: the kernel's way of waiting.
+        leave(&conn);
+        return Woken::Look(0);
+    };
+    if conn.link.theirs().shared.load(Ordering::Acquire) != 0 {
+        // Whoever reads there may not have our bell.
+        drop(slot);
+        leave(&conn);
+        return Woken::Look(0);
+    }
+    let (handle, slot) = (conn.handle, slot.keep());
+    waiter.lie_down();
+    let (ready, capped) = arm_space(&conn, slot, waiter.number, want);
+    // Signals must get through while asleep.
+    drop(conn);
+    let woken = if ready {
+        Woken::Look(0)
+    } else {
+        let stall = if capped {
+            Deadline::after(STALL).min(deadline)
+        } else {
+            deadline
+        };
+        match sleep(me, Some(waiter), socket, POLLRDHUP, stall, seen) {
+            Woken::TimedOut if !deadline.passed() => Woken::Look(0),
+            woken => woken,
+        }
+    };
+    waiter.get_up();
+    if let Some(conn) = Conn::enter(handle) {
+        conn.link.tx_shared().room.space.disarm(slot);
+        Slot::give_back(&conn.record.tx.slots, slot);
+        if let Woken::Look(events) = woken {
+            conn.note_kernel_events(events);
+        }
+    }
+    woken
+}
+
+/// Whether there is room already, or something else to do: then do not sleep; and whether the sleep
+/// must end when the consumer stalls, because there is a larger place for the bytes.
+fn arm_space(conn: &Conn<'_>, slot: usize, name: u32, want: u64) -> (bool, bool) {
+    let Some(mut held) = conn.lock_tx() else {
+        return (true, false);
+    };
+    let mut tx = conn.sender(held.state());
+    if !tx.state.on_ring() || tx.wishes_change() {
+        return (true, false);
+    }
+    let want = want.min(tx.size() / 2);
+    tx.arm_space(slot, name, want);
+    let forked = conn.link.theirs().shared.load(Ordering::Acquire) != 0;
+    let ready = forked || tx.wishes_change() || tx.free(want).map_or(true, |free| free >= want);
+    (ready, may_grow_or_spill(&tx))
+}
