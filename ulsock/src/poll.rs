@@ -179,14 +179,22 @@ impl Poll<'_> {
                 self.glance();
                 return self.finish();
             }
+            // What was ready a moment ago may not be any more (somebody else took it, a consumer
+            // moved on): zero is for the timeout alone.
             if self.managed_ready() {
-                return self.finish();
+                match self.finish()? {
+                    0 => {}
+                    n => return Ok(n),
+                }
             }
             if !self.watched.is_empty() && self.spin() {
                 continue;
             }
             if self.sleep()? {
-                return self.finish();
+                match self.finish()? {
+                    0 => {}
+                    n => return Ok(n),
+                }
             }
             if self.limit.deadline.passed() {
                 self.limit.impatient = true;
@@ -229,15 +237,13 @@ impl Poll<'_> {
         if others {
             raw_ppoll(self.fds, Some(ZERO), std::ptr::null())?;
         }
-        let mut list = std::mem::take(&mut self.watched);
-        for watched in list.drain(..) {
-            match self.revents(&watched) {
-                Some(revents) => self.fds[watched.index].revents = revents,
-                None if !others => drop(raw_ppoll(
-                    &mut self.fds[watched.index..=watched.index],
-                    Some(ZERO),
-                    std::ptr::null(),
-                )?),
+        for index in 0..self.watched.len() {
+            let at = self.watched[index].index;
+            match self.revents(&self.watched[index]) {
+                Some(revents) => self.fds[at].revents = revents,
+                None if !others => {
+                    raw_ppoll(&mut self.fds[at..=at], Some(ZERO), std::ptr::null())?;
+                }
                 None => {}
             }
         }

@@ -88,8 +88,11 @@ struct Wait<'a> {
 impl Wait<'_> {
     fn run(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
         loop {
-            let n = self.kernel_turn(events);
-            let n = n + self.ring_events(&mut events[n..]);
+            let told = self.kernel_turn(events);
+            let n = told + self.ring_events(&mut events[told..]);
+            if n > told {
+                self.set.hurried.fetch_add(1, Ordering::Relaxed);
+            }
             if n > 0 {
                 return Ok(n);
             }
@@ -133,11 +136,13 @@ impl Wait<'_> {
 
     /// Rings alone could keep the program busy: now and then the kernel members are asked first.
     fn kernel_turn(&self, events: &mut [epoll_event]) -> usize {
-        let hurried = self.set.hurried.load(Ordering::Relaxed).wrapping_add(1);
-        self.set.hurried.store(hurried, Ordering::Relaxed);
-        if !hurried.is_multiple_of(HURRY) {
+        let hurried = self.set.hurried.load(Ordering::Relaxed);
+        if hurried % HURRY != HURRY - 1 {
             return 0;
         }
+        self.set
+            .hurried
+            .store(hurried.wrapping_add(1), Ordering::Relaxed);
         match raw_wait(self.epfd, events, Some(ZERO), std::ptr::null()) {
             Ok(n) => self.keep_theirs(events, n),
             Err(_) => 0,
