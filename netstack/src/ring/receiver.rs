@@ -9,7 +9,7 @@
 use super::mark::{Carrier, Mark, LEVEL_SIZE};
 use super::memory::{pieces, Memory, Sink};
 use super::shared::{Shared, MARKS};
-use super::sync::{compiler_fence, fence, Ordering};
+use super::sync::{compiler_fence, fence, publish, Ordering};
 use super::tripwire::Slots;
 use super::Hostile;
 
@@ -221,11 +221,7 @@ impl<M: Memory> Receiver<'_, M> {
         if self.peek {
             return 0;
         }
-        self.shared
-            .consumer
-            .head
-            .store(self.state.pos, Ordering::Release);
-        fence(Ordering::SeqCst);
+        publish(&self.shared.consumer.head, self.state.pos);
         self.shared.room.space.trip(self.state.pos)
     }
 

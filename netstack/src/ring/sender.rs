@@ -7,7 +7,7 @@
 use super::mark::{Carrier, Mark, LEVELS, LEVEL_SIZE};
 use super::memory::{pieces, Memory, Sink, Source};
 use super::shared::{Shared, MARKS};
-use super::sync::{compiler_fence, fence, Ordering};
+use super::sync::{compiler_fence, fence, publish, Ordering};
 use super::tripwire::Slots;
 use super::Hostile;
 
@@ -204,9 +204,8 @@ impl<M: Memory> Sender<'_, M> {
     #[inline]
     fn publish_tail(&mut self, n: u64) -> Slots {
         let tail = self.state.written + n;
-        self.shared.producer.tail.store(tail, Ordering::Release);
+        publish(&self.shared.producer.tail, tail);
         self.state.written = tail;
-        fence(Ordering::SeqCst);
         self.shared.wait.data.trip(tail)
     }
 
