@@ -157,6 +157,12 @@ impl<'a> Conn<'a> {
         Errno::CONNRESET
     }
 
+    /// The peer's hint that it has closed; only the kernel socket knows for sure.
+    pub fn peer_closed(&self) -> bool {
+        let producer = &self.link.rx_shared().producer;
+        producer.closed.load(Ordering::Relaxed) != 0
+    }
+
     /// The sender's tail and marks: they change when there is something to look at.
     pub fn progress(&self) -> (u64, u64) {
         let producer = &self.link.rx_shared().producer;

@@ -68,14 +68,7 @@ impl Conn<'_> {
     }
 
     fn kernel_spoke(&self) -> bool {
-        let closed = self
-            .link
-            .rx_shared()
-            .producer
-            .closed
-            .load(Ordering::Relaxed)
-            != 0;
-        closed
+        self.peer_closed()
             || self
                 .record
                 .has(flag::LOOK | flag::PEER_FIN | flag::SHUT | flag::BROKEN)

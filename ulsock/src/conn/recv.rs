@@ -327,14 +327,9 @@ impl Conn<'_> {
     }
 
     fn should_probe(&self, glance: bool) -> bool {
-        let closed = self
-            .link
-            .rx_shared()
-            .producer
-            .closed
-            .load(Ordering::Relaxed)
-            != 0;
-        closed || self.record.has(flag::LOOK | flag::PEER_FIN) || (glance && self.glance())
+        self.peer_closed()
+            || self.record.has(flag::LOOK | flag::PEER_FIN)
+            || (glance && self.glance())
     }
 
     fn glance(&self) -> bool {
