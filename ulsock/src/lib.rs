@@ -5,6 +5,7 @@
 //! the peer, `conn` moves bytes, `poll` and `epoll` tell readiness, `inherit` follows processes.
 
 pub mod api;
+mod backoff;
 mod chaos;
 pub mod config;
 mod conn;

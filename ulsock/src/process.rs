@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use netstack::ring::SideLock;
 
+use crate::backoff::Backoff;
 use crate::config::Config;
 use crate::control::Control;
 use crate::family::Family;
@@ -43,6 +44,7 @@ pub fn init() {
             let _ = CONFIG.set(config);
             if enabled && crate::table::init() {
                 crate::sys::fds::on_internal(crate::lifecycle::internal_fd);
+                crate::sys::fds::make_room();
                 crate::memory::init();
                 crate::thread::init();
                 crate::rundir::make_if_root(&self::config().run_dir);
@@ -143,6 +145,7 @@ pub struct Locked {
 
 impl Locked {
     pub fn wait() -> Option<Locked> {
+        let mut backoff = Backoff::default();
         loop {
             if let Some(locked) = Locked::take() {
                 return Some(locked);
@@ -153,7 +156,7 @@ impl Locked {
                 // Around fork, from a handler of the program's: it must do without.
                 return None;
             }
-            rustix::thread::sched_yield();
+            backoff.pause();
         }
     }
 
@@ -181,8 +184,9 @@ impl Drop for Locked {
 /// Before fork: nobody else may be halfway through a change of the control state.
 pub fn lock_for_fork() {
     let Some(me) = Thread::me() else { return };
+    let mut backoff = Backoff::default();
     while LOCK.try_lock(me.id()).is_err() {
-        rustix::thread::sched_yield();
+        backoff.pause();
     }
 }
 

@@ -26,6 +26,8 @@ const OVERFLOW_UID: u32 = 65534;
 const TCP_ESTABLISHED: u8 = 1;
 /// A claim that is not confirmed by this call is looked at less often.
 const PATIENCE: u32 = 1024;
+/// Calls at which a look may be put off because the control state was in use.
+const MOST_MISSED: u32 = 4;
 /// Looks are spaced by at most this many calls.
 const FARTHEST_LOOK: u32 = 256;
 
@@ -48,8 +50,8 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
     if process::is_frozen() || record.has(flag::PINNED) {
         return record.next_look.store(u32::MAX, Ordering::Relaxed);
     }
-    // Somebody else is at it: this connection's turn comes at its next call.
-    let Some(mut locked) = Locked::take() else {
+    let Some(mut locked) = lock(calls.wrapping_sub(record.next_look.load(Ordering::Relaxed)))
+    else {
         return;
     };
     let Some(control) = locked.control() else {
@@ -80,6 +82,16 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
         // The answer may come any time now: look again soon.
         Ok(Progress::Soon) => record.next_look.store(calls + 1, Ordering::Relaxed),
         Err(reason) => record.set_reason(reason),
+    }
+}
+
+/// If somebody else is at it, this connection's turn comes at its next call; but on a crowded
+/// machine somebody always is, so after a few calls it waits.
+fn lock(missed: u32) -> Option<Locked> {
+    if missed < MOST_MISSED {
+        Locked::take()
+    } else {
+        Locked::wait()
     }
 }
 

@@ -1,11 +1,11 @@
 //! Taking a side lock: spinning briefly, then yielding, and finding out about dead owners.
 
 use std::cell::UnsafeCell;
-use std::time::Duration;
 
 use netstack::ring::SideLock;
 use rustix::process::{test_kill_process, Pid};
 
+use crate::backoff::Backoff;
 use crate::record::Side;
 use crate::thread::Thread;
 
@@ -46,19 +46,20 @@ impl<S> Drop for Held<'_, S> {
 
 #[cold]
 fn wait_for(lock: &SideLock, mut owner: u32, me: u32) -> Option<bool> {
+    let mut backoff = Backoff::default();
     for round in 0u32.. {
         if owner == me {
             return None;
         }
         match round {
             0..100 => std::hint::spin_loop(),
-            100..200 => rustix::thread::sched_yield(),
+            100..200 => backoff.pause(),
             // Only a stopped or dead holder takes this long.
             _ => {
                 if is_dead(owner) && lock.take_over(owner, me) {
                     return Some(true);
                 }
-                nap();
+                backoff.pause();
             }
         }
         match lock.try_lock(me) {
@@ -72,11 +73,4 @@ fn wait_for(lock: &SideLock, mut owner: u32, me: u32) -> Option<bool> {
 fn is_dead(tid: u32) -> bool {
     Pid::from_raw(tid as i32)
         .is_some_and(|tid| test_kill_process(tid) == Err(rustix::io::Errno::SRCH))
-}
-
-fn nap() {
-    let nap = Duration::from_micros(50).try_into();
-    if let Ok(nap) = nap {
-        let _ = rustix::thread::nanosleep(&nap);
-    }
 }

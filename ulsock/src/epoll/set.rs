@@ -11,6 +11,7 @@ use netstack::ring::SideLock;
 
 use super::kernel::{raw_ctl, register, OURS};
 use super::member::Member;
+use crate::backoff::Backoff;
 use crate::conn::{Conn, Handle};
 use crate::pair::PairSegment;
 use crate::process;
@@ -101,11 +102,12 @@ impl Set {
 
     fn hold_raw(&self) -> Option<Held<'_>> {
         let critical = Critical::enter()?;
+        let mut backoff = Backoff::default();
         while let Err(owner) = self.lock.try_lock(critical.0.id()) {
             if owner == critical.0.id() {
                 return None;
             }
-            rustix::thread::sched_yield();
+            backoff.pause();
         }
         Some(Held {
             set: self,
@@ -129,8 +131,9 @@ impl Set {
 
     pub fn lock_for_fork(&self) {
         let Some(me) = Thread::me() else { return };
+        let mut backoff = Backoff::default();
         while self.lock.try_lock(me.id()).is_err() {
-            rustix::thread::sched_yield();
+            backoff.pause();
         }
     }
 

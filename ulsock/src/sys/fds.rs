@@ -129,6 +129,13 @@ pub fn to_high(fd: OwnedFd) -> io::Result<InternalFd> {
     Transient::new(fd).into_high()
 }
 
+/// Load time: makes the kernel's fd table large enough for our numbers while there is one thread.
+/// Later the kernel would wait for all CPUs to notice (synchronize_rcu), on a busy host for seconds.
+pub fn make_room() {
+    let flags = rustix::event::EventfdFlags::CLOEXEC;
+    drop(rustix::event::eventfd(0, flags).and_then(to_high));
+}
+
 /// Duplicates `fd` at the highest floor that has room.
 fn duplicate_high(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mut floor = floor();
