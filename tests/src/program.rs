@@ -13,11 +13,15 @@ use crate::{procfs, top};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A file that cargo built beside the running test: a program of `src/bin`, the `ulsock` command or
-/// the preload library.
+/// A file that cargo built beside the running test, or beside one of our programs: a program of
+/// `src/bin`, the `ulsock` command or the preload library.
 pub fn built(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("a test has a path");
-    let profile = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST");
+    let running = std::env::current_exe().expect("a test has a path");
+    let folder = running.parent().expect("a file is in a folder");
+    let profile = match folder.ends_with("deps") {
+        true => folder.parent().expect("target/PROFILE/deps"),
+        false => folder,
+    };
     let path = profile.join(name);
     assert!(
         path.exists(),

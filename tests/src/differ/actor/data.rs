@@ -1,0 +1,348 @@
+//! The calls that move bytes.
+
+use std::os::fd::AsRawFd;
+
+use libc::{c_int, c_void};
+
+use super::number;
+use super::outcome::Outcome;
+use super::shapes::Shape;
+use crate::differ::names;
+use crate::differ::program::Step;
+
+/// What receive buffers hold before.
+const BLANK: u8 = 0xEE;
+const CONTROL_BYTES: usize = 128;
+
+pub fn run(step: &Step, outcome: &mut Outcome) -> bool {
+    match step.call.as_str() {
+        "send" | "write" | "sendto" | "pwrite" => send(step, outcome),
+        "writev" | "pwritev" | "pwritev2" => write_vector(step, outcome),
+        "sendmsg" => send_message(step, outcome),
+        "sendmmsg" => send_messages(step, outcome),
+        "sendfile" => send_file(step, outcome),
+        "splice_in" => splice_in(step, outcome),
+        "recv" | "read" | "recvfrom" | "pread" => receive(step, outcome),
+        "readv" | "preadv" | "preadv2" => read_vector(step, outcome),
+        "recvmsg" => receive_message(step, outcome),
+        "recvmmsg" => receive_messages(step, outcome),
+        "splice_out" => splice_out(step, outcome),
+        _ => return false,
+    }
+    true
+}
+
+/// The bytes that a step sends: they depend on its arguments alone.
+fn content(step: &Step) -> Vec<u8> {
+    let seed = step.get("seed") as u32;
+    (0..step.get("len").max(0) as u32)
+        .map(|i| (seed.wrapping_mul(0x9E37_79B1) >> 13).wrapping_add(i * 31) as u8)
+        .collect()
+}
+
+fn blank(step: &Step) -> Vec<u8> {
+    vec![BLANK; step.get("len").max(0) as usize]
+}
+
+fn flags(step: &Step) -> c_int {
+    step.get("flags") as c_int
+}
+
+fn send(step: &Step, outcome: &mut Outcome) {
+    let (fd, data) = (number(step.get("fd")), content(step));
+    let (base, length): (*const c_void, usize) = match data.len() {
+        0 => (std::ptr::null(), 0),
+        length => (data.as_ptr().cast(), length),
+    };
+    // SAFETY: base and length describe `data`, or nothing.
+    outcome.call(|| unsafe {
+        match step.call.as_str() {
+            "write" => libc::write(fd, base, length) as i64,
+            "pwrite" => libc::pwrite(fd, base, length, step.get("offset")) as i64,
+            "sendto" => {
+                let nowhere: libc::sockaddr_in = std::mem::zeroed();
+                let address = &raw const nowhere;
+                libc::sendto(fd, base, length, flags(step), address.cast(), 16) as i64
+            }
+            _ => libc::send(fd, base, length, flags(step)) as i64,
+        }
+    });
+}
+
+fn write_vector(step: &Step, outcome: &mut Outcome) {
+    let fd = number(step.get("fd"));
+    let shape = Shape::new(step.get("shape"), content(step));
+    let (vector, count) = (shape.vector.as_ptr(), shape.count as c_int);
+    let offset = step.get("offset");
+    // SAFETY: the shape owns what its vector describes; a bad one the kernel must refuse.
+    outcome.call(|| unsafe {
+        match step.call.as_str() {
+            "pwritev" => libc::pwritev(fd, vector, count, offset) as i64,
+            "pwritev2" => {
+                libc::pwritev2(fd, vector, count, offset, step.get("rwf") as c_int) as i64
+            }
+            _ => libc::writev(fd, vector, count) as i64,
+        }
+    });
+}
+
+fn send_message(step: &Step, outcome: &mut Outcome) {
+    let fd = number(step.get("fd"));
+    let mut shape = Shape::new(step.get("shape"), content(step));
+    let message = shape.message();
+    // SAFETY: as above.
+    outcome.call(|| unsafe { libc::sendmsg(fd, &message, flags(step)) as i64 });
+}
+
+fn send_messages(step: &Step, outcome: &mut Outcome) {
+    let fd = number(step.get("fd"));
+    let mut shapes: Vec<Shape> = (0..step.get("count"))
+        .map(|_| Shape::new(step.get("shape"), content(step)))
+        .collect();
+    let mut messages = headers(&mut shapes);
+    // SAFETY: as above; the vector has that many messages.
+    let sent = outcome.call(|| unsafe {
+        libc::sendmmsg(
+            fd,
+            messages.as_mut_ptr(),
+            messages.len() as u32,
+            flags(step),
+        ) as i64
+    });
+    for message in &messages[..sent.max(0) as usize] {
+        outcome.word(format!("len={}", message.msg_len));
+    }
+}
+
+fn headers(shapes: &mut [Shape]) -> Vec<libc::mmsghdr> {
+    shapes
+        .iter_mut()
+        .map(|shape| libc::mmsghdr {
+            msg_hdr: shape.message(),
+            msg_len: 0,
+        })
+        .collect()
+}
+
+/// From a file of the step's content.
+fn send_file(step: &Step, outcome: &mut Outcome) {
+    let path = std::env::temp_dir().join(format!("differ-file-{}", std::process::id()));
+    std::fs::write(&path, content(step)).expect("write a file");
+    let file = std::fs::File::open(&path).expect("open it");
+    let _ = std::fs::remove_file(&path);
+    let mut offset = step.get("offset");
+    let at: *mut i64 = if step.find("offset").is_some() {
+        &raw mut offset
+    } else {
+        std::ptr::null_mut()
+    };
+    let (fd, count) = (number(step.get("fd")), step.get("count").max(0) as usize);
+    // SAFETY: null or our own variable.
+    outcome.call(|| unsafe { libc::sendfile(fd, file.as_raw_fd(), at, count) as i64 });
+    // SAFETY: our own file.
+    let position = unsafe { libc::lseek(file.as_raw_fd(), 0, libc::SEEK_CUR) };
+    outcome.word(format!("offset={offset} position={position}"));
+}
+
+fn pipe() -> [c_int; 2] {
+    let mut ends = [0; 2];
+    // SAFETY: room for two.
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0, "pipe");
+    ends
+}
+
+fn close_both(ends: [c_int; 2]) {
+    for end in ends {
+        // SAFETY: made by `pipe` just before.
+        unsafe { libc::close(end) };
+    }
+}
+
+/// From a pipe into the socket.
+fn splice_in(step: &Step, outcome: &mut Outcome) {
+    let (ends, data) = (pipe(), content(step));
+    let fd = number(step.get("fd"));
+    let null = std::ptr::null_mut;
+    // SAFETY: the data is shorter than a pipe's buffer.
+    unsafe { libc::write(ends[1], data.as_ptr().cast(), data.len()) };
+    let flags = libc::SPLICE_F_NONBLOCK;
+    // SAFETY: no offsets.
+    outcome.call(|| unsafe { libc::splice(ends[0], null(), fd, null(), data.len(), flags) as i64 });
+    close_both(ends);
+}
+
+/// From the socket into a pipe, and out of that.
+fn splice_out(step: &Step, outcome: &mut Outcome) {
+    let ends = pipe();
+    let (fd, mut data) = (number(step.get("fd")), blank(step));
+    let null = std::ptr::null_mut;
+    let flags = libc::SPLICE_F_NONBLOCK;
+    // SAFETY: no offsets.
+    let moved = outcome
+        .call(|| unsafe { libc::splice(fd, null(), ends[1], null(), data.len(), flags) as i64 });
+    if moved > 0 {
+        // SAFETY: pointer and length describe `data`.
+        let n = unsafe { libc::read(ends[0], data.as_mut_ptr().cast(), data.len()) };
+        outcome.bytes(&data[..n.max(0) as usize]);
+    }
+    close_both(ends);
+}
+
+/// Adds what was received, and whether bytes behind it changed.
+fn received(outcome: &mut Outcome, buffer: &[u8], result: i64) {
+    let Ok(n) = usize::try_from(result) else {
+        return;
+    };
+    let (new, rest) = buffer.split_at(n.min(buffer.len()));
+    outcome.bytes(new);
+    if rest.iter().any(|byte| *byte != BLANK) {
+        outcome.word("beyond");
+    }
+}
+
+fn receive(step: &Step, outcome: &mut Outcome) {
+    let (fd, mut buffer) = (number(step.get("fd")), blank(step));
+    let length = buffer.len();
+    let base: *mut c_void = if length == 0 {
+        std::ptr::null_mut()
+    } else {
+        buffer.as_mut_ptr().cast()
+    };
+    // SAFETY: an address of zeroes is a valid one.
+    let mut address: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let mut address_length = 128;
+    // SAFETY: base and length describe `buffer`, or nothing.
+    let result = outcome.call(|| unsafe {
+        match step.call.as_str() {
+            "read" => libc::read(fd, base, length) as i64,
+            "pread" => libc::pread(fd, base, length, step.get("offset")) as i64,
+            "recvfrom" => {
+                let to = (&raw mut address).cast();
+                libc::recvfrom(fd, base, length, flags(step), to, &raw mut address_length) as i64
+            }
+            _ => libc::recv(fd, base, length, flags(step)) as i64,
+        }
+    });
+    received(outcome, &buffer, result);
+    if step.call == "recvfrom" && result >= 0 {
+        outcome.address(&address, address_length);
+    }
+}
+
+fn read_vector(step: &Step, outcome: &mut Outcome) {
+    let fd = number(step.get("fd"));
+    let shape = Shape::new(step.get("shape"), blank(step));
+    let (vector, count) = (shape.vector.as_ptr(), shape.count as c_int);
+    let offset = step.get("offset");
+    // SAFETY: the shape owns what its vector describes; a bad one the kernel must refuse.
+    let result = outcome.call(|| unsafe {
+        match step.call.as_str() {
+            "preadv" => libc::preadv(fd, vector, count, offset) as i64,
+            "preadv2" => libc::preadv2(fd, vector, count, offset, step.get("rwf") as c_int) as i64,
+            _ => libc::readv(fd, vector, count) as i64,
+        }
+    });
+    received(outcome, &shape.memory, result);
+}
+
+/// Room for a name and for control data.
+struct Extras {
+    name: libc::sockaddr_storage,
+    control: [u8; CONTROL_BYTES],
+}
+
+impl Extras {
+    fn boxed() -> Box<Self> {
+        // SAFETY: bytes and an address of zeroes are valid.
+        unsafe { Box::new(std::mem::zeroed()) }
+    }
+
+    fn attach(&mut self, message: &mut libc::msghdr) {
+        message.msg_name = (&raw mut self.name).cast();
+        message.msg_namelen = 128;
+        message.msg_control = self.control.as_mut_ptr().cast();
+        message.msg_controllen = CONTROL_BYTES;
+    }
+}
+
+fn receive_message(step: &Step, outcome: &mut Outcome) {
+    let fd = number(step.get("fd"));
+    let mut shape = Shape::new(step.get("shape"), blank(step));
+    let mut message = shape.message();
+    let mut extras = Extras::boxed();
+    extras.attach(&mut message);
+    // SAFETY: all that the message points to outlives the call.
+    let result =
+        outcome.call(|| unsafe { libc::recvmsg(fd, &raw mut message, flags(step)) as i64 });
+    received(outcome, &shape.memory, result);
+    if result >= 0 {
+        describe(outcome, &message);
+    }
+}
+
+/// Adds what came beside the bytes.
+fn describe(outcome: &mut Outcome, message: &libc::msghdr) {
+    outcome.word(format!(
+        "name={} control={} back={}",
+        message.msg_namelen,
+        control(message),
+        names::message_flags(i64::from(message.msg_flags))
+    ));
+}
+
+/// Control data by level, type and length; the content of time stamps varies, and TCP_INQ is a count.
+fn control(message: &libc::msghdr) -> String {
+    let mut text = String::new();
+    // SAFETY: the kernel filled the message; the walk stays within its control data.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(message);
+        while !header.is_null() {
+            let (level, kind, length) = (
+                (*header).cmsg_level,
+                (*header).cmsg_type,
+                (*header).cmsg_len,
+            );
+            text.push_str(&format!("{level}/{kind}/{length}"));
+            if (level, kind) == (libc::IPPROTO_TCP, libc::TCP_INQ) {
+                text.push_str(&format!(
+                    "/{}",
+                    libc::CMSG_DATA(header).cast::<i32>().read_unaligned()
+                ));
+            }
+            text.push(',');
+            header = libc::CMSG_NXTHDR(message, header);
+        }
+    }
+    text
+}
+
+fn receive_messages(step: &Step, outcome: &mut Outcome) {
+    let fd = number(step.get("fd"));
+    let mut shapes: Vec<Shape> = (0..step.get("count"))
+        .map(|_| Shape::new(step.get("shape"), blank(step)))
+        .collect();
+    let mut messages = headers(&mut shapes);
+    let mut limit = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let timeout = if step.get("timed") != 0 {
+        &raw mut limit
+    } else {
+        std::ptr::null_mut()
+    };
+    // SAFETY: all that the messages point to outlives the call.
+    let count = outcome.call(|| unsafe {
+        libc::recvmmsg(
+            fd,
+            messages.as_mut_ptr(),
+            messages.len() as u32,
+            flags(step),
+            timeout,
+        ) as i64
+    });
+    for (message, shape) in messages.iter().zip(&shapes).take(count.max(0) as usize) {
+        received(outcome, &shape.memory, i64::from(message.msg_len));
+        describe(outcome, &message.msg_hdr);
+    }
+}

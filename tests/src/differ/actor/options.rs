@@ -1,0 +1,149 @@
+//! Socket options, file flags and ioctls.
+
+use libc::{c_int, c_ulong, socklen_t};
+
+use super::number;
+use super::outcome::Outcome;
+use crate::differ::names::{self, OPTIONS};
+use crate::differ::program::Step;
+
+/// Counts above this depend on window sizes.
+const COUNTABLE: i64 = 16_000;
+
+pub fn run(step: &Step, outcome: &mut Outcome) -> bool {
+    let fd = number(step.get("fd"));
+    // SAFETY: these calls take plain numbers.
+    unsafe {
+        match step.call.as_str() {
+            "setsockopt" => set(step, outcome),
+            "getsockopt" => get(step, outcome),
+            "getfl" => flags(outcome, fd),
+            "setfl" => drop(
+                outcome.call(|| libc::fcntl(fd, libc::F_SETFL, step.get("fl") as c_int).into()),
+            ),
+            "getfd" => outcome.only(|| libc::fcntl(fd, libc::F_GETFD).into()),
+            "setfd" => drop(
+                outcome
+                    .call(|| libc::fcntl(fd, libc::F_SETFD, step.get("cloexec") as c_int).into()),
+            ),
+            "sockatmark" => outcome.only(|| sockatmark(fd).into()),
+            "FIONREAD" => count(outcome, fd, libc::FIONREAD),
+            "SIOCOUTQ" => unsent(outcome, fd),
+            "FIONBIO" => drop(control(outcome, fd, libc::FIONBIO, step.get("on") as c_int)),
+            "SIOCATMARK" => {
+                let value = control(outcome, fd, 0x8905, -1);
+                outcome.word(format!("mark={value}"));
+            }
+            "ioctl" => drop(control(outcome, fd, 0x1234, 0)),
+            _ => return false,
+        }
+    }
+    true
+}
+
+extern "C" {
+    fn sockatmark(fd: c_int) -> c_int;
+}
+
+fn flags(outcome: &mut Outcome, fd: c_int) {
+    // SAFETY: plain numbers.
+    let flags = outcome.quietly(|| unsafe { libc::fcntl(fd, libc::F_GETFL).into() });
+    outcome.word(format!("flags={flags:#x}"));
+}
+
+fn control(outcome: &mut Outcome, fd: c_int, request: c_ulong, value: c_int) -> c_int {
+    let mut value = value;
+    // SAFETY: these requests take or give an int.
+    outcome.call(|| unsafe { libc::ioctl(fd, request, &raw mut value).into() });
+    value
+}
+
+fn count(outcome: &mut Outcome, fd: c_int, request: c_ulong) {
+    let value = control(outcome, fd, request, -1);
+    outcome.word(show_count(value));
+}
+
+pub fn show_count(value: c_int) -> String {
+    if i64::from(value) > COUNTABLE {
+        "many".to_owned()
+    } else {
+        value.to_string()
+    }
+}
+
+/// How much is not acknowledged yet depends on delayed acknowledgements: only whether it can be told.
+fn unsent(outcome: &mut Outcome, fd: c_int) {
+    let value = control(outcome, fd, libc::TIOCOUTQ, -1);
+    outcome.word(if value >= 0 { "some" } else { "none" });
+}
+
+fn option(step: &Step) -> (&'static str, c_int, c_int) {
+    OPTIONS
+        .get(step.get("option") as usize)
+        .copied()
+        .unwrap_or(OPTIONS[0])
+}
+
+fn set(step: &Step, outcome: &mut Outcome) {
+    let fd = number(step.get("fd"));
+    let (name, level, number) = option(step);
+    let value = step.get("value");
+    let mut bytes = match name {
+        // Milliseconds in programs.
+        "SO_RCVTIMEO" | "SO_SNDTIMEO" => [value.div_euclid(1000), value.rem_euclid(1000) * 1000]
+            .map(i64::to_ne_bytes)
+            .concat(),
+        // A negative number turns it off.
+        "SO_LINGER" => [i32::from(value >= 0), value as i32]
+            .map(i32::to_ne_bytes)
+            .concat(),
+        _ => (value as i32).to_ne_bytes().to_vec(),
+    };
+    if step.get("micros") != 0 {
+        bytes[8..].copy_from_slice(&step.get("micros").to_ne_bytes());
+    }
+    let length = step
+        .find("length")
+        .unwrap_or(bytes.len() as i64)
+        .min(bytes.len() as i64);
+    // SAFETY: `length` is at most that of `bytes`.
+    outcome.call(|| unsafe {
+        libc::setsockopt(
+            fd,
+            level,
+            number,
+            bytes.as_ptr().cast(),
+            length as socklen_t,
+        )
+        .into()
+    });
+}
+
+fn get(step: &Step, outcome: &mut Outcome) {
+    let fd = number(step.get("fd"));
+    let (name, level, number) = option(step);
+    let mut bytes = [0u8; 64];
+    let mut length = step.find("length").unwrap_or(64).clamp(0, 64) as socklen_t;
+    // SAFETY: `length` is at most that of `bytes`.
+    let result = outcome.call(|| unsafe {
+        libc::getsockopt(
+            fd,
+            level,
+            number,
+            bytes.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+        .into()
+    });
+    if result < 0 {
+        return;
+    }
+    match name {
+        // The kernel tunes these by what it sees pass.
+        "SO_RCVBUF" | "SO_SNDBUF" | "TCP_QUICKACK" => outcome.word(format!("length={length}")),
+        "SO_ERROR" => outcome.word(names::error(i32::from_ne_bytes([
+            bytes[0], bytes[1], bytes[2], bytes[3],
+        ]))),
+        _ => outcome.word(format!("value={:02x?}", &bytes[..length as usize]).replace(' ', "")),
+    }
+}

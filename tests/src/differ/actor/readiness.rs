@@ -1,0 +1,231 @@
+//! poll, select, epoll; and a look at everything.
+
+use std::time::{Duration, Instant};
+
+use libc::{c_int, c_short, epoll_event, pollfd, timespec, timeval};
+
+use super::options::show_count;
+use super::outcome::Outcome;
+use super::{name, number, SLOTS};
+use crate::differ::names;
+use crate::differ::program::Step;
+
+const EVERYTHING: c_short = libc::POLLIN
+    | libc::POLLPRI
+    | libc::POLLOUT
+    | libc::POLLRDHUP
+    | libc::POLLRDNORM
+    | libc::POLLRDBAND
+    | libc::POLLWRNORM
+    | libc::POLLWRBAND;
+
+pub fn run(step: &Step, outcome: &mut Outcome) -> bool {
+    match step.call.as_str() {
+        "poll" | "ppoll" => poll(step, outcome),
+        "select" | "pselect" => select(step, outcome),
+        "epoll_create" => epoll_create(step, outcome),
+        "epoll_ctl" => epoll_ctl(step, outcome),
+        "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => epoll_wait(step, outcome),
+        "probe" => probe(outcome),
+        _ => return false,
+    }
+    true
+}
+
+/// The names in the bits of `set`.
+fn slots(set: i64) -> impl Iterator<Item = i64> {
+    (0..SLOTS as i64).filter(move |slot| set >> slot & 1 == 1)
+}
+
+/// Adds a note if a call that timed out came back too early.
+fn check_time(outcome: &mut Outcome, start: Instant, result: i64, timeout: i64) {
+    if result == 0 && timeout > 0 && start.elapsed() < Duration::from_millis(timeout as u64) {
+        outcome.word("early");
+    }
+}
+
+fn timespec(timeout: i64) -> timespec {
+    timespec {
+        tv_sec: timeout / 1000,
+        tv_nsec: timeout % 1000 * 1_000_000,
+    }
+}
+
+/// All signals, or none.
+fn mask(step: &Step) -> libc::sigset_t {
+    // SAFETY: both calls initialise the set.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        if step.get("masked") != 0 {
+            libc::sigfillset(&raw mut set);
+        } else {
+            libc::sigemptyset(&raw mut set);
+        }
+        set
+    }
+}
+
+fn poll(step: &Step, outcome: &mut Outcome) {
+    let events = step.get("events") as c_short;
+    let mut fds: Vec<pollfd> = slots(step.get("set"))
+        .map(|slot| pollfd {
+            fd: number(slot),
+            events,
+            revents: -1,
+        })
+        .collect();
+    let (timeout, start) = (step.get("timeout"), Instant::now());
+    let (time, mask) = (timespec(timeout.max(0)), mask(step));
+    let time = if timeout < 0 {
+        std::ptr::null()
+    } else {
+        &raw const time
+    };
+    let count = fds.len() as libc::nfds_t;
+    // SAFETY: pointer and count describe `fds`.
+    let result = outcome.call(|| unsafe {
+        match step.call.as_str() {
+            "ppoll" => libc::ppoll(fds.as_mut_ptr(), count, time, &raw const mask).into(),
+            _ => libc::poll(fds.as_mut_ptr(), count, timeout as c_int).into(),
+        }
+    });
+    check_time(outcome, start, result, timeout);
+    for (fd, slot) in fds
+        .iter()
+        .zip(slots(step.get("set")))
+        .filter(|_| result >= 0)
+    {
+        outcome.word(format!("{slot}:{}", names::events(fd.revents.into())));
+    }
+}
+
+fn select(step: &Step, outcome: &mut Outcome) {
+    // SAFETY: sets of zeroes are empty.
+    let mut sets: [libc::fd_set; 3] = unsafe { std::mem::zeroed() };
+    let open: Vec<i64> = slots(step.get("set"))
+        .filter(|slot| number(*slot) >= 0)
+        .collect();
+    let wanted = [step.get("read"), step.get("write"), step.get("except")];
+    for slot in &open {
+        for (set, _) in sets
+            .iter_mut()
+            .zip(wanted)
+            .filter(|(_, wanted)| *wanted != 0)
+        {
+            // SAFETY: programs use low numbers only.
+            unsafe { libc::FD_SET(number(*slot), set) };
+        }
+    }
+    let result = select_call(step, outcome, &mut sets);
+    for slot in open.iter().filter(|_| result >= 0) {
+        // SAFETY: as above.
+        let found = sets
+            .each_ref()
+            .map(|set| u8::from(unsafe { libc::FD_ISSET(number(*slot), set) }));
+        outcome.word(format!("{slot}:{}{}{}", found[0], found[1], found[2]));
+    }
+}
+
+fn select_call(step: &Step, outcome: &mut Outcome, sets: &mut [libc::fd_set; 3]) -> i64 {
+    let (timeout, start) = (step.get("timeout"), Instant::now());
+    let mut time = timeval {
+        tv_sec: timeout / 1000,
+        tv_usec: timeout % 1000 * 1000,
+    };
+    let exact = timespec(timeout.max(0));
+    let forever = timeout < 0;
+    let [read, write, except] = sets.each_mut().map(|set| &raw mut *set);
+    let mask = mask(step);
+    // SAFETY: the sets have room for the 64 numbers.
+    let result = outcome.call(|| unsafe {
+        if step.call == "pselect" {
+            let time = if forever {
+                std::ptr::null()
+            } else {
+                &raw const exact
+            };
+            return libc::pselect(64, read, write, except, time, &raw const mask).into();
+        }
+        let time = if forever {
+            std::ptr::null_mut()
+        } else {
+            &raw mut time
+        };
+        libc::select(64, read, write, except, time).into()
+    });
+    check_time(outcome, start, result, timeout);
+    result
+}
+
+fn epoll_create(step: &Step, outcome: &mut Outcome) {
+    // SAFETY: plain numbers.
+    let fd = outcome.call(|| unsafe { libc::epoll_create1(0).into() });
+    if fd >= 0 {
+        name(step.get("to"), fd as c_int);
+    }
+}
+
+fn epoll_ctl(step: &Step, outcome: &mut Outcome) {
+    let mut event = epoll_event {
+        events: step.get("events") as u32,
+        u64: step.get("data") as u64,
+    };
+    let (set, fd) = (number(step.get("set")), number(step.get("fd")));
+    // SAFETY: room for one event.
+    outcome.call(|| unsafe {
+        libc::epoll_ctl(set, step.get("op") as c_int, fd, &raw mut event).into()
+    });
+}
+
+fn epoll_wait(step: &Step, outcome: &mut Outcome) {
+    let max = step.find("max").unwrap_or(16) as c_int;
+    let mut events = [epoll_event { events: 0, u64: 0 }; 16];
+    let (set, timeout, start) = (number(step.get("set")), step.get("timeout"), Instant::now());
+    let (time, mask) = (timespec(timeout.max(0)), mask(step));
+    let (list, max) = (events.as_mut_ptr(), max.min(16));
+    // SAFETY: room for `max` events.
+    let result = outcome.call(|| unsafe {
+        match step.call.as_str() {
+            "epoll_pwait" => {
+                libc::epoll_pwait(set, list, max, timeout as c_int, &raw const mask).into()
+            }
+            "epoll_pwait2" if timeout >= 0 => {
+                libc::epoll_pwait2(set, list, max, &raw const time, &raw const mask).into()
+            }
+            _ => libc::epoll_wait(set, list, max, timeout as c_int).into(),
+        }
+    });
+    check_time(outcome, start, result, timeout);
+    let mut found: Vec<(u64, u32)> = events[..result.max(0) as usize]
+        .iter()
+        .map(|event| (event.u64, event.events))
+        .collect();
+    found.sort_unstable();
+    // With room for fewer than are ready, who comes first is not defined.
+    for (data, events) in found.iter().filter(|_| max == 16) {
+        outcome.word(format!("{data}:{}", names::events(i64::from(*events))));
+    }
+}
+
+/// Everything that can be asked about all sockets without changing them.
+fn probe(outcome: &mut Outcome) {
+    let mut fds: Vec<pollfd> = (0..SLOTS as i64)
+        .map(|slot| pollfd {
+            fd: number(slot),
+            events: EVERYTHING,
+            revents: 0,
+        })
+        .collect();
+    // SAFETY: pointer and count describe `fds`.
+    outcome.call(|| unsafe { libc::poll(fds.as_mut_ptr(), SLOTS as libc::nfds_t, 0).into() });
+    for (slot, fd) in fds.iter().enumerate().filter(|(_, fd)| fd.fd >= 0) {
+        let mut queued = -1;
+        // SAFETY: FIONREAD gives an int.
+        unsafe { libc::ioctl(fd.fd, libc::FIONREAD, &raw mut queued) };
+        outcome.word(format!(
+            "{slot}:{}:{}",
+            names::events(fd.revents.into()),
+            show_count(queued)
+        ));
+    }
+}

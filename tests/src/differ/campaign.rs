@@ -1,0 +1,160 @@
+//! Many programs: seeds one after the other, on several threads, until one differs or time is up.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use super::compare::{Difference, Judge, Verdict};
+use super::generate;
+use super::mode::Mode;
+use super::program::Program;
+use super::shrink::{shrink, Found};
+
+/// What to run.
+pub struct Plan {
+    /// The first seed.
+    pub seed: u64,
+    /// How many programs at most.
+    pub programs: u64,
+    /// How long at most.
+    pub time: Duration,
+    /// How the accelerated runs go; programs take them in turn.
+    pub modes: Vec<Mode>,
+    /// How many programs run at once.
+    pub jobs: usize,
+    /// How long to shrink a program that differs.
+    pub shrink: Duration,
+    /// Go on after a difference?
+    pub go_on: bool,
+    /// The program that becomes an actor.
+    pub actor: PathBuf,
+}
+
+/// A program that differs.
+pub struct Case {
+    /// Its seed.
+    pub seed: u64,
+    /// How it was run.
+    pub mode: Mode,
+    /// It, made small.
+    pub program: Program,
+    /// What it shows.
+    pub difference: Difference,
+    /// What actors wrote to stderr.
+    pub complaints: String,
+}
+
+/// What a campaign came to.
+#[derive(Default)]
+pub struct Summary {
+    /// Programs that ran.
+    pub programs: u64,
+    /// Those whose kernel runs differed among each other.
+    pub undetermined: u64,
+    /// Their seeds.
+    pub odd_seeds: Vec<u64>,
+    /// Those that ran with both ends accelerated.
+    pub accelerated: u64,
+    /// Those of them in which rings carried bytes.
+    pub on_rings: u64,
+    /// Bytes that rings carried.
+    pub ring_bytes: u64,
+    /// Those that differ.
+    pub cases: Vec<Case>,
+}
+
+/// Runs the plan; `tell` hears of progress and of each case.
+pub fn run(plan: &Plan, tell: &(dyn Fn(&Summary, Option<&Case>) + Sync)) -> Summary {
+    let campaign = Campaign {
+        plan,
+        tell,
+        next: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+        end: Instant::now() + plan.time,
+        summary: Mutex::default(),
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..plan.jobs {
+            scope.spawn(|| campaign.work());
+        }
+    });
+    campaign.summary.into_inner().expect("no thread panicked")
+}
+
+struct Campaign<'a> {
+    plan: &'a Plan,
+    tell: &'a (dyn Fn(&Summary, Option<&Case>) + Sync),
+    next: AtomicU64,
+    stop: AtomicBool,
+    end: Instant,
+    summary: Mutex<Summary>,
+}
+
+impl Campaign<'_> {
+    fn work(&self) {
+        let judge = Judge::new(self.plan.actor.clone());
+        loop {
+            let index = self.next.fetch_add(1, Ordering::Relaxed);
+            let over = index >= self.plan.programs || Instant::now() > self.end;
+            if over || self.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            self.one(&judge, self.plan.seed + index);
+        }
+    }
+
+    fn one(&self, judge: &Judge, seed: u64) {
+        let program = generate::program(seed);
+        let mode = &self.plan.modes[(seed % self.plan.modes.len() as u64) as usize];
+        let verdict = judge.compare(&program, mode);
+        let report = judge.take_report();
+        let mut summary = self.summary.lock().expect("no thread panicked");
+        summary.programs += 1;
+        if mode.accelerates() {
+            summary.accelerated += 1;
+            summary.on_rings += u64::from(report.ring_bytes() > 0);
+            summary.ring_bytes += report.ring_bytes();
+        }
+        match verdict {
+            Verdict::Same => {}
+            Verdict::Undetermined(_) => {
+                summary.undetermined += 1;
+                summary.odd_seeds.push(seed);
+            }
+            Verdict::Differs(difference) => {
+                drop(summary);
+                return self.found(
+                    judge,
+                    seed,
+                    mode,
+                    Found {
+                        program,
+                        difference,
+                    },
+                );
+            }
+        }
+        drop(judge.take_complaints());
+        (self.tell)(&summary, None);
+    }
+
+    fn found(&self, judge: &Judge, seed: u64, mode: &Mode, found: Found) {
+        if !self.plan.go_on {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        let complaints = judge.take_complaints();
+        let small = shrink(judge, mode, found, self.plan.shrink);
+        drop((judge.take_report(), judge.take_complaints()));
+        let case = Case {
+            seed,
+            mode: mode.clone(),
+            program: small.program,
+            difference: small.difference,
+            complaints,
+        };
+        let mut summary = self.summary.lock().expect("no thread panicked");
+        (self.tell)(&summary, Some(&case));
+        summary.cases.push(case);
+    }
+}

@@ -1,0 +1,179 @@
+//! Random programs from a seed.
+//!
+//! Any list of steps is a program, since calls that block are noticed and steps of threads that are
+//! busy are passed over. What is made here only has to be interesting: most calls go to connections,
+//! and what was sent is often received. No direction is given more bytes than a receive window holds.
+
+mod data;
+mod readiness;
+mod sockets;
+
+use super::program::{Program, Step};
+use crate::rng::Rng;
+
+/// What one direction of a connection may be sent, in all: less than a receive window.
+const BUDGET: i64 = 30_000;
+/// The longest receive; see [`super::compare`] on counts.
+const LONGEST: i64 = 16_000;
+/// Names 0 to 3 are connections, 4 and 5 duplicates and passed ones, 6 and 7 epoll sets, 8 and 9
+/// listeners and new sockets.
+const CONNECTIONS: i64 = 4;
+
+/// The program of this seed.
+pub fn program(seed: u64) -> Program {
+    let mut generator = Generator {
+        rng: Rng::new(seed, 0),
+        steps: Vec::new(),
+        links: Vec::new(),
+        forked: [false; 2],
+        budget: BUDGET,
+    };
+    generator.begin();
+    let length = 6 + generator.rng.below(30);
+    let theme = generator.rng.below(8);
+    while generator.steps.len() < length {
+        generator.next(theme);
+    }
+    Program {
+        steps: generator.steps,
+    }
+}
+
+/// One connection: actor and name of both ends.
+#[derive(Clone, Copy)]
+struct Link {
+    ends: [(usize, i64); 2],
+}
+
+struct Generator {
+    rng: Rng,
+    steps: Vec<Step>,
+    links: Vec<Link>,
+    forked: [bool; 2],
+    budget: i64,
+}
+
+impl Generator {
+    fn chance(&mut self, percent: usize) -> bool {
+        self.rng.below(100) < percent
+    }
+
+    fn begin(&mut self) {
+        for _ in 0..self.rng.pick(&[1, 1, 1, 2, 2, 3]) {
+            self.link();
+        }
+        for link in self.links.clone() {
+            for (actor, fd) in link.ends {
+                if self.chance(35) {
+                    self.steps.push(
+                        Step::new(actor, 0, "setfl")
+                            .with("fd", fd)
+                            .with("fl", libc::O_NONBLOCK.into()),
+                    );
+                }
+            }
+        }
+    }
+
+    /// A new connection between A and B, with the names that follow.
+    fn link(&mut self) {
+        let fd = self.links.len() as i64;
+        if fd >= CONNECTIONS {
+            return;
+        }
+        let here = self.rng.below(2);
+        let rounds = if self.chance(90) {
+            8
+        } else {
+            self.rng.below(4) as i64
+        };
+        let mut step = Step::new(here, 0, "link")
+            .with("fd", fd)
+            .with("peer", 1 - here as i64)
+            .with("peerfd", fd)
+            .with("rounds", rounds);
+        if self.chance(10) {
+            step = step.with("v6", 1);
+        }
+        self.steps.push(step);
+        self.links.push(Link {
+            ends: [(here, fd), (1 - here, fd)],
+        });
+    }
+
+    fn next(&mut self, theme: usize) {
+        // Each program leans towards one kind of calls.
+        let lean = [10, 20, 30, 50, 62, 74, 86, 95][theme];
+        let kind = if self.chance(25) {
+            lean
+        } else {
+            self.rng.below(100)
+        };
+        match kind {
+            0..=19 => self.exchange(),
+            20..=27 => self.send(),
+            28..=43 => self.receive(),
+            44..=53 => self.poll(),
+            54..=67 => self.epoll(),
+            68..=73 => self.end(),
+            74..=81 => self.option(),
+            82..=86 => self.name(),
+            87..=89 => self.process(),
+            90..=91 => self.signal(),
+            92..=93 => self.long(),
+            94 => self.socket(),
+            _ => self.probe(),
+        }
+    }
+
+    /// Who makes the next call, on which connection.
+    fn who(&mut self) -> (usize, usize, i64) {
+        let link = self.links[self.rng.below(self.links.len())];
+        let (mut actor, mut fd) = link.ends[self.rng.below(2)];
+        if self.forked[actor] && self.chance(40) {
+            actor += 2;
+        }
+        if self.chance(12) {
+            fd = self.rng.pick(&[4, 5, 4, 5, 8, 9, 12]);
+        }
+        (actor, self.thread(), fd)
+    }
+
+    fn thread(&mut self) -> usize {
+        self.rng.pick(&[0, 0, 0, 0, 1, 2])
+    }
+
+    fn step(&mut self, call: &str) -> Step {
+        let (actor, thread, fd) = self.who();
+        Step::new(actor, thread, call).with("fd", fd)
+    }
+
+    fn signal(&mut self) {
+        let (actor, thread, _) = self.who();
+        let signal = self.rng.pick(&[libc::SIGUSR1, libc::SIGUSR2]);
+        self.steps.push(
+            Step::new(actor, 0, "signal")
+                .with("thread", thread as i64)
+                .with("signal", signal.into()),
+        );
+    }
+
+    fn long(&mut self) {
+        let link = self.links[self.rng.below(self.links.len())];
+        let from = self.rng.below(2);
+        let [(actor, fd), (peer, peerfd)] = [link.ends[from], link.ends[1 - from]];
+        let step = Step::new(actor, 0, "bulk")
+            .with("fd", fd)
+            .with("peer", peer as i64)
+            .with("peerfd", peerfd);
+        if self.chance(25) {
+            self.steps.push(Step {
+                call: "flood".to_owned(),
+                ..step
+            });
+        } else {
+            let total = self.rng.pick(&[1000, 20_000, 100_000, 400_000]);
+            self.steps.push(step.with("total", total));
+        }
+    }
+}

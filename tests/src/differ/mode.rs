@@ -1,0 +1,147 @@
+//! How a program is run: on kernel TCP, or with ulsock under one or both of its actors.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// One way to run a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mode {
+    /// Is A, and is B, under ulsock? Their children are as they are.
+    pub under: [bool; 2],
+    /// `ULSOCK_CHAOS`, in thousandths of the calls.
+    pub chaos: u32,
+    /// `ULSOCK_RING`, or 0 for the default.
+    pub ring: u32,
+    /// `ULSOCK_PROFILE=frugal`: never spins.
+    pub frugal: bool,
+}
+
+impl Mode {
+    /// Plain kernel TCP.
+    pub fn kernel() -> Self {
+        Self::default()
+    }
+
+    /// Both ends accelerated, nothing special.
+    pub fn both() -> Self {
+        Self {
+            under: [true; 2],
+            ..Self::default()
+        }
+    }
+
+    /// The modes that a campaign goes through; most of them accelerate both ends.
+    pub fn all(chaos: u32) -> Vec<Self> {
+        let both = Self {
+            chaos,
+            ..Self::both()
+        };
+        let chaotic = Self {
+            chaos: if chaos == 0 { 200 } else { chaos },
+            ..Self::both()
+        };
+        vec![
+            both.clone(),
+            Self {
+                frugal: true,
+                ..both.clone()
+            },
+            chaotic.clone(),
+            Self {
+                ring: 16384,
+                ..both.clone()
+            },
+            both,
+            Self {
+                ring: 16384,
+                frugal: true,
+                ..chaotic
+            },
+            Self {
+                under: [true, false],
+                ..Self::default()
+            },
+            Self {
+                under: [false, true],
+                ..Self::default()
+            },
+        ]
+    }
+
+    /// Do both ends run ulsock, so that rings must show?
+    pub fn accelerates(&self) -> bool {
+        self.under == [true; 2]
+    }
+
+    /// The variables for an actor under ulsock.
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        let mut settings = vec![("ULSOCK_UPGRADE_AFTER", "1".to_owned())];
+        if self.chaos > 0 {
+            settings.push(("ULSOCK_CHAOS", self.chaos.to_string()));
+        }
+        if self.ring > 0 {
+            settings.push(("ULSOCK_RING", self.ring.to_string()));
+        }
+        if self.frugal {
+            settings.push(("ULSOCK_PROFILE", "frugal".to_owned()));
+        }
+        settings
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.under {
+            [false, false] => "kernel",
+            [true, true] => "both",
+            [true, false] => "a-only",
+            [false, true] => "b-only",
+        })?;
+        if self.chaos > 0 {
+            write!(f, ",chaos={}", self.chaos)?;
+        }
+        if self.ring > 0 {
+            write!(f, ",ring={}", self.ring)?;
+        }
+        f.write_str(if self.frugal { ",frugal" } else { "" })
+    }
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut mode = Self::default();
+        let bad = |word: &str| {
+            format!("{word:?} is no mode: kernel, both, a-only or b-only, then ,chaos=N ,ring=N ,frugal")
+        };
+        for (index, word) in text.split(',').enumerate() {
+            let (key, value) = word.split_once('=').unwrap_or((word, "0"));
+            let value = value.parse().map_err(|_| bad(word))?;
+            match (index, key) {
+                (0, "kernel") => {}
+                (0, "both") => mode.under = [true; 2],
+                (0, "a-only") => mode.under = [true, false],
+                (0, "b-only") => mode.under = [false, true],
+                (1.., "chaos") => mode.chaos = value,
+                (1.., "ring") => mode.ring = value,
+                (1.., "frugal") => mode.frugal = true,
+                _ => return Err(bad(word)),
+            }
+        }
+        Ok(mode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Mode;
+
+    #[test]
+    fn text_and_back() {
+        for mode in Mode::all(0) {
+            assert_eq!(mode.to_string().parse::<Mode>(), Ok(mode));
+        }
+        assert!("both,wild".parse::<Mode>().is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! Programs as text: one step per line, `ACTOR THREAD CALL KEY=VALUE...`; `#` begins a comment.
+//!
+//! ```text
+//! # a half-close, then data the other way
+//! A0 link fd=0 peer=1 peerfd=0 rounds=8
+//! A0 shutdown fd=0 how=1
+//! B0 send fd=0 len=5
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::names;
+
+/// The names of the actors: A and B are started, C is forked from A and D from B.
+pub const ACTORS: [char; 4] = ['A', 'B', 'C', 'D'];
+
+/// One call of one thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Index into [`ACTORS`].
+    pub actor: usize,
+    /// Which of the actor's threads makes the call.
+    pub thread: usize,
+    /// The name of the call.
+    pub call: String,
+    /// Its arguments; those that are missing are zero.
+    pub args: Vec<(String, i64)>,
+}
+
+impl Step {
+    /// A step without arguments yet.
+    pub fn new(actor: usize, thread: usize, call: &str) -> Self {
+        Self {
+            actor,
+            thread,
+            call: call.to_owned(),
+            args: Vec::new(),
+        }
+    }
+
+    /// Adds an argument.
+    pub fn with(mut self, key: &str, value: i64) -> Self {
+        self.args.push((key.to_owned(), value));
+        self
+    }
+
+    /// The value of an argument, or zero.
+    pub fn get(&self, key: &str) -> i64 {
+        self.find(key).unwrap_or(0)
+    }
+
+    /// The value of an argument.
+    pub fn find(&self, key: &str) -> Option<i64> {
+        self.args
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| *value)
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{} {}", ACTORS[self.actor], self.thread, self.call)?;
+        for (key, value) in &self.args {
+            write!(f, " {key}={}", names::show(key, *value))?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Step {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        let bad = |what: &str| format!("{what} in {line:?}");
+        let mut words = line.split_whitespace();
+        let who = words.next().ok_or_else(|| bad("no actor"))?;
+        let actor = ACTORS.iter().position(|name| who.starts_with(*name));
+        let actor = actor.ok_or_else(|| bad("no such actor"))?;
+        let thread = who[1..].parse().map_err(|_| bad("bad thread"))?;
+        let mut step = Step::new(actor, thread, words.next().ok_or_else(|| bad("no call"))?);
+        for word in words {
+            let (key, value) = word.split_once('=').ok_or_else(|| bad("no value"))?;
+            let value = names::read(key, value).ok_or_else(|| bad(word))?;
+            step.args.push((key.to_owned(), value));
+        }
+        Ok(step)
+    }
+}
+
+/// A list of steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// In the order of execution.
+    pub steps: Vec<Step>,
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.steps.iter().try_for_each(|step| writeln!(f, "{step}"))
+    }
+}
+
+impl FromStr for Program {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let lines = text
+            .lines()
+            .map(|line| line.split('#').next().unwrap_or("").trim());
+        let steps = lines
+            .filter(|line| !line.is_empty())
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
+        Ok(Self { steps })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Program;
+
+    #[test]
+    fn text_and_back() {
+        let text = "A0 recv fd=3 len=10 flags=MSG_PEEK|MSG_DONTWAIT\n\
+                    B2 epoll_ctl fd=1 events=IN|ONESHOT|ET\nC1 setsockopt option=SO_LINGER value=-1\n";
+        let program: Program = text.parse().expect("a program");
+        assert_eq!(program.to_string(), text);
+        assert!("E0 recv".parse::<Program>().is_err());
+        assert!("A0 recv flags=MSG_NONSENSE".parse::<Program>().is_err());
+    }
+}
