@@ -67,6 +67,11 @@ impl Place {
         self.with("ULSOCK_UPGRADE_AFTER", 1)
     }
 
+    /// Connections have their rings when connect and accept return, if both ends are under ulsock.
+    pub fn at_once(self) -> Self {
+        self.with("ULSOCK_UPGRADE_AFTER", 0)
+    }
+
     /// Which ends are under ulsock here.
     pub fn ends(&self) -> Ends {
         self.ends

@@ -128,7 +128,9 @@ fn begin(fd: RawFd, peer: std::net::SocketAddr, flags: u32) {
     if !table::set(fd, Slot::Record(number)) {
         family.refs(number).store(0, Ordering::Relaxed);
         family.free(number);
+        return;
     }
+    crate::upgrade::at_once::begin(family, number, fd);
 }
 
 /// # Safety

@@ -4,6 +4,8 @@
 //! it lives). The connecting side offers, the accepting side claims, the connecting side confirms;
 //! each checks the other end with the kernel before it shares memory with it. Nobody waits.
 
+pub mod at_once;
+
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -57,6 +59,10 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
     let Some(control) = locked.control() else {
         return;
     };
+    // Another thread may have finished it before we got the lock.
+    if record.state() != State::Plain {
+        return;
+    }
     let step = calls.saturating_sub(after).clamp(1, FARTHEST_LOOK);
     record
         .next_look
@@ -125,11 +131,7 @@ impl Attempt<'_> {
             self.record.set_reason(Reason::NoPeer);
             return Ok(Progress::Soon);
         }
-        for pair in control.check_mail() {
-            while let Some(claim) = pair.next_claim() {
-                confirm(self.family, control, &pair, claim);
-            }
-        }
+        answer_claims(self.family, control);
         Ok(Progress::Waiting)
     }
 
@@ -214,11 +216,22 @@ impl Attempt<'_> {
     }
 }
 
-/// Offering side: a claim has come; is it by the process at the other end of that connection?
-fn confirm(family: &Family, control: &mut Control, pair: &Arc<Pair>, claim: Claim) {
-    let Some(number) = control.offered(claim.offer_cookie) else {
-        return;
-    };
+/// Offering side: reads the mail, and gives the records whose claims it has answered.
+fn answer_claims(family: &Family, control: &mut Control) -> Vec<u32> {
+    let mut answered = Vec::new();
+    for pair in control.check_mail() {
+        while let Some(claim) = pair.next_claim() {
+            if let Some(number) = control.offered(claim.offer_cookie) {
+                confirm(family, control, number, &pair, claim);
+                answered.push(number);
+            }
+        }
+    }
+    answered
+}
+
+/// A claim has come; is it by the process at the other end of that connection?
+fn confirm(family: &Family, control: &mut Control, number: u32, pair: &Arc<Pair>, claim: Claim) {
     let record = family.record(number);
     let Some((local, peer)) = record.local().zip(record.peer()) else {
         return;

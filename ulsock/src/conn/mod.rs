@@ -208,6 +208,16 @@ impl<'a> Conn<'a> {
     }
 }
 
+/// Takes both directions under management without waiting for the next call; `true` when the peer
+/// has done the same, and wishes for a ring.
+pub fn begin_now(handle: Handle) -> bool {
+    let Some(conn) = Conn::enter(handle) else {
+        return false;
+    };
+    begin::begin_tx(&conn);
+    conn.link.tx_shared().wait.wish.load(Ordering::Relaxed) != 0
+}
+
 /// Returns the connection to the kernel in both directions: our own at once, the peer's at its next
 /// call. It never waits.
 pub fn demote(handle: Handle, reason: Reason) {

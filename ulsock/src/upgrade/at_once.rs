@@ -1,0 +1,70 @@
+//! A test aid: with `ULSOCK_UPGRADE_AFTER=0` a connection gets its ring pair in connect and accept
+//! already, so that tests which make two calls on a connection make them on a ring.
+//!
+//! Here, and only here, one end waits for the other, a moment long: connect until somebody claims,
+//! accept until the other end has come out of its connect. Who is not there in time is upgraded at a
+//! later call, as ever.
+
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use super::{answer_claims, look};
+use crate::conn::wait::Deadline;
+use crate::conn::{self, Handle};
+use crate::family::Family;
+use crate::process::{self, Locked};
+use crate::reason::Reason;
+use crate::record::{Role, State};
+
+/// How long each end waits. A connect is often followed by the accept of the same thread.
+const CONNECT: Duration = Duration::from_millis(5);
+const ACCEPT: Duration = Duration::from_millis(20);
+const NAP: Duration = Duration::from_micros(100);
+
+/// A connection has just got its record.
+#[inline]
+pub fn begin(family: &'static Family, number: u32, fd: RawFd) {
+    if process::config().upgrade_after == 0 {
+        upgrade(family, number, fd);
+    }
+}
+
+#[cold]
+fn upgrade(family: &'static Family, number: u32, fd: RawFd) {
+    let record = family.record(number);
+    let deadline = Deadline::after(match record.role() {
+        Role::Connected => CONNECT,
+        Role::Accepted => ACCEPT,
+    });
+    loop {
+        look(family, number, record, fd, 0);
+        let answered = answer_own(family);
+        let ready = match record.state() {
+            State::Managed => conn::begin_now(Handle::new(family, number, fd)),
+            // Anything but waiting for the other end is not worth waiting for.
+            _ => !matches!(record.reason(), Reason::Young | Reason::NoPeer),
+        };
+        if ready || deadline.passed() {
+            return;
+        }
+        if !answered {
+            std::thread::sleep(NAP);
+        }
+    }
+}
+
+/// The other end may be a connection of this very process, whose thread is busy here or elsewhere.
+fn answer_own(family: &'static Family) -> bool {
+    let mut answered = Vec::new();
+    if let Some(mut locked) = Locked::take() {
+        if let Some(control) = locked.control() {
+            answered = answer_claims(family, control);
+        }
+    }
+    for number in &answered {
+        if let Some(fd) = crate::lifecycle::fd_of(*number) {
+            conn::begin_now(Handle::new(family, *number, fd));
+        }
+    }
+    !answered.is_empty()
+}
