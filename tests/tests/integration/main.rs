@@ -16,6 +16,7 @@ mod pipes;
 mod programs;
 mod python;
 mod redis;
+mod regress;
 mod sockperf;
 mod stress;
 

@@ -143,6 +143,7 @@ impl<'a> Conn<'a> {
     pub fn may_use_ring(&self) -> bool {
         const NEVER: u32 = flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::BROKEN;
         !self.record.has(NEVER)
+            && !self.peer_closed()
             && !process::is_frozen()
             && self.record.procs.load(Ordering::Acquire) == 1
             && self.link.pair.is_mine()
@@ -157,7 +158,8 @@ impl<'a> Conn<'a> {
         Errno::CONNRESET
     }
 
-    /// The peer's hint that it has closed; only the kernel socket knows for sure.
+    /// The peer's hint that it has closed; only the kernel socket knows for sure. What we send from
+    /// then on goes there too, and draws the reset that the next send must see.
     pub fn peer_closed(&self) -> bool {
         let producer = &self.link.rx_shared().producer;
         producer.closed.load(Ordering::Relaxed) != 0

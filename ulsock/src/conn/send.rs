@@ -221,6 +221,7 @@ impl Conn<'_> {
                 let slots = tx.yield_ring()?;
                 self.ring_data(tx, slots);
             } else if self.record.has(flag::PINNED | flag::PEER_FIN | flag::SHUT)
+                || self.peer_closed()
                 || chaos::strikes()
             {
                 let slots = tx.leave_ring();
