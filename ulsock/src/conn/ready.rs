@@ -109,6 +109,8 @@ impl Conn<'_> {
                 drop(held);
                 yes_if(self.readable_bytes().is_some_and(|n| n >= least))
             }
+            // What the kernel queues next has been read from the ring; its arrival is one more event.
+            Ok(Look::Kernel { skip: 1.., .. }) => Answer::No,
             Ok(Look::Kernel { .. }) => Answer::AskKernel,
             // The next call reports the reset.
             Err(_) => Answer::Yes,
