@@ -1,6 +1,7 @@
-//! Calls after which the process may do less: seccomp filters and locked memory.
+//! Calls after which the process may do less: seccomp filters, another root, locked memory.
 
-use libc::{c_int, c_long, c_ulong, SYS_seccomp, MCL_FUTURE, MCL_ONFAULT, PR_SET_SECCOMP};
+use crate::errno;
+use libc::{c_char, c_int, c_long, c_ulong, SYS_seccomp, MCL_FUTURE, MCL_ONFAULT, PR_SET_SECCOMP};
 use ulsock::api;
 
 hooks! {
@@ -18,6 +19,12 @@ hooks! {
         if number == SYS_seccomp {
             api::before_seccomp();
         }
+    }
+
+    redhook fn chroot(path: *const c_char) -> c_int {
+        errno::keep(api::before_chroot);
+        // SAFETY: the program's own argument.
+        unsafe { real()(path) }
     }
 
     redhook fn mlockall(flags: c_int) -> c_int {

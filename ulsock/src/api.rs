@@ -9,8 +9,8 @@ use crate::record::Record;
 
 pub use crate::epoll::{epoll_ctl, epoll_wait};
 pub use crate::inherit::{
-    before_exec, before_seccomp, before_spawn, exec_failed, exiting, fork_child, fork_parent,
-    fork_prepare,
+    before_chroot, before_exec, before_seccomp, before_spawn, exec_failed, exiting, fork_child,
+    fork_parent, fork_prepare,
 };
 pub use crate::io::{
     recv, recvfrom, recvmmsg, recvmsg, recvv, send, sendfile, sendmmsg, sendmsg, sendv,

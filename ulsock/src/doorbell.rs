@@ -4,10 +4,10 @@
 //! eventfd serves peers of our own uid only: a stranger could make it block or steal its count.
 //! Nothing here ever blocks, whatever a peer did to the descriptor that it gave us.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{eventfd, EventfdFlags};
-use rustix::fs::{fcntl_getfl, readlinkat_raw, OFlags, CWD};
+use rustix::fs::{fcntl_getfl, OFlags};
 use rustix::io::{self, read, write, Errno};
 use rustix::net::sockopt::{set_socket_send_buffer_size, socket_domain, socket_type};
 use rustix::net::{
@@ -16,7 +16,7 @@ use rustix::net::{
 };
 
 use crate::sys::fds::{to_high, InternalFd};
-use crate::sys::text::Text;
+use crate::sys::proc;
 
 /// How a doorbell is rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,9 +164,8 @@ impl Ringer {
 }
 
 fn check_event(fd: &InternalFd) -> Result<(), RingerError> {
-    let path = Text::format(format_args!("/proc/self/fd/{}", fd.as_raw_fd()))?;
     let mut target = [0; 32];
-    let len = readlinkat_raw(CWD, &*path, &mut target)?;
+    let len = proc::describe(fd, &mut target)?;
     if target.get(..len) != Some(b"anon_inode:[eventfd]") {
         return Err(RingerError::WrongType);
     }

@@ -103,6 +103,14 @@ pub fn before_spawn() {
     return_all(Reason::Exec, true);
 }
 
+/// Before chroot: what we find by path we must find now.
+pub fn before_chroot() {
+    if process::begin().is_some() {
+        crate::sys::proc::keep();
+        stats::keep_report();
+    }
+}
+
 /// Before a seccomp filter loads: everything to the kernel, and then we are not there any more.
 pub fn before_seccomp() {
     return_all(Reason::Sandbox, false);

@@ -1,8 +1,9 @@
 //! Mailboxes and control channels: how two processes first meet, and how descriptors travel.
 //!
-//! A mailbox is a listening Unix SEQPACKET socket in the run directory, one per process. Strangers
-//! may connect, so nothing here blocks, every message is checked, and no descriptor that came with a
-//! bad one stays open.
+//! A mailbox is a listening Unix SEQPACKET socket in the run directory, one per process, and a twin
+//! of the same name in the abstract namespace, for those whom a chroot keeps from /proc. Strangers may
+//! connect to either, so nothing here blocks, every message is checked, and no descriptor that came
+//! with a bad one stays open.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -58,7 +59,9 @@ fn own_pid() -> u32 {
 #[derive(Debug)]
 pub struct Mailbox {
     name: MailboxName,
-    socket: InternalFd,
+    /// Not in a chroot without /proc.
+    socket: Option<InternalFd>,
+    twin: InternalFd,
     /// Held, not used: its lock dies with us.
     _lock: InternalFd,
     dir: RunDir,
@@ -68,10 +71,16 @@ impl Mailbox {
     pub fn create(dir: &RunDir) -> io::Result<Mailbox> {
         let dir = dir.duplicate()?;
         let (name, lock) = create_lock(&dir)?;
-        let socket = open_socket(&dir, &name).inspect_err(|_| remove(&dir, &name))?;
+        let give_up = |_: &Errno| remove(&dir, &name);
+        let twin = open_socket(&abstract_address(&name)?).inspect_err(give_up)?;
+        let socket = match open_named(&dir, &name) {
+            Err(Errno::NOENT) => None,
+            other => Some(other.inspect_err(give_up)?),
+        };
         Ok(Mailbox {
             name,
             socket,
+            twin,
             _lock: lock,
             dir,
         })
@@ -83,18 +92,14 @@ impl Mailbox {
 
     /// The next peer that has connected, if any.
     pub fn accept(&self) -> io::Result<Option<Channel>> {
-        match accept_with(&self.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-            Ok(fd) => to_high(fd).map(|fd| Some(Channel { fd })),
-            Err(Errno::AGAIN) => Ok(None),
-            Err(errno) => Err(errno),
+        for socket in self.socket.iter().chain([&self.twin]) {
+            match accept_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+                Ok(fd) => return to_high(fd).map(|fd| Some(Channel { fd })),
+                Err(Errno::AGAIN) => {}
+                Err(errno) => return Err(errno),
+            }
         }
-    }
-}
-
-impl AsFd for Mailbox {
-    /// Readable when a peer has connected.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        Ok(None)
     }
 }
 
@@ -123,12 +128,17 @@ fn create_lock(dir: &RunDir) -> io::Result<(MailboxName, InternalFd)> {
     Err(Errno::AGAIN)
 }
 
-fn open_socket(dir: &RunDir, name: &MailboxName) -> io::Result<InternalFd> {
-    let socket = new_socket()?;
-    bind(&socket, &address(dir, name)?)?;
-    // Everybody may connect; who is let in is decided by SO_PEERCRED.
+/// Everybody may connect; who is let in is decided by SO_PEERCRED.
+fn open_named(dir: &RunDir, name: &MailboxName) -> io::Result<InternalFd> {
+    let socket = open_socket(&address(dir, name)?)?;
     let everybody = Mode::from_raw_mode(0o666);
     chmodat(dir, &*name.file()?, everybody, AtFlags::empty())?;
+    Ok(socket)
+}
+
+fn open_socket(address: &SocketAddrUnix) -> io::Result<InternalFd> {
+    let socket = new_socket()?;
+    bind(&socket, address)?;
     listen(&socket, BACKLOG)?;
     socket.into_high()
 }
@@ -143,6 +153,12 @@ fn address(dir: &RunDir, name: &MailboxName) -> io::Result<SocketAddrUnix> {
     let dir = dir.as_fd().as_raw_fd();
     let path = Text::format(format_args!("/proc/self/fd/{dir}/{}", &*name.file()?))?;
     SocketAddrUnix::new(&*path)
+}
+
+/// Names there are free for all to take, but nobody can guess ours before it is taken.
+fn abstract_address(name: &MailboxName) -> io::Result<SocketAddrUnix> {
+    let name = Text::format(format_args!("ulsock.{}", &*name.file()?))?;
+    SocketAddrUnix::new_abstract_name(name.as_bytes())
 }
 
 /// The socket goes first: see [`create_lock`].
@@ -192,7 +208,11 @@ impl Channel {
     /// Connects to a mailbox; EAGAIN when too many already wait there.
     pub fn connect(dir: &RunDir, name: MailboxName) -> io::Result<Channel> {
         let socket = new_socket()?;
-        connect(&socket, &address(dir, &name)?)?;
+        match connect(&socket, &address(dir, &name)?) {
+            // It, or we, may be in a chroot.
+            Err(Errno::NOENT) => connect(&socket, &abstract_address(&name)?)?,
+            other => other?,
+        }
         let fd = socket.into_high()?;
         Ok(Channel { fd })
     }
@@ -362,6 +382,16 @@ mod tests {
     }
 
     #[test]
+    fn is_reached_from_a_chroot() {
+        let dir = Scratch::new();
+        let mailbox = Mailbox::create(&dir).unwrap();
+        dir.remove(&mailbox.name().file().unwrap());
+        let (near, far) = meet(&dir, &mailbox);
+        near.send(&CLAIM, None).unwrap();
+        assert_eq!(far.recv().unwrap().unwrap().0, CLAIM);
+    }
+
+    #[test]
     fn a_peer_that_does_not_read_is_full() {
         let dir = Scratch::new();
         let mailbox = Mailbox::create(&dir).unwrap();
@@ -421,7 +451,10 @@ mod tests {
         let name = mailbox.name();
         drop(mailbox);
         assert!(dir.names().is_empty());
-        assert_eq!(Channel::connect(&dir, name).unwrap_err(), Errno::NOENT);
+        assert_eq!(
+            Channel::connect(&dir, name).unwrap_err(),
+            Errno::CONNREFUSED
+        );
     }
 
     #[test]

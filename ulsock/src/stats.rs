@@ -4,9 +4,12 @@ use std::fmt::Write;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::sync::OnceLock;
 
 use rustix::fs::{Dir, Mode, OFlags};
+use rustix::io;
 use serde::Serialize;
 
 use crate::config::Report;
@@ -16,7 +19,8 @@ use crate::process;
 use crate::reason::Reason;
 use crate::record::{flag, Record, State};
 use crate::rundir::{RunDir, FAMILY};
-use crate::sys::fds::Transient;
+use crate::sys::fds::{InternalFd, Transient};
+use crate::sys::proc;
 
 /// A live connection of this host.
 #[derive(Clone, Debug, Serialize)]
@@ -197,19 +201,40 @@ pub fn report() {
         return;
     };
     let totals = Totals::of(family);
-    let program = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
-    let program = program.trim_end();
+    if totals.connections == 0 {
+        return;
+    }
+    let program = proc::program().unwrap_or_default();
     match &config.report {
         Report::Off => {}
-        Report::Stderr => log::always(format_args!("{}", totals.text(program))),
-        Report::File(path) => append(path, totals.json(program).as_bytes()),
+        Report::Stderr => log::always(format_args!("{}", totals.text(&program))),
+        Report::File(path) => append(path, totals.json(&program).as_bytes()),
     }
 }
 
-fn append(path: &std::path::Path, line: &[u8]) {
+/// The report's file, if it had to be opened before a chroot.
+static KEPT: OnceLock<InternalFd> = OnceLock::new();
+
+/// Before a chroot, after which the report's path means something else.
+pub fn keep_report() {
+    if let Report::File(path) = &process::config().report {
+        if let Ok(file) = open(path).and_then(Transient::into_high) {
+            let _ = KEPT.set(file);
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<Transient> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
-    match rustix::fs::open(path, flags, Mode::from_raw_mode(0o666)) {
-        Ok(file) => drop(rustix::io::write(Transient::new(file), line)),
-        Err(error) => log::always(format_args!("ULSOCK_REPORT: {}: {error}", path.display())),
+    rustix::fs::open(path, flags, Mode::from_raw_mode(0o666)).map(Transient::new)
+}
+
+fn append(path: &Path, line: &[u8]) {
+    let written = match KEPT.get() {
+        Some(file) => io::write(file, line),
+        None => open(path).and_then(|file| io::write(file, line)),
+    };
+    if let Err(error) = written {
+        log::always(format_args!("ULSOCK_REPORT: {}: {error}", path.display()));
     }
 }

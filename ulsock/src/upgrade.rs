@@ -237,13 +237,18 @@ fn confirm(family: &Family, control: &mut Control, number: u32, pair: &Arc<Pair>
         return;
     };
     let other = diag::other_end(&local, &peer).ok().flatten();
-    let genuine = other.is_some_and(|other| {
+    let genuine = other.as_ref().is_some_and(|other| {
         other.cookie == claim.claim_cookie
             && other.uid == pair.peer().uid
             && other.uid != OVERFLOW_UID
     });
     if !genuine {
-        return record.set_reason(Reason::Identity);
+        let gone = other.is_none();
+        return record.set_reason(if gone {
+            Reason::PeerGone
+        } else {
+            Reason::Identity
+        });
     }
     let Some(segment) = pair
         .segment(claim.segment)

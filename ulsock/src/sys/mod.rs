@@ -6,6 +6,7 @@
 pub mod diag;
 pub mod fds;
 pub mod map;
+pub mod proc;
 pub mod tcp;
 pub mod text;
 

@@ -1,0 +1,47 @@
+//! What /proc tells this process about itself, also in a chroot: a directory that was opened before
+//! still leads there.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::OnceLock;
+
+use rustix::fs::{openat, readlinkat_raw, Mode, OFlags, CWD};
+use rustix::io;
+
+use crate::sys::fds::{InternalFd, Transient};
+use crate::sys::text::Text;
+
+static KEPT: OnceLock<InternalFd> = OnceLock::new();
+
+/// Before a chroot: holds /proc open.
+pub fn keep() {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat(CWD, "/proc", flags, Mode::empty());
+    if let Ok(proc) = opened.and_then(crate::sys::fds::to_high) {
+        let _ = KEPT.set(proc);
+    }
+}
+
+/// What `entry` of our own directory is relative to, and its name there.
+fn own(entry: std::fmt::Arguments<'_>) -> io::Result<(BorrowedFd<'static>, Text)> {
+    Ok(match KEPT.get() {
+        Some(proc) => (proc.as_fd(), Text::format(format_args!("self/{entry}"))?),
+        None => (CWD, Text::format(format_args!("/proc/self/{entry}"))?),
+    })
+}
+
+/// Where the link of `fd` leads: its kind, for what has no name. Gives the length.
+pub fn describe(fd: impl AsFd, target: &mut [u8]) -> io::Result<usize> {
+    let (dir, path) = own(format_args!("fd/{}", fd.as_fd().as_raw_fd()))?;
+    readlinkat_raw(dir, &*path, target)
+}
+
+/// The name of our program.
+pub fn program() -> io::Result<String> {
+    let (dir, path) = own(format_args!("comm"))?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = Transient::new(openat(dir, &*path, flags, Mode::empty())?);
+    let mut name = [0; 64];
+    let n = io::read(&file, &mut name)?;
+    let name = String::from_utf8_lossy(name.get(..n).unwrap_or_default());
+    Ok(name.trim_end().to_owned())
+}
