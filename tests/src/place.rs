@@ -89,20 +89,22 @@ impl Place {
 
     /// A program of the system on the server's side.
     pub fn server(&self, program: &str) -> Program {
-        self.program(Side::Server, Path::new(program))
+        self.program(Side::Server, program)
     }
 
     /// A program of the system on the client's side.
     pub fn client(&self, program: &str) -> Program {
-        self.program(Side::Client, Path::new(program))
+        self.program(Side::Client, program)
     }
 
     /// One of our own test programs on `side`.
     pub fn own(&self, side: Side, program: &str) -> Program {
-        self.program(side, &built(program))
+        self.program(side, built(program))
     }
 
-    fn program(&self, side: Side, path: &Path) -> Program {
+    /// A program on `side`.
+    pub fn program(&self, side: Side, path: impl AsRef<Path>) -> Program {
+        let path = path.as_ref();
         let number = self.programs.replace(self.programs.get() + 1);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let log = self.folder.join(format!("log-{number:03}-{name}"));
@@ -111,7 +113,7 @@ impl Place {
             program = program
                 .preload(&self.run_dir)
                 .env("ULSOCK_REPORT", self.report_file(side));
-            for (name, value) in &self.settings {
+            for (name, value) in self.settings.iter().chain(&extra_settings()) {
                 program = program.env(name, value);
             }
         }
@@ -146,7 +148,7 @@ impl Place {
         if self.ends != Ends::Both {
             return;
         }
-        let wanted = if rings == Rings::Most {
+        let wanted = if rings == Rings::Most && extra_settings().is_empty() {
             report.kernel_bytes().max(1)
         } else {
             1
@@ -206,6 +208,16 @@ impl Drop for Place {
             }
         }
     }
+}
+
+/// `TESTS_SETTINGS="ULSOCK_CHAOS=50 ULSOCK_UPGRADE_AFTER=1"` runs any test with other settings, to
+/// hunt for bugs.
+fn extra_settings() -> Vec<(String, String)> {
+    let text = std::env::var("TESTS_SETTINGS").unwrap_or_default();
+    text.split_whitespace()
+        .filter_map(|word| word.split_once('='))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
 }
 
 fn allow(path: &Path, mode: u32) {

@@ -74,3 +74,21 @@ pub fn listens(port: u16) -> bool {
         })
     })
 }
+
+/// Whether `pid` has ended; nobody may have waited for it yet.
+pub fn is_gone(pid: u32) -> bool {
+    let stat = fs::read_to_string(entry(pid, "stat")).unwrap_or_default();
+    let state = stat
+        .rsplit(')')
+        .next()
+        .and_then(|rest| rest.split_whitespace().next());
+    matches!(state, None | Some("Z" | "X"))
+}
+
+/// The children of `pid`'s first thread.
+pub fn children(pid: u32) -> Vec<u32> {
+    let text = fs::read_to_string(entry(pid, &format!("task/{pid}/children"))).unwrap_or_default();
+    text.split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect()
+}

@@ -106,6 +106,20 @@ impl Program {
         self
     }
 
+    /// Runs it as this user; it loads a copy of the library, for it may be unable to reach our own.
+    pub fn user(mut self, name: &str) -> Self {
+        let (uid, gid) = user_ids(name);
+        self.command.uid(uid).gid(gid);
+        if self.run_dir.is_none() {
+            return self;
+        }
+        let copy = self.output.with_file_name("library.so");
+        if !copy.exists() {
+            fs::copy(built("libulsock_preload.so"), &copy).expect("copy the library");
+        }
+        self.env("LD_PRELOAD", copy)
+    }
+
     /// How long [`Running::wait`] waits.
     pub fn limit(mut self, seconds: u64) -> Self {
         self.limit = Duration::from_secs(seconds);
@@ -292,6 +306,25 @@ impl Drop for Running {
             eprintln!("{}: {error}", self.name);
         }
     }
+}
+
+/// User and group id of a user of this machine.
+pub fn user_ids(name: &str) -> (u32, u32) {
+    let users = fs::read_to_string("/etc/passwd").expect("/etc/passwd");
+    let line = users
+        .lines()
+        .find(|line| line.split(':').next() == Some(name));
+    let mut fields = line
+        .unwrap_or_else(|| panic!("no user {name}"))
+        .split(':')
+        .skip(2);
+    let mut number = || {
+        fields
+            .next()
+            .and_then(|id| id.parse().ok())
+            .expect("a number")
+    };
+    (number(), number())
 }
 
 fn read(path: &Path) -> String {

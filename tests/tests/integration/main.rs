@@ -4,6 +4,7 @@
 mod chaos;
 mod command;
 mod config;
+mod haproxy;
 mod idle;
 mod iperf3;
 mod leak;
@@ -13,6 +14,7 @@ mod memcached;
 mod netpipe;
 mod nginx;
 mod pipes;
+mod postgres;
 mod programs;
 mod python;
 mod redis;

@@ -1,40 +1,41 @@
-//! nginx, whose workers run under a uid of their own, with wrk, ab and curl.
+//! nginx, which forks workers that run under another uid, with wrk, ab and curl; its reload and its
+//! change of binaries under load, and TLS.
 
 use std::fs;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use tests::ends::Ends;
+use tests::ends::{Ends, Side};
 use tests::place::{Place, Rings};
-use tests::ports;
-use tests::program::Running;
+use tests::program::{Program, Running};
+use tests::{ports, procfs};
 
 use crate::{pattern_file, same_content};
 
+/// Bytes of the file `small`.
+pub const SMALL_FILE: usize = 612;
 const BIG_FILE: usize = 100_000_000;
 
-struct Nginx {
-    port: u16,
+/// A running nginx in a place of its own.
+pub struct Nginx {
+    /// Where it listens.
+    pub port: u16,
     server: Running,
-    place: Place,
+    /// Its corner of the machine.
+    pub place: Place,
 }
 
 impl Nginx {
     fn start(ends: Ends, workers: usize) -> Self {
-        let place = Place::new(ends).eager();
-        let port = ports::free();
-        let folder = place.folder();
-        fs::create_dir(folder.join("www")).expect("www");
-        pattern_file(&folder.join("www/small"), 612);
-        pattern_file(&folder.join("www/big"), BIG_FILE);
-        fs::write(folder.join("nginx.conf"), config(folder, port, workers)).expect("config");
-        let server = place
-            .server("nginx")
-            .args("-e stderr -p")
-            .arg(folder)
-            .arg("-c")
-            .arg(folder.join("nginx.conf"))
-            .start()
-            .listening(port);
+        Self::start_in(Place::new(ends).eager(), Side::Server, workers)
+    }
+
+    /// Starts it on one side of `place`.
+    pub fn start_in(place: Place, side: Side, workers: usize) -> Self {
+        let port = prepare(&place, workers);
+        let server = program(&place, side).arg("-g").arg("daemon off;");
+        let server = server.start().listening(port);
         Self {
             place,
             port,
@@ -52,17 +53,40 @@ impl Nginx {
         curl.args(options).directory(self.place.folder()).run()
     }
 
-    fn stop(self, rings: Rings) {
+    /// Ends it after its last request; gives the place back for the check.
+    pub fn stop(self) -> Place {
         let finished = self.server.stop(libc::SIGQUIT);
         assert!(finished.status.success(), "nginx: {}", finished.status);
-        self.place.check(rings);
+        self.place
     }
+}
+
+/// Writes what nginx needs into the work folder; gives the port.
+fn prepare(place: &Place, workers: usize) -> u16 {
+    let port = ports::free();
+    let folder = place.folder();
+    fs::create_dir(folder.join("www")).expect("www");
+    pattern_file(&folder.join("www/small"), SMALL_FILE);
+    pattern_file(&folder.join("www/big"), BIG_FILE);
+    fs::write(folder.join("nginx.conf"), config(folder, port, workers)).expect("config");
+    port
+}
+
+fn program(place: &Place, side: Side) -> Program {
+    let folder = place.folder();
+    place
+        .program(side, "/usr/sbin/nginx")
+        .args("-e stderr -p")
+        .arg(folder)
+        .arg("-c")
+        .arg(folder.join("nginx.conf"))
 }
 
 fn config(folder: &Path, port: u16, workers: usize) -> String {
     let folder = folder.display();
     format!(
-        "daemon off; user www-data; worker_processes {workers}; pid {folder}/nginx.pid;
+        "env LD_PRELOAD; env ULSOCK_RUN_DIR; env ULSOCK_REPORT; env ULSOCK_UPGRADE_AFTER;
+         env ULSOCK_CHAOS; user www-data; worker_processes {workers}; pid {folder}/nginx.pid;
          error_log stderr; events {{ worker_connections 512; }}
          http {{
              access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000;
@@ -78,13 +102,26 @@ fn config(folder: &Path, port: u16, workers: usize) -> String {
 fn wrk() {
     for &ends in Ends::all() {
         let nginx = Nginx::start(ends, 2);
-        let wrk = nginx.place.client("wrk").args("-t2 -c20 -d2s");
-        let output = wrk.arg(nginx.url("small")).run();
-        assert!(output.contains("Requests/sec"), "{output}");
-        for trouble in ["Non-2xx", "Socket errors"] {
-            assert!(!output.contains(trouble), "{output}");
-        }
-        nginx.stop(Rings::Most);
+        load_by_wrk(&nginx);
+        nginx.stop().check(Rings::Most);
+    }
+}
+
+/// wrk takes a readable socket without anything to read for an error.
+#[test]
+fn wrk_while_carriers_change() {
+    let place = Place::new(Ends::both()).eager().with("ULSOCK_CHAOS", 100);
+    let nginx = Nginx::start_in(place, Side::Server, 2);
+    load_by_wrk(&nginx);
+    nginx.stop().check(Rings::Some);
+}
+
+fn load_by_wrk(nginx: &Nginx) {
+    let wrk = nginx.place.client("wrk").args("-t2 -c20 -d2s");
+    let output = wrk.arg(nginx.url("small")).run();
+    assert!(output.contains("Requests/sec"), "{output}");
+    for trouble in ["Non-2xx", "Socket errors"] {
+        assert!(!output.contains(trouble), "{output}");
     }
 }
 
@@ -104,7 +141,7 @@ fn ab_keepalive() {
             ("Complete requests:", REQUESTS),
             ("Failed requests:", 0),
             ("Keep-Alive requests:", REQUESTS),
-            ("HTML transferred:", REQUESTS * 612),
+            ("HTML transferred:", REQUESTS * SMALL_FILE),
         ] {
             let line = output.lines().find(|line| line.starts_with(what));
             let number = line.and_then(|line| line[what.len()..].split_whitespace().next());
@@ -114,7 +151,7 @@ fn ab_keepalive() {
                 "{what} in {output}"
             );
         }
-        nginx.stop(Rings::Most);
+        nginx.stop().check(Rings::Most);
     }
 }
 
@@ -125,7 +162,7 @@ fn curl_big_file_by_sendfile() {
         nginx.curl(&format!("-o copy {}", nginx.url("big")));
         let folder = nginx.place.folder();
         same_content(&folder.join("www/big"), &folder.join("copy"));
-        nginx.stop(Rings::Most);
+        nginx.stop().check(Rings::Most);
     }
 }
 
@@ -145,6 +182,133 @@ fn curl_keepalive() {
             let copy = folder.join(format!("copy{number}"));
             same_content(&folder.join("www").join(file), &copy);
         }
-        nginx.stop(Rings::Most);
+        nginx.stop().check(Rings::Most);
+    }
+}
+
+/// Every request is answered while the configuration is loaded again and again: the workers that
+/// are replaced close their kept connections, the listening socket goes on.
+#[test]
+fn reload_under_load() {
+    const RELOADS: usize = 4;
+    for &ends in Ends::all() {
+        let nginx = Nginx::start(ends, 2);
+        let load = Load::start(&nginx.place, nginx.port);
+        for _ in 0..RELOADS {
+            sleep(Duration::from_millis(300));
+            nginx.server.signal(libc::SIGHUP);
+        }
+        sleep(Duration::from_millis(300));
+        load.stop(RELOADS);
+        nginx.stop().check(Rings::Some);
+    }
+}
+
+/// The new binary inherits the listening sockets across exec; both serve, then the old one ends.
+#[test]
+fn new_binary_under_load() {
+    for &ends in Ends::all() {
+        let place = Place::new(ends).eager();
+        let port = prepare(&place, 2);
+        // Kept until the daemon has a session of its own: its group is killed when it is dropped.
+        let starter = program(&place, Side::Server).start();
+        let master = Master::after(0, &place);
+        starter.succeed();
+        let load = Load::start(&place, port);
+        sleep(Duration::from_millis(200));
+        master.signal(libc::SIGUSR2);
+        let heir = Master::after(master.0, &place);
+        sleep(Duration::from_millis(200));
+        master.signal(libc::SIGWINCH);
+        sleep(Duration::from_millis(300));
+        master.end();
+        sleep(Duration::from_millis(200));
+        load.stop(1);
+        heir.end();
+        place.check(Rings::Some);
+        if ends == Ends::Both {
+            let (server, lines) = place.report(Side::Server);
+            assert!(
+                lines >= 2 && server.upgraded > 8,
+                "both binaries upgrade: {server:?}"
+            );
+        }
+    }
+}
+
+/// The careful client at work.
+pub struct Load(Running);
+
+impl Load {
+    const KEPT: usize = 4;
+
+    /// Kept and fresh connections to `port`.
+    pub fn start(place: &Place, port: u16) -> Self {
+        let load = place.own(Side::Client, "http_load").piped();
+        let keep = Self::KEPT;
+        let options = format!("port={port} file=small bytes={SMALL_FILE} keep={keep} fresh=4");
+        Self(load.args(&options).start())
+    }
+
+    /// Ends it: all requests must have been answered, and only kept connections that a reload closed
+    /// may have cost a second try.
+    pub fn stop(self, reloads: usize) {
+        let output = self.0.succeed();
+        let numbers: Vec<usize> = output
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let [answered, again] = numbers[..] else {
+            panic!("http_load: {output}");
+        };
+        assert!(answered > 200, "{output}");
+        assert!(again <= Self::KEPT * reloads, "{output}");
+    }
+}
+
+/// A master process that has become a daemon: no child of ours, and killed with its workers unless
+/// it has been ended.
+struct Master(i32);
+
+impl Master {
+    /// The one in the pid file, as soon as it is another than `old`.
+    fn after(old: i32, place: &Place) -> Self {
+        Self(wait_for(|| {
+            let text = fs::read_to_string(place.folder().join("nginx.pid")).ok()?;
+            text.trim().parse().ok().filter(|&pid| pid != old)
+        }))
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: plain integers; the daemon lives until this test ends it.
+        unsafe { libc::kill(self.0, signal) };
+    }
+
+    fn end(self) {
+        self.signal(libc::SIGQUIT);
+        wait_for(|| procfs::is_gone(self.0 as u32).then_some(()));
+    }
+}
+
+impl Drop for Master {
+    fn drop(&mut self) {
+        if procfs::is_gone(self.0 as u32) {
+            return;
+        }
+        for pid in procfs::children(self.0 as u32) {
+            Self(pid as i32).signal(libc::SIGKILL);
+        }
+        self.signal(libc::SIGKILL);
+    }
+}
+
+fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(result) = found() {
+            return result;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "waited in vain");
+        sleep(Duration::from_millis(5));
     }
 }
