@@ -1,7 +1,7 @@
 //! Calls after which the process may do less: seccomp filters, another root, locked memory.
 
 use crate::errno;
-use libc::{c_char, c_int, c_long, c_ulong, SYS_seccomp, MCL_FUTURE, MCL_ONFAULT, PR_SET_SECCOMP};
+use libc::{c_char, c_int, c_ulong, MCL_FUTURE, MCL_ONFAULT, PR_SET_SECCOMP};
 use ulsock::api;
 
 hooks! {
@@ -11,14 +11,6 @@ hooks! {
         }
         // SAFETY: the program's own arguments.
         unsafe { real()(option, arg2, arg3, arg4, arg5) }
-    }
-
-    /// Forwarded rather than called: a program may clone through it onto another stack, where a
-    /// frame of ours would not be found again.
-    forward fn syscall(number: c_long) {
-        if number == SYS_seccomp {
-            api::before_seccomp();
-        }
     }
 
     redhook fn chroot(path: *const c_char) -> c_int {

@@ -10,6 +10,9 @@ fn countable(count: c_int) -> bool {
     (0..=1024).contains(&count)
 }
 
+/// What `eventfd_read` and `eventfd_write` move.
+const COUNT: usize = size_of::<u64>();
+
 /// `preadv2` and `pwritev2` at this offset act as `readv` and `writev`, on sockets too.
 const HERE: off64_t = -1;
 
@@ -68,12 +71,15 @@ hooks! {
         answer!(api::sendfile(out, input, offset, count), real()(out, input, offset, count))
     }
 
+    /// At any other offset a socket fails (ESPIPE), whoever carries it.
     redhook fn preadv2(fd: c_int, iov: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t {
         if offset == HERE && flags == 0 {
             // SAFETY: the program's own arguments.
             return unsafe { readv::hooked(fd, iov, count) };
         }
-        api::to_kernel(fd);
+        if offset == HERE {
+            api::to_kernel(fd);
+        }
         // SAFETY: the program's own arguments.
         unsafe { real()(fd, iov, count, offset, flags) }
     }
@@ -83,9 +89,24 @@ hooks! {
             // SAFETY: the program's own arguments.
             return unsafe { writev::hooked(fd, iov, count) };
         }
-        api::to_kernel(fd);
+        if offset == HERE {
+            api::to_kernel(fd);
+        }
         // SAFETY: the program's own arguments.
         unsafe { real()(fd, iov, count, offset, flags) }
+    }
+
+    /// Inside libc these two are a read and a write, on whatever the number is.
+    redhook fn eventfd_read(fd: c_int, value: *mut u64) -> c_int {
+        // SAFETY: the program's own room for a count.
+        let moved = unsafe { read::hooked(fd, value.cast(), COUNT) };
+        if moved == COUNT as ssize_t { 0 } else { -1 }
+    }
+
+    redhook fn eventfd_write(fd: c_int, value: u64) -> c_int {
+        // SAFETY: a count of our own.
+        let moved = unsafe { write::hooked(fd, (&raw const value).cast(), COUNT) };
+        if moved == COUNT as ssize_t { 0 } else { -1 }
     }
 }
 

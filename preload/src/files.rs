@@ -70,6 +70,7 @@ hooks! {
     redhook fn memfd_create(name: *const c_char, flags: c_uint) -> c_int { opening!(real()(name, flags)) }
     redhook fn posix_openpt(flags: c_int) -> c_int { opening!(real()(flags)) }
     redhook fn getpt() -> c_int { opening!(real()()) }
+    variadic fn mq_open(name: *const c_char, flags: c_int, mode: mode_t, attributes: *const c_void) -> c_int { opening!(real()(name, flags, mode, attributes)) }
     by_hand fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int { opening!(real()(name, flags, mode)) }
     by_hand fn pidfd_open(pid: pid_t, flags: c_uint) -> c_int { opening!(real()(pid, flags)) }
     by_hand fn pidfd_getfd(pidfd: c_int, target: c_int, flags: c_uint) -> c_int { opening!(real()(pidfd, target, flags)) }

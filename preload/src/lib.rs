@@ -10,6 +10,7 @@ compile_error!("the hooks mirror glibc's symbols and calling convention on x86_6
 #[macro_use]
 mod macros;
 mod errno;
+mod list;
 mod real;
 mod startup;
 
@@ -19,12 +20,15 @@ mod epoll;
 mod exec;
 mod files;
 mod fortify;
+mod io_uring;
 mod lifecycle;
 mod messages;
+mod numbers;
 mod options;
 mod process;
 mod readiness;
 mod signals;
+mod spawn_actions;
 mod streams;
 
 /// Every hooked symbol, by the function that looks up its real counterpart. `hooks!` is the only
@@ -38,6 +42,7 @@ const GROUPS: &[&[fn()]] = &[
     fortify::RESOLVE,
     lifecycle::RESOLVE,
     messages::RESOLVE,
+    numbers::RESOLVE,
     options::RESOLVE,
     process::RESOLVE,
     readiness::RESOLVE,

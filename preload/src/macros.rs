@@ -9,7 +9,9 @@
 /// - `variadic`: stable Rust cannot define a C variadic function, but in this calling convention
 ///   its integer arguments lie where those of an ordinary function do;
 /// - `forward`: variadic functions whose arguments are unknown: the body runs first, then the real
-///   function takes over with registers and stack as the caller left them.
+///   function takes over with registers and stack as the caller left them;
+/// - `listed`: variadic functions with one named argument and a list of pointers that ends with a
+///   null: the body does the whole work.
 macro_rules! hooks {
     ($(
         $(#[$meta:meta])*
@@ -45,6 +47,10 @@ macro_rules! hook_body {
     (variadic $name:ident ($($arg:ident: $ty:ty),*) (-> $ret:ty) $body:block) => {
         type Function = unsafe extern "C" fn($($ty),*, ...) -> $ret;
         exported! { $name ($($arg: $ty),*) (-> $ret) $body }
+    };
+
+    (listed $name:ident ($arg:ident: $ty:ty, $list:ident: $list_ty:ty) (-> $ret:ty) $body:block) => {
+        listed_body! { $name ($arg: $ty, $list: $list_ty) (-> $ret) $body }
     };
 
     (forward $name:ident ($($arg:ident: $ty:ty),*) () $body:block) => {
@@ -106,6 +112,43 @@ macro_rules! hook_body {
                 "jmp r11",
                 ".cfi_endproc",
                 before = sym before,
+            )
+        }
+    };
+}
+
+macro_rules! listed_body {
+    ($name:ident ($arg:ident: $ty:ty, $list:ident: $list_ty:ty) (-> $ret:ty) $body:block) => {
+        /// It has none: the hook of another name does its work.
+        pub fn real() {}
+
+        unsafe extern "C" fn body($arg: $ty, registers: *const usize, stack: *const usize) -> $ret {
+            // SAFETY: the function below has put the registers there, and the stack is its caller's.
+            let $list: $list_ty = unsafe { &crate::list::List::new(registers, stack) };
+            $body
+        }
+
+        #[unsafe(naked)]
+        #[no_mangle]
+        pub unsafe extern "C" fn $name() {
+            // 40 bytes and the return address make a multiple of 16.
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "sub rsp, 40",
+                ".cfi_adjust_cfa_offset 40",
+                "mov [rsp], rsi",
+                "mov [rsp + 8], rdx",
+                "mov [rsp + 16], rcx",
+                "mov [rsp + 24], r8",
+                "mov [rsp + 32], r9",
+                "mov rsi, rsp",
+                "lea rdx, [rsp + 48]",
+                "call {body}",
+                "add rsp, 40",
+                ".cfi_adjust_cfa_offset -40",
+                "ret",
+                ".cfi_endproc",
+                body = sym body,
             )
         }
     };

@@ -4,6 +4,9 @@ use crate::errno;
 use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t, F_DUPFD, F_DUPFD_CLOEXEC};
 use ulsock::api::{self, Verdict};
 
+/// linux/sockios.h; not in the libc crate.
+const SIOCATMARK: c_ulong = 0x8905;
+
 /// Tells `api` about the duplicate that some commands make.
 fn controlled(fd: c_int, cmd: c_int, result: c_int) -> c_int {
     if result >= 0 && matches!(cmd, F_DUPFD | F_DUPFD_CLOEXEC) {
@@ -31,6 +34,13 @@ hooks! {
 
     redhook fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
         answer!(api::setsockopt(fd, level, name, value, len), real()(fd, level, name, value, len))
+    }
+
+    redhook fn sockatmark(fd: c_int) -> c_int {
+        let mut at_mark: c_int = 0;
+        // SAFETY: the request writes one int.
+        let result = unsafe { ioctl::hooked(fd, SIOCATMARK, &raw mut at_mark as c_ulong) };
+        if result < 0 { result } else { at_mark }
     }
 
     redhook fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {

@@ -5,7 +5,7 @@ use libc::{c_char, c_int, c_void, pid_t, CLONE_THREAD, CLONE_VM};
 use ulsock::api;
 
 /// Both ways out of a call that forks.
-fn forking(fork: impl FnOnce() -> pid_t) -> pid_t {
+pub fn forking(fork: impl FnOnce() -> pid_t) -> pid_t {
     api::fork_prepare();
     let child = fork();
     errno::keep(|| match child {
@@ -65,10 +65,17 @@ hooks! {
     }
 
     /// Acts as fork: a child on its parent's memory would run our fork bookkeeping on the parent's
-    /// records, and could not return through this frame.
+    /// records, and could not return through this frame. The parent waits until the child has
+    /// become another program or ended, as it would.
     redhook fn vfork() -> pid_t {
+        let waiting = api::vfork_prepare();
         // SAFETY: no arguments.
-        unsafe { fork::hooked() }
+        let child = unsafe { fork::hooked() };
+        errno::keep(|| match child {
+            0 => api::vfork_child(waiting),
+            _ => api::vfork_parent(waiting, child),
+        });
+        child
     }
 
     #[expect(non_snake_case, reason = "libc's name")]
@@ -77,12 +84,56 @@ hooks! {
         forking(|| unsafe { real()() })
     }
 
-    by_hand fn forkpty(master: *mut c_int, name: *mut c_char, termios: *const c_void, size: *const c_void) -> pid_t {
-        // SAFETY: the program's own arguments; libc has filled `master` when it returns a child.
+    by_hand fn openpty(master: *mut c_int, slave: *mut c_int, name: *mut c_char, termios: *const c_void, size: *const c_void) -> c_int {
+        // SAFETY: the program's own arguments; libc has filled both numbers when it succeeds.
         unsafe {
-            let child = forking(|| real()(master, name, termios, size));
+            let result = real()(master, slave, name, termios, size);
+            if result == 0 {
+                errno::keep(|| (api::fd_opened(*master), api::fd_opened(*slave)));
+            }
+            result
+        }
+    }
+
+    /// Written out, because the dup2 and close inside libc's would go unseen.
+    by_hand fn login_tty(fd: c_int) -> c_int {
+        // SAFETY: plain numbers; the program asked for 0 to 2 to be replaced.
+        unsafe {
+            libc::setsid();
+            if libc::ioctl(fd, libc::TIOCSCTTY, 0) < 0 {
+                return -1;
+            }
+            for stdio in 0..=2 {
+                libc::dup2(fd, stdio);
+            }
+            if fd > 2 {
+                libc::close(fd);
+            }
+            0
+        }
+    }
+
+    /// Written out for the same reason.
+    by_hand fn forkpty(master: *mut c_int, name: *mut c_char, termios: *const c_void, size: *const c_void) -> pid_t {
+        // SAFETY: the program's own arguments; the two numbers are filled by `openpty`.
+        unsafe {
+            let (mut ours, mut theirs) = (0, 0);
+            if openpty::hooked(&mut ours, &mut theirs, name, termios, size) < 0 {
+                return -1;
+            }
+            let child = fork::hooked();
+            if child == 0 {
+                libc::close(ours);
+                if login_tty::hooked(theirs) < 0 {
+                    _exit::hooked(1);
+                }
+                return 0;
+            }
+            errno::keep(|| libc::close(theirs));
             if child > 0 {
-                errno::keep(|| api::fd_opened(*master));
+                *master = ours;
+            } else {
+                errno::keep(|| libc::close(ours));
             }
             child
         }
@@ -133,6 +184,7 @@ hooks! {
 }
 
 aliases! {
+    fn __clone(entry: Entry, stack: *mut c_void, flags: c_int, arg: *mut c_void, parent_tid: *mut c_void, tls: *mut c_void, child_tid: *mut c_void) -> c_int = clone;
     fn __fork() -> pid_t = fork;
     fn __vfork() -> pid_t = vfork;
 }

@@ -37,7 +37,7 @@ fn from_timeval(time: &timeval) -> Option<timespec> {
     })
 }
 
-fn now() -> timespec {
+pub fn now() -> timespec {
     let mut now = MaybeUninit::uninit();
     // SAFETY: the clock exists on every Linux, so the call fills `now`.
     unsafe {
@@ -47,7 +47,7 @@ fn now() -> timespec {
 }
 
 /// What is left of `timeout` after a wait that began at `start`.
-fn left(timeout: &timespec, start: &timespec) -> timeval {
+pub fn left(timeout: &timespec, start: &timespec) -> timespec {
     let now = now();
     let mut sec = timeout.tv_sec - (now.tv_sec - start.tv_sec);
     let mut nsec = timeout.tv_nsec - (now.tv_nsec - start.tv_nsec);
@@ -57,9 +57,9 @@ fn left(timeout: &timespec, start: &timespec) -> timeval {
     if sec < 0 {
         (sec, nsec) = (0, 0);
     }
-    timeval {
+    timespec {
         tv_sec: sec + nsec / NANOS,
-        tv_usec: (nsec % NANOS / 1000) as suseconds_t,
+        tv_nsec: nsec % NANOS,
     }
 }
 
@@ -78,7 +78,9 @@ unsafe fn select_until(
     // SAFETY: the program's own sets.
     let verdict = unsafe { api::select(nfds, read, write, except, &timeout, null()) };
     if let Verdict::Done(_) | Verdict::Fail(_) = verdict {
-        *time = left(&timeout, &start);
+        let left = left(&timeout, &start);
+        time.tv_sec = left.tv_sec;
+        time.tv_usec = (left.tv_nsec / 1000) as suseconds_t;
     }
     verdict
 }

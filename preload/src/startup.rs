@@ -5,6 +5,7 @@
 //! answers `Bypass` until it has been initialised.
 
 use crate::GROUPS;
+use libc::{c_int, c_void};
 use ulsock::api;
 
 #[used]
@@ -15,6 +16,15 @@ static LOAD: extern "C" fn() = load;
 #[link_section = ".fini_array"]
 static UNLOAD: extern "C" fn() = unload;
 
+extern "C" {
+    fn __cxa_at_quick_exit(handler: extern "C" fn(*mut c_void), library: *mut c_void) -> c_int;
+    static mut __dso_handle: c_void;
+}
+
+extern "C" fn at_quick_exit(_: *mut c_void) {
+    api::exiting();
+}
+
 extern "C" fn load() {
     // First all real functions: later a lookup could happen in a signal handler or a forked child,
     // where the loader's lock may be held by a thread that no longer exists.
@@ -22,6 +32,8 @@ extern "C" fn load() {
         resolve();
     }
     api::init();
+    // SAFETY: a function of our own, which stays loaded. It runs after the program's own handlers.
+    unsafe { __cxa_at_quick_exit(at_quick_exit, &raw mut __dso_handle) };
 }
 
 /// glibc calls the destructors of shared objects after the program's own `atexit` handlers, which

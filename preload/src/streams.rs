@@ -2,7 +2,7 @@
 //! streams on an fd, dprintf, splice. The connection goes back to the kernel first.
 
 use crate::errno;
-use libc::{c_char, c_int, c_uint, iovec, loff_t, size_t, ssize_t, FILE};
+use libc::{c_char, c_int, c_uint, c_void, iovec, loff_t, size_t, ssize_t, FILE};
 use ulsock::api;
 
 /// Before libc closes a stream's fd by itself. Streams without an fd (fopencookie) have none to
@@ -13,6 +13,27 @@ unsafe fn closing(stream: *mut FILE) {
     if fd >= 0 {
         // What remains of the close is libc's part, whatever the verdict.
         let _ = api::close(fd);
+    }
+}
+
+/// What the three forms of asynchronous I/O begin with.
+#[repr(C)]
+pub struct Request {
+    fd: c_int,
+}
+
+/// libc's helper threads read and write the descriptor by themselves.
+unsafe fn asynchronous(request: *const Request) {
+    // SAFETY: the program's own control block, null or valid.
+    if let Some(request) = unsafe { request.as_ref() } {
+        api::to_kernel(request.fd);
+    }
+}
+
+unsafe fn asynchronous_all(list: *const *const Request, count: c_int) {
+    for at in 0..usize::try_from(count).unwrap_or(0) {
+        // SAFETY: the program's own list of `count` pointers, each null or valid.
+        unsafe { asynchronous(*list.add(at)) };
     }
 }
 
@@ -72,4 +93,51 @@ hooks! {
         // SAFETY: plain numbers.
         unsafe { real()(input, out, len, flags) }
     }
+
+    by_hand fn aio_read(request: *mut Request) -> c_int {
+        // SAFETY: the program's own control block.
+        unsafe {
+            asynchronous(request);
+            real()(request)
+        }
+    }
+
+    by_hand fn aio_write(request: *mut Request) -> c_int {
+        // SAFETY: as for `aio_read`.
+        unsafe {
+            asynchronous(request);
+            real()(request)
+        }
+    }
+
+    /// RTLD_NEXT finds the default version; the one of before glibc 2.4 does not notify by thread.
+    by_hand fn lio_listio(mode: c_int, list: *const *const Request, count: c_int, event: *mut c_void) -> c_int {
+        // SAFETY: the program's own list.
+        unsafe {
+            asynchronous_all(list, count);
+            real()(mode, list, count, event)
+        }
+    }
+
+    /// A message queue's number is a descriptor, and closing it a plain close.
+    by_hand fn mq_close(fd: c_int) -> c_int {
+        // SAFETY: a plain number.
+        unsafe { crate::lifecycle::close::hooked(fd) }
+    }
+
+    /// What libstdc++ once opened streams with.
+    #[expect(non_snake_case, reason = "libc's name")]
+    redhook fn _IO_file_attach(stream: *mut FILE, fd: c_int) -> *mut FILE {
+        api::to_kernel(fd);
+        // SAFETY: the program's own arguments.
+        unsafe { real()(stream, fd) }
+    }
+}
+
+aliases! {
+    fn _IO_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE = fdopen;
+    fn _IO_fclose(stream: *mut FILE) -> c_int = fclose;
+    fn aio_read64(request: *mut Request) -> c_int = aio_read;
+    fn aio_write64(request: *mut Request) -> c_int = aio_write;
+    fn lio_listio64(mode: c_int, list: *const *const Request, count: c_int, event: *mut c_void) -> c_int = lio_listio;
 }

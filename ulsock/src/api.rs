@@ -9,8 +9,8 @@ use crate::record::Record;
 
 pub use crate::epoll::{epoll_ctl, epoll_wait};
 pub use crate::inherit::{
-    before_chroot, before_exec, before_seccomp, before_spawn, exec_failed, exiting, fork_child,
-    fork_parent, fork_prepare,
+    before_chroot, before_exec, before_seccomp, before_spawn, before_spawn_of_all, exec_failed,
+    exiting, fork_child, fork_parent, fork_prepare,
 };
 pub use crate::io::{
     recv, recvfrom, recvmmsg, recvmsg, recvv, send, sendfile, sendmmsg, sendmsg, sendv,
@@ -23,6 +23,8 @@ pub use crate::options::{fcntl, ioctl, setsockopt};
 pub use crate::poll::{poll, select};
 pub use crate::process::{freeze as memory_locked, init};
 pub use crate::signal::{sigaction, RealSigaction};
+pub use crate::uring::made as io_uring_made;
+pub use crate::vfork::{child as vfork_child, parent as vfork_parent, prepare as vfork_prepare};
 
 /// What became of an intercepted call.
 #[must_use]
@@ -59,6 +61,16 @@ impl InFlight {
 pub fn epoll_opened(fd: c_int) {
     crate::lifecycle::fd_opened(fd);
     crate::epoll::opened(fd);
+}
+
+/// Has there been any TCP connection?
+pub fn has_connections() -> bool {
+    crate::process::is_on() && crate::process::family().is_some()
+}
+
+/// Before a new program is started that this descriptor is handed to.
+pub fn to_program(fd: c_int) {
+    crate::options::to_kernel(fd, crate::reason::Reason::Exec);
 }
 
 /// Before a call that we do not handle on an accelerated connection (`splice`, `fdopen`...).

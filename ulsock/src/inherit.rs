@@ -62,6 +62,7 @@ pub fn fork_child() {
     crate::epoll::unlock_all();
     process::unlock_after_fork();
     process::after_fork();
+    crate::vfork::after_fork();
 }
 
 /// Before exec: the next program may not know us. Sockets that it will hold go back to the kernel;
@@ -109,6 +110,17 @@ pub fn before_chroot() {
         crate::sys::proc::keep();
         stats::keep_report();
     }
+}
+
+/// The same when nobody knows which sockets the new program will get.
+pub fn before_spawn_of_all() {
+    return_all(Reason::Exec, false);
+}
+
+/// A ring of io_uring takes sockets past us: all of them return, and stay.
+pub fn before_io_uring() {
+    process::freeze();
+    return_all(Reason::IoUring, false);
 }
 
 /// Before a seccomp filter loads: everything to the kernel, and then we are not there any more.

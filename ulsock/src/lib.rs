@@ -39,4 +39,6 @@ mod sys;
 mod table;
 mod thread;
 mod upgrade;
+mod uring;
+mod vfork;
 mod waiter;

@@ -12,6 +12,7 @@ use crate::options;
 use crate::process::{self, Locked};
 use crate::reason::Reason;
 use crate::record::{flag, State};
+use crate::sys::raw;
 use crate::table::{self, Slot};
 
 /// Our own fds are born and closed: the program must not see them.
@@ -319,8 +320,9 @@ pub fn shutdown(fd: RawFd, how: c_int) -> Verdict {
 
 /// `close_range` and `closefrom`: everything in the range but our own fds.
 pub fn close_range(first: u32, last: u32, flags: c_int) -> Verdict {
-    const CLOSE_RANGE_CLOEXEC: c_int = 4;
-    if !process::is_on() || flags & CLOSE_RANGE_CLOEXEC != 0 || first > last {
+    // Anything but this flag closes nothing, or is refused.
+    const CLOSE_RANGE_UNSHARE: c_int = 2;
+    if !process::is_on() || flags & !CLOSE_RANGE_UNSHARE != 0 || first > last {
         return Verdict::Bypass;
     }
     let inside = |fd: RawFd| (first..=last).contains(&(fd as u32));
@@ -346,7 +348,10 @@ pub fn close_range(first: u32, last: u32, flags: c_int) -> Verdict {
 
 fn raw_close_range(first: u32, last: u32, flags: c_int) {
     // SAFETY: takes no pointers; the program asked for these numbers to be closed.
-    unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+    let _ = unsafe {
+        let args = [first as usize, last as usize, flags as usize];
+        raw::syscall(libc::SYS_close_range, args)
+    };
 }
 
 /// Before `sendmsg` with control data: sockets that are passed on go back to the kernel, for the

@@ -2,7 +2,10 @@
 
 use std::ptr::null_mut;
 
+use libc::c_int;
 use rustix::mm::{mmap_anonymous, MapFlags, ProtFlags};
+
+use crate::sys::raw;
 
 /// Zeroed memory of this process alone (a forked child gets a copy); pages cost nothing until touched.
 pub fn reserve_private(size: usize) -> Option<*mut u8> {
@@ -15,26 +18,15 @@ pub fn reserve_private(size: usize) -> Option<*mut u8> {
 
 /// Registers this process for [`barrier_in_all_threads`].
 pub fn init() {
-    // SAFETY: takes no pointers.
-    unsafe {
-        libc::syscall(
-            libc::SYS_membarrier,
-            libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED,
-            0,
-            0,
-        )
-    };
+    membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 }
 
 /// A full memory barrier in every running thread of this process.
 pub fn barrier_in_all_threads() {
+    membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}
+
+fn membarrier(command: c_int) {
     // SAFETY: takes no pointers.
-    unsafe {
-        libc::syscall(
-            libc::SYS_membarrier,
-            libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED,
-            0,
-            0,
-        )
-    };
+    let _ = unsafe { raw::syscall(libc::SYS_membarrier, [command as usize, 0, 0]) };
 }

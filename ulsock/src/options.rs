@@ -18,6 +18,8 @@ use crate::table::{self, Slot};
 
 /// Not in the libc crate.
 const F_SETSIG: c_int = 10;
+/// linux/sockios.h
+const SIOCATMARK: c_ulong = 0x8905;
 
 /// What the kernel knows about a socket that becomes managed; an accepted one has inherited some.
 pub fn load(record: &Record, socket: BorrowedFd<'_>) {
@@ -117,13 +119,27 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> Verdict {
         }
         libc::FIONREAD => count(fd, pointer, |conn| conn.readable_bytes()),
         libc::TIOCOUTQ => count(fd, pointer, |conn| conn.unsent_bytes()),
-        // SIOCATMARK and FIOASYNC: urgent data and signals are the kernel's.
-        0x8905 | libc::FIOASYNC => {
+        SIOCATMARK => at_mark(fd, pointer),
+        // Signals are the kernel's.
+        libc::FIOASYNC => {
             to_kernel(fd, Reason::Call);
             Verdict::Bypass
         }
         _ => Verdict::Bypass,
     }
+}
+
+/// The mark of urgent data is in the kernel's stream, behind all that the ring holds.
+fn at_mark(fd: c_int, to: *mut c_int) -> Verdict {
+    let before_it = managed(fd)
+        .and_then(Conn::enter)
+        .is_some_and(|conn| conn.ring_is_unread());
+    if !before_it || to.is_null() {
+        return Verdict::Bypass;
+    }
+    // SAFETY: the request takes a pointer to an int.
+    unsafe { *to = 0 };
+    Verdict::Done(0)
 }
 
 fn count(fd: c_int, to: *mut c_int, counter: fn(&Conn<'_>) -> Option<u64>) -> Verdict {

@@ -25,10 +25,11 @@ pub enum Reason {
     Call,
     PeerGone,
     Protocol,
+    IoUring,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 20] = [
+    pub const ALL: [Reason; 21] = [
         Reason::None,
         Reason::Young,
         Reason::NoPeer,
@@ -49,6 +50,7 @@ impl Reason {
         Reason::Call,
         Reason::PeerGone,
         Reason::Protocol,
+        Reason::IoUring,
     ];
 
     pub fn name(self) -> &'static str {
@@ -73,6 +75,7 @@ impl Reason {
             Reason::Call => "call",
             Reason::PeerGone => "peer-gone",
             Reason::Protocol => "protocol",
+            Reason::IoUring => "io-uring",
         }
     }
 

@@ -11,6 +11,7 @@ use libc::{
     SA_SIGINFO,
 };
 
+use crate::sys::raw;
 use crate::thread::Thread;
 
 const SIGNALS: usize = 65;
@@ -172,14 +173,14 @@ fn resend(info: &Info) {
     let pid = rustix::process::getpid().as_raw_nonzero().get();
     let tid = rustix::thread::gettid().as_raw_nonzero().get();
     // SAFETY: `info` is a siginfo that the kernel gave us.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_tgsigqueueinfo,
-            pid,
-            tid,
-            (*info).si_signo,
-            info,
-        )
+    let _ = unsafe {
+        let args = [
+            pid as usize,
+            tid as usize,
+            (*info).si_signo as usize,
+            info as usize,
+        ];
+        raw::syscall(libc::SYS_rt_tgsigqueueinfo, args)
     };
 }
 

@@ -204,6 +204,9 @@ impl Attempt<'_> {
             });
         }
         let established = tcp::info(self.socket).is_ok_and(|info| info.state == TCP_ESTABLISHED);
+        if crate::uring::found() {
+            return Err(Reason::IoUring);
+        }
         if local == peer || !established || tcp::is_mptcp(self.socket) {
             return Err(Reason::Call);
         }

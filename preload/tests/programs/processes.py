@@ -39,7 +39,8 @@ child, master = os.forkpty()
 if child == 0:
     print(os.isatty(0))
     os._exit(0)
-print(os.read(master, 99), os.waitpid(child, 0)[1])
+status = os.waitpid(child, 0)[1]  # First: a terminal hands out a line and its end in two pieces.
+print(os.read(master, 99), status)
 os.closerange(3, 100)
 try:
     os.fstat(3)

@@ -20,23 +20,26 @@ pub fn last(handle: Handle) {
     let Some(conn) = Conn::enter(handle) else {
         return;
     };
-    if unread_in_ring(&conn) {
+    if conn.ring_is_unread() {
         let _ = sockopt::set_socket_linger(conn.socket, Some(Duration::ZERO));
     }
     hint(&conn);
 }
 
-fn unread_in_ring(conn: &Conn<'_>) -> bool {
-    if !conn.record.rx.gate.is_closed() {
-        return false;
+impl Conn<'_> {
+    /// The next byte to read is in the ring.
+    pub fn ring_is_unread(&self) -> bool {
+        if !self.record.rx.gate.is_closed() {
+            return false;
+        }
+        let Some(mut held) = self.lock_rx() else {
+            return false;
+        };
+        let mut ahead = held.state().clone();
+        let mut rx = self.receiver(&mut ahead);
+        rx.peek = true;
+        matches!(rx.look(), Ok(Look::Ring(1..)))
     }
-    let Some(mut held) = conn.lock_rx() else {
-        return false;
-    };
-    let mut ahead = held.state().clone();
-    let mut rx = conn.receiver(&mut ahead);
-    rx.peek = true;
-    matches!(rx.look(), Ok(Look::Ring(1..)))
 }
 
 /// The peer's spinners look at their kernel socket at once.

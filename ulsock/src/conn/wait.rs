@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::time::Timespec;
 
 use crate::signal::{Blocked, Seen};
+use crate::sys::raw;
 use crate::thread::Thread;
 use crate::waiter::{Waiter, BELLS};
 
@@ -210,14 +211,11 @@ pub fn raw_ppoll(
     });
     let time = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: pointers to live locals, the mask null or valid; 8 is the kernel's sigset size.
-    crate::sys::result(|| unsafe {
-        libc::syscall(
+    unsafe {
+        let (at, count) = (fds.as_mut_ptr() as usize, fds.len());
+        raw::syscall(
             libc::SYS_ppoll,
-            fds.as_mut_ptr(),
-            fds.len(),
-            time,
-            mask,
-            8usize,
+            [at, count, time as usize, mask as usize, 8],
         )
-    })
+    }
 }

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::time::Timespec;
 
 use super::member::Member;
+use crate::sys::raw;
 
 /// A converted member's kernel registration.
 pub const OURS: u32 = (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET) as u32;
@@ -22,9 +23,14 @@ pub fn register(member: &Member, events: u32, data: u64) -> Result<(), Errno> {
 }
 
 pub fn raw_ctl(epfd: RawFd, op: i32, fd: RawFd, mut event: epoll_event) -> Result<(), Errno> {
+    let args = [
+        epfd as usize,
+        op as usize,
+        fd as usize,
+        &raw mut event as usize,
+    ];
     // SAFETY: a pointer to a live local.
-    crate::sys::result(|| unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, op, fd, &mut event) })
-        .map(drop)
+    unsafe { raw::syscall(libc::SYS_epoll_ctl, args) }.map(drop)
 }
 
 pub fn raw_wait(
@@ -40,15 +46,9 @@ pub fn raw_wait(
     let time = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: room for `events.len()` events, a live or null timeout, a null or valid mask; 8 is the
     // kernel's sigset size.
-    crate::sys::result(|| unsafe {
-        libc::syscall(
-            libc::SYS_epoll_pwait2,
-            epfd,
-            events.as_mut_ptr(),
-            events.len(),
-            time,
-            mask,
-            8usize,
-        )
-    })
+    unsafe {
+        let (at, count) = (events.as_mut_ptr() as usize, events.len());
+        let args = [epfd as usize, at, count, time as usize, mask as usize, 8];
+        raw::syscall(libc::SYS_epoll_pwait2, args)
+    }
 }

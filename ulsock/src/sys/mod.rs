@@ -7,30 +7,16 @@ pub mod diag;
 pub mod fds;
 pub mod map;
 pub mod proc;
+pub mod raw;
 pub mod tcp;
 pub mod text;
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use libc::{c_int, c_long, socklen_t};
+use libc::{c_int, socklen_t};
 use rustix::io::{self, Errno};
 use rustix::process::{getrlimit, Resource};
 use rustix::rand::{getrandom, GetRandomFlags};
-
-/// Runs a system call that rustix lacks, through `libc::syscall`. That function reports by `errno`,
-/// which is put back: the program must not see that we were there.
-pub fn result(call: impl FnOnce() -> c_long) -> io::Result<usize> {
-    // SAFETY: `errno` is this thread's own variable.
-    let errno = unsafe { &mut *libc::__errno_location() };
-    let before = *errno;
-    let result = call();
-    let failed = (result < 0).then(|| Errno::from_raw_os_error(*errno));
-    *errno = before;
-    match failed {
-        Some(errno) => Err(errno),
-        None => Ok(result as usize),
-    }
-}
 
 /// Reads a socket option into `value` and returns how many bytes the kernel wrote: rustix has typed
 /// options only and lacks TCP_INFO and others.
@@ -41,10 +27,11 @@ pub fn getsockopt(
     value: &mut [u8],
 ) -> io::Result<usize> {
     let mut len = socklen_t::try_from(value.len()).map_err(|_| Errno::INVAL)?;
-    let (fd, to) = (fd.as_raw_fd(), value.as_mut_ptr());
+    let (fd, to) = (fd.as_raw_fd() as usize, value.as_mut_ptr() as usize);
+    let args = [fd, level as usize, name as usize, to, &raw mut len as usize];
     // SAFETY: the kernel writes at most `len` bytes into `value`, and both live until the call
     // returns.
-    result(|| unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, to, &mut len) })?;
+    unsafe { raw::syscall(libc::SYS_getsockopt, args)? };
     Ok(value.len().min(len as usize))
 }
 
