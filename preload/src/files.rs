@@ -73,7 +73,11 @@ hooks! {
     variadic fn mq_open(name: *const c_char, flags: c_int, mode: mode_t, attributes: *const c_void) -> c_int { opening!(real()(name, flags, mode, attributes)) }
     by_hand fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int { opening!(real()(name, flags, mode)) }
     by_hand fn pidfd_open(pid: pid_t, flags: c_uint) -> c_int { opening!(real()(pid, flags)) }
-    by_hand fn pidfd_getfd(pidfd: c_int, target: c_int, flags: c_uint) -> c_int { opening!(real()(pidfd, target, flags)) }
+    /// Of this process's own, as far as we know: then the two numbers are one socket.
+    by_hand fn pidfd_getfd(pidfd: c_int, target: c_int, flags: c_uint) -> c_int {
+        api::to_kernel(target);
+        opening!(real()(pidfd, target, flags))
+    }
 }
 
 aliases! {

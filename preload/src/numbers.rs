@@ -189,6 +189,7 @@ static KINDS: [u8; NUMBERS] = numbers![
     SYS_seccomp,
     SYS_prctl,
     SYS_mlockall,
+    SYS_chroot,
     SYS_io_uring_setup,
 ];
 
@@ -255,6 +256,7 @@ unsafe extern "C" fn hooked(number: c_long, a: usize, b: usize, c: usize, d: usi
             libc::SYS_execveat => exec::execveat::hooked(a as _, b as _, c as _, d as _, e as _) as _,
             libc::SYS_exit_group => process::_exit::hooked(a as _),
             libc::SYS_prctl => confinement::prctl::hooked(a as _, b as _, c as _, d as _, e as _) as _,
+            libc::SYS_chroot => confinement::chroot::hooked(a as _) as _,
             libc::SYS_mlockall => confinement::mlockall::hooked(a as _) as _,
             libc::SYS_seccomp => {
                 api::before_seccomp();

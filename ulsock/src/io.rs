@@ -354,6 +354,10 @@ pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: us
         Carry::Verdict(verdict) => return verdict,
         Carry::Ours(handle) => handle,
     };
+    // Rust has no place for this one; the kernel refuses all negative numbers alike.
+    if input < 0 {
+        return Verdict::Fail(libc::EBADF);
+    }
     // SAFETY: the program's own number; a bad one makes the reads fail.
     let file = unsafe { BorrowedFd::borrow_raw(input) };
     // Only what can be read again at a position: the ring may take less than was asked for.

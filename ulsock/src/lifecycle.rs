@@ -276,7 +276,7 @@ pub fn dup_over(old: RawFd, new: RawFd) -> Verdict {
 
 fn is_open(fd: RawFd) -> bool {
     // SAFETY: only asks whether the number is open.
-    rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) }).is_ok()
+    fd >= 0 && rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) }).is_ok()
 }
 
 /// After any successful dup.

@@ -5,12 +5,11 @@
 //! or inherits a ring, is found out when a connection is about to be upgraded: at a few of the
 //! descriptors each time, so that it costs little however many there are.
 
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use rustix::fs::{readlinkat_raw, CWD};
-
 use crate::process;
-use crate::sys::text::Text;
+use crate::sys::proc;
 use crate::table::{self, Slot};
 
 /// Numbers looked at for the first connection: rings are made at the start of a program.
@@ -50,9 +49,8 @@ fn is_ring(fd: i32) -> bool {
     if table::get(fd) != Slot::Foreign {
         return false;
     }
-    let Ok(path) = Text::format(format_args!("/proc/self/fd/{fd}")) else {
-        return false;
-    };
+    // SAFETY: the number is only named; if nothing is open there, the question fails.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     let mut room = [0_u8; 32];
-    readlinkat_raw(CWD, &*path, &mut room[..]).is_ok_and(|len| room[..len] == *NAME)
+    proc::describe(fd, &mut room).is_ok_and(|len| room[..len] == *NAME)
 }

@@ -21,6 +21,7 @@ mod redis;
 mod regress;
 mod sockperf;
 mod stress;
+mod symbols;
 
 use std::fs;
 use std::path::{Path, PathBuf};

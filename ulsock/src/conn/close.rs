@@ -53,7 +53,8 @@ fn hint(conn: &Conn<'_>) {
 
 /// Before `shutdown`: later sends find the kernel's EPIPE.
 pub fn shutdown(handle: Handle, how: c_int) {
-    if how == libc::SHUT_RD {
+    // Anything else sends no FIN, or is refused.
+    if how != libc::SHUT_WR && how != libc::SHUT_RDWR {
         return;
     }
     finish_resend(handle);

@@ -51,7 +51,7 @@ pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_eve
             )
         }
         // A set that we do not know (inherited over exec): its members stay with the kernel.
-        (Slot::Foreign, Slot::Record(_)) => {
+        (Slot::Foreign, Slot::Record(_)) if op != EPOLL_CTL_DEL => {
             options::to_kernel(fd, Reason::Waiters);
             Verdict::Bypass
         }

@@ -1,0 +1,233 @@
+//! System calls by number, io_uring, and calls after which a process may do less.
+
+use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void, CString};
+
+use crate::scene::{call, Scene};
+use crate::Case;
+
+pub const CASES: &[Case] = &[
+    ("syscall", syscall),
+    ("prctl", prctl),
+    ("mlockall", mlockall),
+    ("chroot", chroot),
+    ("io_uring_queue_init", queue_init),
+    ("io_uring_queue_init_params", queue_init_params),
+    ("io_uring_queue_init_mem", queue_init_mem),
+    ("io_uring_queue_init_try_nosqarr", queue_init_params),
+    ("io_uring_setup", setup),
+];
+
+/// Numbers of hooked calls, with their arguments, and two others.
+fn syscall(scene: &mut Scene, name: &'static str) {
+    let mut room = [0_u8; 8];
+    let text = b"numbers".as_ptr() as usize;
+    let (a, b, to) = (
+        scene.a as usize,
+        scene.b as usize,
+        room.as_mut_ptr() as usize,
+    );
+    let mut vector = [to, 3, to + 3, 4];
+    let list = vector.as_mut_ptr() as usize;
+    let mut message = [0, 0, list, 2, 0, 0, 0_usize];
+    let header = message.as_mut_ptr() as usize;
+    let mut time = [1_usize, 0];
+    let mut entry = libc::pollfd {
+        fd: scene.b,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let (clock, entry) = (time.as_mut_ptr() as usize, &raw mut entry as usize);
+    let calls: &[(c_long, [usize; 6])] = &[
+        (libc::SYS_write, [a, text, 7, 0, 0, 0]),
+        (libc::SYS_read, [b, to, 7, 0, 0, 0]),
+        (libc::SYS_sendto, [a, text, 7, 0, 0, 0]),
+        (libc::SYS_poll, [entry, 1, 1000, 0, 0, 0]),
+        (libc::SYS_ppoll, [entry, 1, clock, 0, 8, 0]),
+        (libc::SYS_recvfrom, [b, to, 7, 0x40, 0, 0]),
+        (libc::SYS_writev, [a, list, 2, 0, 0, 0]),
+        (libc::SYS_recvmsg, [b, header, 0x40, 0, 0, 0]),
+        (libc::SYS_sendmsg, [a, header, 0, 0, 0, 0]),
+        (libc::SYS_preadv2, [b, list, 2, usize::MAX, 0, 0]),
+        (libc::SYS_preadv2, [b, list, 2, 5, 0, 0]),
+        (libc::SYS_ppoll, [entry, 1, clock, to, 77, 0]),
+        (libc::SYS_fcntl, [a, libc::F_GETFL as usize, 0, 0, 0, 0]),
+        (libc::SYS_shutdown, [a, 77, 0, 0, 0, 0]),
+        (libc::SYS_getuid, [0; 6]),
+        (100_000, [0; 6]),
+    ];
+    for (number, [one, two, three, four, five, six]) in calls {
+        call!(
+            scene,
+            name,
+            fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long,
+            *number,
+            *one,
+            *two,
+            *three,
+            *four,
+            *five,
+            *six
+        );
+    }
+    scene.note("got", String::from_utf8_lossy(&room).into_owned());
+    // All that may wait is polled for first, so less than the second has gone.
+    scene.note("time is left", time[0] < 2);
+    let copy = call!(
+        scene,
+        name,
+        fn(c_long, c_int) -> c_long,
+        libc::SYS_dup,
+        scene.a
+    );
+    crate::scene::write(copy as c_int, b"copy");
+    scene.drain(4);
+    call!(
+        scene,
+        name,
+        fn(c_long, c_int) -> c_long,
+        libc::SYS_close,
+        copy
+    );
+    let child = call!(scene, name, fn(c_long) -> c_long, libc::SYS_fork);
+    if child == 0 {
+        crate::scene::write(scene.a, b"child");
+        call!(
+            scene,
+            name,
+            fn(c_long, c_int) -> c_long,
+            libc::SYS_exit_group,
+            3
+        );
+    }
+    crate::exec::wait(scene, child as c_int);
+    scene.drain(5);
+}
+
+fn prctl(scene: &mut Scene, name: &'static str) {
+    let mut comm = [0_u8; 16];
+    call!(
+        scene,
+        name,
+        fn(c_int, *const u8, c_ulong, c_ulong, c_ulong) -> c_int,
+        libc::PR_SET_NAME,
+        c"renamed".as_ptr(),
+        0,
+        0,
+        0
+    );
+    call!(
+        scene,
+        name,
+        fn(c_int, *mut u8, c_ulong, c_ulong, c_ulong) -> c_int,
+        libc::PR_GET_NAME,
+        comm.as_mut_ptr(),
+        0,
+        0,
+        0
+    );
+    scene.note("name", String::from_utf8_lossy(&comm).into_owned());
+    call!(
+        scene,
+        name,
+        fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int,
+        -1,
+        0,
+        0,
+        0,
+        0
+    );
+}
+
+fn mlockall(scene: &mut Scene, name: &'static str) {
+    call!(
+        scene,
+        name,
+        fn(c_int) -> c_int,
+        libc::MCL_CURRENT | libc::MCL_ONFAULT
+    );
+    // SAFETY: no arguments.
+    unsafe { libc::munlockall() };
+    call!(scene, name, fn(c_int) -> c_int, 77);
+}
+
+/// To where it is already.
+fn chroot(scene: &mut Scene, name: &'static str) {
+    for path in [c"/nonexistent", c"/"] {
+        call!(scene, name, fn(*const c_char) -> c_int, path.as_ptr());
+    }
+}
+
+/// Is this function in the liburing of this machine? One that is not is ENOSYS with ulsock.
+fn exists(scene: &mut Scene, name: &'static str) -> bool {
+    let symbol = CString::new(name).expect("name");
+    // SAFETY: C strings.
+    let found = unsafe {
+        let library = libc::dlopen(
+            c"liburing.so.2".as_ptr(),
+            libc::RTLD_NOW | libc::RTLD_GLOBAL,
+        );
+        assert!(!library.is_null(), "liburing is not installed");
+        // A library's own lookup finds the hook too, as long as it is in front.
+        !libc::dlsym(library, symbol.as_ptr()).is_null()
+    };
+    scene.note("exists", found);
+    scene.ended = !found;
+    found
+}
+
+fn queue_init(scene: &mut Scene, name: &'static str) {
+    let mut ring = [0_u64; 64];
+    if exists(scene, name) {
+        call!(
+            scene,
+            name,
+            fn(c_uint, *mut c_void, c_uint) -> c_int,
+            8,
+            ring.as_mut_ptr(),
+            0
+        );
+    }
+}
+
+fn queue_init_params(scene: &mut Scene, name: &'static str) {
+    let (mut ring, mut params) = ([0_u64; 64], [0_u64; 32]);
+    if exists(scene, name) {
+        call!(
+            scene,
+            name,
+            fn(c_uint, *mut c_void, *mut c_void) -> c_int,
+            8,
+            ring.as_mut_ptr(),
+            params.as_mut_ptr()
+        );
+    }
+}
+
+fn queue_init_mem(scene: &mut Scene, name: &'static str) {
+    let (mut ring, mut params, mut memory) = ([0_u64; 64], [0_u64; 32], [0_u64; 8]);
+    if exists(scene, name) {
+        call!(
+            scene,
+            name,
+            fn(c_uint, *mut c_void, *mut c_void, *mut c_void, usize) -> c_int,
+            8,
+            ring.as_mut_ptr(),
+            params.as_mut_ptr(),
+            memory.as_mut_ptr(),
+            64
+        );
+    }
+}
+
+fn setup(scene: &mut Scene, name: &'static str) {
+    let mut params = [0_u64; 32];
+    if exists(scene, name) {
+        call!(
+            scene,
+            name,
+            fn(c_uint, *mut c_void) -> c_int,
+            8,
+            params.as_mut_ptr()
+        );
+    }
+}
