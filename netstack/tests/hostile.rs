@@ -308,6 +308,7 @@ enum Honest {
     Receive(u64),
     WaitForData,
     Wish(bool),
+    HandOver(u64),
 }
 
 fn honest() -> impl Strategy<Value = Honest> {
@@ -324,6 +325,7 @@ fn honest() -> impl Strategy<Value = Honest> {
         6 => (0..10_000u64).prop_map(Honest::Receive),
         1 => Just(Honest::WaitForData),
         1 => any::<bool>().prop_map(Honest::Wish),
+        1 => any::<u64>().prop_map(Honest::HandOver),
     ]
 }
 
@@ -426,6 +428,7 @@ impl Pair {
                 self.receiver().arm_data(2, 9, at);
             }
             Honest::Wish(ring) => drop(self.receiver().wish(ring)),
+            Honest::HandOver(queued) => drop(self.receiver().onto_kernel(queued, false)?),
         }
         Ok(())
     }

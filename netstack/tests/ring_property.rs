@@ -4,7 +4,7 @@
 
 mod support;
 
-use netstack::ring::{Look, Receiver, RxState, Sender, Shared, TxState};
+use netstack::ring::{Look, Receiver, RxState, Sender, Shared, TxState, Unread};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use support::{stream, Heap, MAPPED};
@@ -24,6 +24,8 @@ enum Step {
     Receive(u64),
     Peek(u64),
     Wish(bool),
+    /// A reader that knows no ring takes over, if it can, with the kernel's word or the sender's.
+    HandOver(bool),
     /// The holder dies after the step, before it has written down what it did.
     DieAfter(Box<Step>),
 }
@@ -62,6 +64,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => size().prop_map(Step::Receive),
         1 => size().prop_map(Step::Peek),
         2 => any::<bool>().prop_map(Step::Wish),
+        1 => any::<bool>().prop_map(Step::HandOver),
         1 => ring_step().prop_map(|step| Step::DieAfter(Box::new(step))),
     ]
 }
@@ -121,6 +124,7 @@ impl Pair {
             Step::Receive(n) => drop(self.receive(n)),
             Step::Peek(n) => self.peek(n),
             Step::Wish(ring) => self.wish(ring),
+            Step::HandOver(trusting) => self.hand_over(trusting),
             Step::DieAfter(step) => self.die_after(*step),
         }
     }
@@ -157,6 +161,19 @@ impl Pair {
 
     fn wish(&mut self, ring: bool) {
         self.receiver().wish(ring);
+    }
+
+    /// What the kernel carries from here on is the rest of the stream.
+    fn hand_over(&mut self, trusting: bool) {
+        self.wish(false);
+        let queued = self.kernel.len() as u64;
+        let result = self.receiver().onto_kernel(queued, trusting).unwrap();
+        if let Unread::InKernel { skip } = result {
+            let carried = self.kernel.iter().skip(skip as usize);
+            let resent = self.unread.iter().take(carried.len());
+            assert!(carried.eq(resent));
+            assert!(!self.rx.on_ring());
+        }
     }
 
     /// `false`: nothing to read.

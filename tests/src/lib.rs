@@ -7,6 +7,7 @@ pub mod args;
 pub mod differ;
 pub mod echo;
 pub mod ends;
+pub mod passing;
 pub mod pattern;
 pub mod place;
 pub mod ports;

@@ -3,6 +3,7 @@
 use std::sync::atomic::{fence, Ordering};
 use std::sync::Mutex;
 
+use crate::conn::handover::{hand_over, Rest};
 use crate::conn::{self, Conn, Handle};
 use crate::lifecycle;
 use crate::options;
@@ -68,7 +69,7 @@ pub fn fork_child() {
 /// Before exec: the next program may not know us. Sockets that it will hold go back to the kernel;
 /// those that the kernel closes on the way are let go of here, for nobody else will tell.
 pub fn before_exec() {
-    return_all(Reason::Exec, true);
+    return_all(Reason::Exec, true, Rest::StandInIfAlone);
     let (Some(family), Ok(mut left)) = (process::family(), LEFT.lock()) else {
         return;
     };
@@ -101,7 +102,7 @@ static LEFT: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 /// Before libc forks and execs by itself: as before exec, and the other holder never tells us when
 /// it lets go.
 pub fn before_spawn() {
-    return_all(Reason::Exec, true);
+    return_all(Reason::Exec, true, Rest::Ours);
 }
 
 /// Before chroot: what we find by path we must find now.
@@ -125,25 +126,29 @@ pub fn before_io_uring() {
 
 /// Before a seccomp filter loads: everything to the kernel, and then we are not there any more.
 pub fn before_seccomp() {
-    return_all(Reason::Sandbox, false);
+    return_all(Reason::Sandbox, false, Rest::StandInIfAlone);
     process::switch_off();
     table::clear();
 }
 
-fn return_all(reason: Reason, survivors_only: bool) {
+fn return_all(reason: Reason, survivors_only: bool, rest: Rest) {
     let Some(family) = process::family().filter(|_| process::is_on()) else {
         return;
     };
+    let mut managed = Vec::new();
     for (fd, slot) in table::all() {
         let Slot::Record(number) = slot else { continue };
         if survivors_only && closes_on_exec(fd) {
             continue;
         }
         if family.record(number).state() == State::Managed {
-            conn::demote(Handle::new(family, number, fd), reason);
+            managed.push(Handle::new(family, number, fd));
         } else {
             options::to_kernel(fd, reason);
         }
+    }
+    if !managed.is_empty() {
+        hand_over(&managed, reason, rest);
     }
 }
 

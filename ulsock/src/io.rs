@@ -338,7 +338,7 @@ fn one_by_one(fd: c_int, way: Way) -> Verdict {
         Carry::Verdict(verdict) => verdict,
         // It has become managed just now: the next call is ours, this one finds the gate closed.
         Carry::Ours(handle) => {
-            conn::demote(handle, Reason::Call);
+            options::to_kernel(handle.fd, Reason::Call);
             Verdict::Bypass
         }
     }
@@ -362,7 +362,7 @@ pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: us
     let file = unsafe { BorrowedFd::borrow_raw(input) };
     // Only what can be read again at a position: the ring may take less than was asked for.
     if rustix::fs::tell(file).is_err() {
-        conn::demote(handle, Reason::Call);
+        options::to_kernel(out, Reason::Call);
         return Verdict::Bypass;
     }
     // SAFETY: null or valid by contract.

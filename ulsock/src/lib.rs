@@ -29,6 +29,7 @@ mod poll;
 mod process;
 mod reason;
 mod record;
+mod relay;
 pub mod rundir;
 mod segment;
 mod signal;

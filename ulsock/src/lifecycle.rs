@@ -181,7 +181,7 @@ fn forget(fd: RawFd) {
 }
 
 /// What the number meant is gone in the kernel too: its last words must not go to what is there now.
-fn let_number_go(fd: RawFd) {
+pub fn let_number_go(fd: RawFd) {
     match table::replace(fd, Slot::Foreign) {
         Some(Slot::Record(number)) => {
             crate::epoll::number_closes(fd, number);

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use libc::{c_int, c_ulong, c_void, socklen_t, timeval};
 use rustix::fs::OFlags;
+use rustix::net::sockopt::{self, Timeout};
 
 use crate::api::Verdict;
-use crate::conn::{self, Conn, Handle};
+use crate::conn::handover::{hand_over, Rest};
+use crate::conn::{Conn, Handle};
 use crate::family::Family;
 use crate::process;
 use crate::reason::Reason;
@@ -85,11 +87,31 @@ fn note_fcntl(fd: c_int, cmd: c_int, arg: c_ulong) {
     }
 }
 
+/// For a socket that takes the place of another.
+pub fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(from)?;
+    rustix::fs::fcntl_setfl(to, flags)?;
+    for which in [Timeout::Recv, Timeout::Send] {
+        sockopt::set_socket_timeout(to, which, sockopt::socket_timeout(from, which)?)?;
+    }
+    sockopt::set_socket_linger(to, sockopt::socket_linger(from)?)?;
+    sockopt::set_socket_keepalive(to, sockopt::socket_keepalive(from)?)?;
+    sockopt::set_tcp_nodelay(to, sockopt::tcp_nodelay(from)?)
+}
+
 /// Returns a connection to the kernel for good, before a call that we do not handle on rings.
 pub fn to_kernel(fd: RawFd, reason: Reason) {
     if let Some((family, number, record)) = record_of(fd) {
         match record.state() {
-            State::Managed => conn::demote(Handle::new(family, number, fd), reason),
+            State::Managed => {
+                // A stand-in is not in the epoll sets that the connection is in.
+                let rest = if record.has(flag::IN_EPOLL) {
+                    Rest::Ours
+                } else {
+                    Rest::StandIn
+                };
+                hand_over(&[Handle::new(family, number, fd)], reason, rest)
+            }
             _ => {
                 record.set(flag::PINNED);
                 record.set_reason(reason);

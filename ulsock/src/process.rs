@@ -199,11 +199,7 @@ pub fn unlock_after_fork() {
 /// In a forked child: a pid, waiters and a control state of its own. What the parent had is kept
 /// mapped (connections may still be drained through it) but no longer spoken for.
 pub fn after_fork() {
-    PID.store(
-        rustix::process::getpid().as_raw_nonzero().get() as u32,
-        Ordering::Relaxed,
-    );
-    crate::thread::after_fork();
+    note_new_process();
     let Some(family) = family() else { return };
     family.header().members.fetch_add(1, Ordering::AcqRel);
     if let Some(waiters) = Waiters::create() {
@@ -217,6 +213,15 @@ pub fn after_fork() {
     if let Some(spinners) = spinners() {
         spinners.after_fork();
     }
+}
+
+/// In a new process, before anything else: who it is.
+pub fn note_new_process() {
+    PID.store(
+        rustix::process::getpid().as_raw_nonzero().get() as u32,
+        Ordering::Relaxed,
+    );
+    crate::thread::after_fork();
 }
 
 /// At exit: our mailbox goes, and with the last of the family its file.

@@ -4,9 +4,11 @@
 //! level. The sender publishes a [`mark`] where it leaves one stretch for the next; the receiver
 //! finishes a stretch before it reads the next one. [`sender`] and [`receiver`] hold the two sides'
 //! rules, [`shared`] what both map, [`tripwire`] how a sleeper is woken, [`gate`] and [`lock`] how
-//! the threads and forked holders of one side keep out of each other's way.
+//! the threads and forked holders of one side keep out of each other's way, [`handover`] how a
+//! receiver leaves to somebody who knows only the kernel.
 
 pub mod gate;
+pub mod handover;
 pub mod lock;
 pub mod mark;
 pub mod memory;
@@ -17,6 +19,7 @@ pub mod sync;
 pub mod tripwire;
 
 pub use gate::Gate;
+pub use handover::Unread;
 pub use lock::SideLock;
 pub use mark::{Carrier, Mark};
 pub use memory::{Memory, Sink, Source};

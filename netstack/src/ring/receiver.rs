@@ -20,13 +20,13 @@ pub struct RxState {
     /// Stream offset of the next byte to read.
     pub pos: u64,
     /// Marks consumed.
-    epoch: u64,
+    pub(super) epoch: u64,
     /// The sender's turn as far as its marks were consumed.
-    turn: u64,
+    pub(super) turn: u64,
     /// The current carrier's code.
-    code: u64,
+    pub(super) code: u64,
     /// Kernel bytes to throw away first: they were read from the ring already.
-    skip: u64,
+    pub(super) skip: u64,
     /// The wish published last.
     wish: u64,
     /// 1: wants a ring.
@@ -243,7 +243,7 @@ impl<M: Memory> Receiver<'_, M> {
 
     /// The wish is a turn: the least one that is not behind the sender and has the right parity. So
     /// it only grows, and asking twice, or while the sender moves by itself, is harmless.
-    fn publish_wish(&mut self) {
+    pub(super) fn publish_wish(&mut self) {
         let least = self.state.wish.max(self.state.turn);
         let wish = least + u64::from(least & 1 != self.state.wants_ring);
         if wish != self.state.wish {

@@ -152,6 +152,16 @@ impl<M: Memory> Sender<'_, M> {
         Ok(self.free_behind(head))
     }
 
+    /// Bytes on the ring that the receiver has not read.
+    pub fn unread(&mut self) -> Result<u64, Hostile> {
+        if !self.state.on_ring() {
+            return Ok(0);
+        }
+        let head = self.look_at_head()?;
+        let begin = head.max(self.state.starts[0]);
+        Ok(self.state.written.saturating_sub(begin))
+    }
+
     /// The ring is full: has the consumer read anything since it was last full (at whichever level)
     /// or entered?
     pub fn consumer_moved(&mut self) -> Result<bool, Hostile> {
@@ -269,9 +279,12 @@ impl<M: Memory> Sender<'_, M> {
     }
 
     /// Back to the kernel with the last byte sent again through it: wakes a receiver whose doorbell
-    /// we do not have, for it always listens to its kernel socket too.
+    /// we do not have, for it always listens to its kernel socket too. One that has read everything
+    /// needs no waking, and may have handed the socket to a reader that would take the byte for new.
     pub fn leave_with_poke(&mut self) -> Slots {
-        self.leave_with_resend(self.state.written.saturating_sub(1))
+        let last = self.state.written.saturating_sub(1);
+        let read = self.shared.consumer.head.load(Ordering::Acquire);
+        self.leave_with_resend(read.clamp(last, self.state.written))
     }
 
     fn leave_with_resend(&mut self, from: u64) -> Slots {

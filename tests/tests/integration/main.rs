@@ -5,6 +5,7 @@ mod chaos;
 mod command;
 mod config;
 mod haproxy;
+mod heirs;
 mod idle;
 mod iperf3;
 mod leak;

@@ -7,11 +7,13 @@ mod begin;
 pub mod buffers;
 pub mod close;
 mod data;
+pub mod handover;
 mod lock;
 pub mod ready;
 pub mod recv;
 pub mod send;
 mod space;
+mod standin;
 pub mod wait;
 
 use std::os::fd::{BorrowedFd, RawFd};
@@ -232,8 +234,10 @@ pub fn demote(handle: Handle, reason: Reason) {
         recv::ask_for_kernel(&conn);
         recv::settle(&conn);
     }
-    // The mark of our own direction also wakes a sleeping peer, who then sees the wish.
     if conn.record.tx.gate.is_closed() {
         send::leave(&conn);
     }
+    // A peer that sleeps for data is woken too: it then sees the wish.
+    let wire = &conn.link.tx_shared().wait.data;
+    conn.link.ring(wire, wire.trip_all());
 }

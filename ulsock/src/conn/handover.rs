@@ -1,0 +1,102 @@
+//! Handing a connection to somebody who knows only its kernel socket: a program that does not load
+//! us, another process, stdio inside libc.
+//!
+//! Bytes that are in the ring and not read yet must come through the kernel. The peer sends them
+//! again as soon as it hears the wish; if it does not, because it computes, is stopped or has gone,
+//! a stand-in takes the socket's place.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use netstack::ring::Unread;
+use rustix::event::{poll, PollFd, PollFlags};
+
+use super::wait::Deadline;
+use super::{demote, send, standin, Conn, Handle};
+use crate::backoff::Backoff;
+use crate::reason::Reason;
+use crate::sys::tcp;
+
+/// How long a peer is given to send again what the ring holds.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// How long our own bytes may take into a kernel socket that is full.
+const FLUSHING: Duration = Duration::from_secs(2);
+
+/// What to do about bytes that the peer does not send again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// They must be there for the next reader at once.
+    StandIn,
+    /// The same, unless another process holds the socket too, and may be who reads on.
+    StandInIfAlone,
+    /// We go on reading ourselves, as far as we know.
+    Ours,
+}
+
+/// Returns connections to the kernel for good, exactly.
+pub fn hand_over(handles: &[Handle], reason: Reason, rest: Rest) {
+    // All wishes first: the peers serve them at the same time.
+    handles.iter().for_each(|handle| demote(*handle, reason));
+    let deadline = Deadline::after(PATIENCE);
+    for handle in handles {
+        finish(*handle, deadline, rest);
+    }
+}
+
+fn finish(handle: Handle, deadline: Deadline, rest: Rest) {
+    let flushing = Deadline::after(FLUSHING);
+    let mut backoff = Backoff::default();
+    while let Some(conn) = Conn::enter(handle) {
+        let flushed = send::flush(&conn) || flushing.passed();
+        let alone = conn.record.procs.load(Ordering::Acquire) == 1;
+        match unread(&conn, deadline.passed() && !alone) {
+            Unread::InKernel { skip: 0 } | Unread::None if flushed => return,
+            Unread::InRing | Unread::OnTheWay if deadline.passed() || is_gone(conn.socket) => {
+                drop(conn);
+                match rest {
+                    Rest::StandIn => return standin::replace(handle),
+                    Rest::StandInIfAlone if alone => return standin::replace(handle),
+                    // The other one may be just about to let go.
+                    Rest::StandInIfAlone if !deadline.passed() => {}
+                    Rest::StandInIfAlone | Rest::Ours => return,
+                }
+            }
+            _ => drop(conn),
+        }
+        backoff.pause();
+    }
+}
+
+/// Where the unread bytes are now; the kernel's second copies are thrown away.
+fn unread(conn: &Conn<'_>, trusting: bool) -> Unread {
+    let Some(mut held) = conn
+        .record
+        .rx
+        .gate
+        .is_closed()
+        .then(|| conn.lock_rx())
+        .flatten()
+    else {
+        return Unread::None;
+    };
+    let mut rx = conn.receiver(held.state());
+    let queued = tcp::inq(conn.socket).map_or(0, u64::from);
+    match rx.onto_kernel(queued, trusting) {
+        Ok(Unread::InKernel { skip }) if skip > 0 => {
+            let _ = conn.settle(&mut rx);
+            Unread::OnTheWay
+        }
+        Ok(unread) => unread,
+        Err(_) => {
+            conn.broken();
+            Unread::None
+        }
+    }
+}
+
+/// The peer sends nothing more.
+fn is_gone(socket: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
+    poll(&mut fds, Some(&rustix::time::Timespec::default())).is_ok_and(|ready| ready > 0)
+}

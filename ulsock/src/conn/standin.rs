@@ -1,0 +1,140 @@
+//! A stand-in: a socket that takes the place of a connection whose unread bytes are in the ring
+//! alone, for a reader that knows no ring.
+//!
+//! It is one end of a connection of our own, filled with those bytes. What the two programs have to
+//! say to each other later goes through a relay (see [`crate::relay`]).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::atomic::Ordering;
+
+use libc::{iovec, MSG_DONTWAIT};
+use rustix::io::{self, Errno, FdFlags};
+use rustix::net::{
+    accept_with, bind, connect, listen, send, socket_with, AddressFamily, SendFlags, SocketFlags,
+    SocketType,
+};
+
+use super::buffers::Buffers;
+use super::{recv, Handle};
+use crate::lifecycle;
+use crate::log;
+use crate::options;
+use crate::process;
+use crate::relay::{self, Relay};
+use crate::sys::fds::Transient;
+use crate::sys::tcp;
+use crate::table::{self, Slot};
+
+/// Read from the connection at a time.
+const PIECE: usize = 256 << 10;
+
+/// Puts a stand-in at every number of the connection. If that fails, the bytes stay in the ring and
+/// the connection as it was.
+pub fn replace(handle: Handle) {
+    // SAFETY: the program's own number.
+    let socket = unsafe { BorrowedFd::borrow_raw(handle.fd) };
+    let replaced = pair(socket).and_then(|(near, far)| replace_by(handle, socket, &near, &far));
+    if let Err(error) = replaced {
+        log::always(format_args!(
+            "fd {}: bytes are left in the ring that only this program could read, and no socket \
+             could take their place: {error}",
+            handle.fd
+        ));
+    }
+}
+
+fn replace_by(
+    handle: Handle,
+    socket: BorrowedFd<'_>,
+    near: &Transient,
+    far: &Transient,
+) -> io::Result<()> {
+    options::copy(socket, near.as_fd())?;
+    let unsent = fill(handle, far.as_fd());
+    let record = process::family().ok_or(Errno::BADF)?.record(handle.number);
+    // The relay holds the connection from now on, and knows it as we do: bytes may be on their way
+    // that we have read already. Without it these bytes are there all the same, and then the end.
+    record.procs.fetch_add(1, Ordering::AcqRel);
+    let relayed = relay::start(Relay {
+        ends: [socket, far.as_fd()],
+        first: &unsent,
+        begin: &process::note_new_process,
+        receive: &|into| receive(handle, into),
+    });
+    for fd in numbers(handle.number) {
+        put(near, fd)?;
+        lifecycle::let_number_go(fd);
+    }
+    relayed
+}
+
+/// Moves all that can be read into the new connection; what does not fit is returned.
+fn fill(handle: Handle, far: BorrowedFd<'_>) -> Vec<u8> {
+    let mut unsent = Vec::new();
+    let mut buffer = vec![0u8; PIECE];
+    loop {
+        let Ok(n @ 1..) = receive(handle, &mut buffer) else {
+            return unsent;
+        };
+        let mut bytes = &buffer[..n];
+        while unsent.is_empty() && !bytes.is_empty() {
+            match send(far, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(n) => bytes = &bytes[n..],
+                Err(_) => break,
+            }
+        }
+        unsent.extend_from_slice(bytes);
+    }
+}
+
+fn receive(handle: Handle, into: &mut [u8]) -> io::Result<usize> {
+    let list = [iovec {
+        iov_base: into.as_mut_ptr().cast(),
+        iov_len: into.len(),
+    }];
+    let mut buffers = Buffers::new(&list);
+    recv::recv(handle, &mut buffers, into.len(), MSG_DONTWAIT).unwrap_or(Err(Errno::NOTCONN))
+}
+
+fn numbers(record: u32) -> Vec<RawFd> {
+    let all = table::all().filter(|(_, slot)| *slot == Slot::Record(record));
+    all.map(|(fd, _)| fd).collect()
+}
+
+/// As dup3, which keeps a number's own flag.
+fn put(near: &Transient, fd: RawFd) -> io::Result<()> {
+    // SAFETY: one of the program's own numbers.
+    let flags = io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) })?;
+    let cloexec = if flags.contains(FdFlags::CLOEXEC) {
+        libc::O_CLOEXEC
+    } else {
+        0
+    };
+    let near = near.as_raw_fd();
+    // SAFETY: takes no pointers; the program's number changes its meaning on purpose.
+    crate::sys::result(|| unsafe { libc::syscall(libc::SYS_dup3, near, fd, cloexec) }).map(drop)
+}
+
+/// A connection with ourselves, of the same family as `like`.
+fn pair(like: BorrowedFd<'_>) -> io::Result<(Transient, Transient)> {
+    let (family, ip) = match tcp::local_addr(like)? {
+        SocketAddr::V4(_) => (AddressFamily::INET, IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        SocketAddr::V6(_) => (AddressFamily::INET6, IpAddr::V6(Ipv6Addr::LOCALHOST)),
+    };
+    let new = || socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+    let listener = Transient::new(new()?);
+    bind(&listener, &SocketAddr::new(ip, 0))?;
+    listen(&listener, 1)?;
+    let far = Transient::new(new()?);
+    connect(&far, &tcp::local_addr(listener.as_fd())?)?;
+    let ours = tcp::local_addr(far.as_fd())?;
+    // Anybody on this host may have come first.
+    for _ in 0..16 {
+        let near = Transient::new(accept_with(&listener, SocketFlags::CLOEXEC)?);
+        if tcp::peer_addr(near.as_fd())? == ours {
+            return Ok((near, far));
+        }
+    }
+    Err(Errno::CONNABORTED)
+}
