@@ -115,13 +115,13 @@ pub fn before_chroot() {
 
 /// The same when nobody knows which sockets the new program will get.
 pub fn before_spawn_of_all() {
-    return_all(Reason::Exec, false);
+    return_all(Reason::Exec, false, Rest::Ours);
 }
 
 /// A ring of io_uring takes sockets past us: all of them return, and stay.
 pub fn before_io_uring() {
     process::freeze();
-    return_all(Reason::IoUring, false);
+    return_all(Reason::IoUring, false, Rest::StandInIfAlone);
 }
 
 /// Before a seccomp filter loads: everything to the kernel, and then we are not there any more.

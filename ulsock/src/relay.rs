@@ -6,11 +6,14 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-use libc::{c_int, c_long, pollfd, POLLERR, POLLHUP, POLLIN, POLLOUT};
+use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::{self, Errno};
+use rustix::net::{recv, send, shutdown, RecvFlags, SendFlags, Shutdown};
 
 use crate::memory;
-use crate::sys;
+use crate::sys::raw;
+
+type Receive<'a> = &'a dyn Fn(&mut [u8]) -> io::Result<usize>;
 
 /// What a relay does.
 pub struct Relay<'a> {
@@ -20,7 +23,7 @@ pub struct Relay<'a> {
     /// Called once in the new process.
     pub begin: &'a dyn Fn(),
     /// Receives from the first end, without waiting.
-    pub receive: &'a dyn Fn(&mut [u8]) -> io::Result<usize>,
+    pub receive: Receive<'a>,
 }
 
 /// Bytes of one direction on their way.
@@ -29,16 +32,18 @@ const BUFFER: usize = 64 << 10;
 /// Starts the relay, which keeps both ends open for as long as it needs them.
 pub fn start(relay: Relay<'_>) -> io::Result<()> {
     let buffers = memory::reserve_private(2 * BUFFER).ok_or(Errno::NOMEM)?;
-    // SAFETY: fresh memory of that size, used by the relay's process alone.
-    let buffers =
-        [0, BUFFER].map(|at| unsafe { std::slice::from_raw_parts_mut(buffers.add(at), BUFFER) });
+    let buffer =
+        // SAFETY: fresh memory of twice that size, used by the relay's process alone.
+        |at: usize| unsafe { std::slice::from_raw_parts_mut(buffers.add(at), BUFFER) };
     // Twice forked: the middle one ends at once, and the relay is init's.
     let middle = fork()?;
     if middle != 0 {
+        // SAFETY: exactly the range that was reserved; the relay has its own copy.
+        let _ = unsafe { rustix::mm::munmap(buffers.cast(), 2 * BUFFER) };
         return reap(middle);
     }
     if let Ok(0) = fork() {
-        run(&relay, buffers);
+        run(&relay, buffer(0), buffer(BUFFER));
     }
     exit()
 }
@@ -46,17 +51,14 @@ pub fn start(relay: Relay<'_>) -> io::Result<()> {
 /// A bare fork whose child sends no signal at its end.
 fn fork() -> io::Result<usize> {
     // SAFETY: a new process on a copy of our memory; none of libc's own state is touched.
-    sys::result(|| unsafe {
-        libc::syscall(libc::SYS_clone, 0usize, 0usize, 0usize, 0usize, 0usize)
-    })
+    unsafe { raw::syscall(libc::SYS_clone, [0; 5]) }
 }
 
 fn reap(child: usize) -> io::Result<()> {
-    let none = std::ptr::null_mut::<c_int>();
-    let flags = libc::__WCLONE;
     loop {
-        // SAFETY: the status is not asked for.
-        match sys::result(|| unsafe { libc::syscall(libc::SYS_wait4, child, none, flags, none) }) {
+        let flags = libc::__WCLONE as usize;
+        // SAFETY: neither status nor usage is asked for.
+        match unsafe { raw::syscall(libc::SYS_wait4, [child, 0, flags, 0]) } {
             Err(Errno::INTR) => {}
             result => return result.map(drop),
         }
@@ -66,120 +68,85 @@ fn reap(child: usize) -> io::Result<()> {
 fn exit() -> ! {
     loop {
         // SAFETY: ends this process.
-        unsafe { libc::syscall(libc::SYS_exit_group, 0usize) };
+        let _ = unsafe { raw::syscall(libc::SYS_exit_group, [0]) };
     }
 }
 
-fn run(relay: &Relay<'_>, [there, back]: [&mut [u8]; 2]) {
-    let [one, two] = relay.ends.map(|end| end.as_raw_fd());
-    become_nobody(one, two);
+fn run(relay: &Relay<'_>, there: &mut [u8], back: &mut [u8]) {
+    let [one, two] = relay.ends;
+    become_nobody(one.as_raw_fd(), two.as_raw_fd());
     (relay.begin)();
-    let plainly = |into: &mut [u8]| receive(two, into);
+    let plainly = |into: &mut [u8]| recv(two, into, RecvFlags::DONTWAIT).map(|(n, _)| n);
     let mut ways = [
         Way::new(one, two, there, relay.receive),
         Way::new(two, one, back, &plainly),
     ];
     ways[0].first = relay.first;
     while ways.iter().any(|way| !way.ended) {
-        let mut fds = [one, two].map(|fd| pollfd {
-            fd,
-            events: ways.iter().fold(0, |events, way| events | way.wants(fd)),
-            revents: 0,
-        });
+        let events = [0, 1].map(|end| ways[0].wants(end == 0) | ways[1].wants(end == 1));
+        let mut fds = [0, 1].map(|end| PollFd::from_borrowed_fd(relay.ends[end], events[end]));
         // An end that nobody wants anything of must not keep us awake by its hang-up.
-        for fd in fds.iter_mut().filter(|fd| fd.events == 0) {
-            fd.fd = -1;
-        }
-        let none = std::ptr::null::<libc::timespec>();
-        // SAFETY: two entries.
-        let ready = sys::result(|| unsafe {
-            libc::syscall(
-                libc::SYS_ppoll,
-                fds.as_mut_ptr(),
-                2usize,
-                none,
-                none,
-                8usize,
-            )
-        });
-        if ready.is_err_and(|errno| errno != Errno::INTR) {
+        let listened = match events.map(|events| events.is_empty()) {
+            [false, false] => 0..2,
+            [false, true] => 0..1,
+            [true, _] => 1..2,
+        };
+        if poll(&mut fds[listened], None).is_err_and(|errno| errno != Errno::INTR) {
             return;
         }
-        for fd in fds.iter().filter(|fd| fd.revents != 0) {
-            ways.iter_mut().for_each(|way| way.go_on(fd.fd, fd.revents));
+        if fds.iter().any(|fd| !fd.revents().is_empty()) {
+            ways.iter_mut().for_each(Way::go_on);
         }
     }
-}
-
-fn receive(from: RawFd, into: &mut [u8]) -> io::Result<usize> {
-    let (to, len) = (into.as_mut_ptr(), into.len());
-    let (flags, none) = (libc::MSG_DONTWAIT, std::ptr::null_mut::<u8>());
-    // SAFETY: `into` has `len` bytes.
-    sys::result(|| unsafe { libc::syscall(libc::SYS_recvfrom, from, to, len, flags, none, none) })
 }
 
 /// Nothing of the program's is kept: no descriptor, no folder, no terminal, no handler.
 fn become_nobody(one: RawFd, two: RawFd) {
     let (low, high) = (one.min(two) as usize, one.max(two) as usize);
-    let action = [0usize; 4];
-    let mask = 0u64;
-    let close = |first: usize, last: usize| {
-        if first <= last {
+    let gaps = [
+        (0, low.wrapping_sub(1)),
+        (low + 1, high - 1),
+        (high + 1, u32::MAX as usize),
+    ];
+    for (first, last) in gaps.into_iter().filter(|(first, last)| first <= last) {
+        if last != usize::MAX {
             // SAFETY: takes no pointers.
-            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0usize) };
+            let _ = unsafe { raw::syscall(libc::SYS_close_range, [first, last, 0]) };
         }
-    };
-    if low > 0 {
-        close(0, low - 1);
     }
-    close(low + 1, high - 1);
-    close(high + 1, u32::MAX as usize);
-    // SAFETY: a C string, plain numbers, and an action and mask that are the kernel's "default" and
-    // "none", all alive until the calls return.
-    unsafe {
-        libc::syscall(libc::SYS_chdir, c"/".as_ptr());
-        libc::syscall(libc::SYS_setsid);
-        libc::syscall(
-            libc::SYS_prctl,
-            libc::PR_SET_NAME as c_long,
-            c"ulsock-relay".as_ptr(),
-        );
-        let none = std::ptr::null_mut::<usize>();
-        for signal in 1..=64usize {
-            libc::syscall(
-                libc::SYS_rt_sigaction,
-                signal,
-                action.as_ptr(),
-                none,
-                8usize,
-            );
-        }
-        let set = libc::SIG_SETMASK as usize;
-        libc::syscall(libc::SYS_rt_sigprocmask, set, &raw const mask, none, 8usize);
+    let _ = rustix::process::chdir(c"/");
+    let _ = rustix::process::setsid();
+    let _ = rustix::thread::set_name(c"ulsock-relay");
+    let (default, none) = ([0usize; 4], 0u64);
+    let default = default.as_ptr() as usize;
+    for signal in 1..=64 {
+        // SAFETY: the kernel's form of the default action, alive until the call returns.
+        let _ = unsafe { raw::syscall(libc::SYS_rt_sigaction, [signal, default, 0, 8]) };
     }
+    let args = [libc::SIG_SETMASK as usize, &raw const none as usize, 0, 8];
+    // SAFETY: a mask of eight bytes, alive until the call returns.
+    let _ = unsafe { raw::syscall(libc::SYS_rt_sigprocmask, args) };
 }
 
 /// One direction.
 struct Way<'a> {
-    from: RawFd,
-    to: RawFd,
-    receive: &'a dyn Fn(&mut [u8]) -> io::Result<usize>,
+    from: BorrowedFd<'a>,
+    to: BorrowedFd<'a>,
+    receive: Receive<'a>,
     /// Given along, before what is read.
     first: &'a [u8],
     buffer: &'a mut [u8],
     begin: usize,
     end: usize,
-    /// Nothing more comes from `from`.
-    eof: bool,
     ended: bool,
 }
 
 impl<'a> Way<'a> {
     fn new(
-        from: RawFd,
-        to: RawFd,
+        from: BorrowedFd<'a>,
+        to: BorrowedFd<'a>,
         buffer: &'a mut [u8],
-        receive: &'a dyn Fn(&mut [u8]) -> io::Result<usize>,
+        receive: Receive<'a>,
     ) -> Way<'a> {
         Way {
             from,
@@ -189,7 +156,6 @@ impl<'a> Way<'a> {
             buffer,
             begin: 0,
             end: 0,
-            eof: false,
             ended: false,
         }
     }
@@ -202,72 +168,53 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// What this direction waits for at `fd`.
-    fn wants(&self, fd: RawFd) -> i16 {
-        let writes = !self.pending().is_empty();
-        match self.ended {
-            false if fd == self.from && !writes => POLLIN,
-            false if fd == self.to && writes => POLLOUT,
-            _ => 0,
+    /// What this direction waits for at its source, or at its destination.
+    fn wants(&self, at_source: bool) -> PollFlags {
+        match (self.ended, self.pending().is_empty()) {
+            (false, true) if at_source => PollFlags::IN,
+            (false, false) if !at_source => PollFlags::OUT,
+            _ => PollFlags::empty(),
         }
     }
 
-    fn go_on(&mut self, fd: RawFd, events: i16) {
-        let broken = events & (POLLERR | POLLHUP) != 0;
-        if fd == self.to && (events & POLLOUT != 0 || broken) {
-            self.write();
-        }
-        if fd == self.from && (events & POLLIN != 0 || broken) {
-            self.read();
+    /// Moves what can be moved; neither end waits.
+    fn go_on(&mut self) {
+        while !self.ended {
+            let moved = if self.pending().is_empty() {
+                self.read()
+            } else {
+                self.write()
+            };
+            if !moved {
+                return;
+            }
         }
     }
 
-    fn read(&mut self) {
-        if self.ended || self.eof || !self.pending().is_empty() {
-            return;
-        }
+    fn read(&mut self) -> bool {
         match (self.receive)(self.buffer) {
-            Ok(0) => self.finish(),
-            Ok(n) => {
-                (self.begin, self.end) = (0, n);
-                self.write();
-            }
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_) => self.finish(),
+            Ok(n @ 1..) => (self.begin, self.end) = (0, n),
+            Err(Errno::AGAIN | Errno::INTR) => return false,
+            // The end of one side's stream is passed on.
+            Ok(0) | Err(_) => self.end_with(self.to, Shutdown::Write),
         }
+        true
     }
 
-    fn write(&mut self) {
-        while !self.ended && !self.pending().is_empty() {
-            let (to, none) = (self.to, std::ptr::null_mut::<u8>());
-            let (bytes, len) = (self.pending().as_ptr(), self.pending().len());
-            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            // SAFETY: the bytes are `len`.
-            match sys::result(|| unsafe {
-                libc::syscall(libc::SYS_sendto, to, bytes, len, flags, none, 0usize)
-            }) {
-                Ok(n) if self.first.is_empty() => self.begin += n,
-                Ok(n) => self.first = &self.first[n..],
-                Err(Errno::AGAIN | Errno::INTR) => return,
-                Err(_) => return self.give_up(),
-            }
+    fn write(&mut self) -> bool {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match send(self.to, self.pending(), flags) {
+            Ok(n) if self.first.is_empty() => self.begin += n,
+            Ok(n) => self.first = &self.first[n..],
+            Err(Errno::AGAIN | Errno::INTR) => return false,
+            // Nobody reads there any more: whoever sends is told.
+            Err(_) => self.end_with(self.from, Shutdown::Read),
         }
+        true
     }
 
-    /// The end of one side's stream is passed on.
-    fn finish(&mut self) {
-        self.eof = true;
+    fn end_with(&mut self, end: BorrowedFd<'_>, how: Shutdown) {
         self.ended = true;
-        let (to, how) = (self.to, libc::SHUT_WR);
-        // SAFETY: takes no pointers.
-        let _ = sys::result(|| unsafe { libc::syscall(libc::SYS_shutdown, to, how) });
-    }
-
-    /// Nobody reads there any more: whoever sends is told.
-    fn give_up(&mut self) {
-        self.ended = true;
-        let (from, how) = (self.from, libc::SHUT_RD);
-        // SAFETY: takes no pointers.
-        let _ = sys::result(|| unsafe { libc::syscall(libc::SYS_shutdown, from, how) });
+        let _ = shutdown(end, how);
     }
 }

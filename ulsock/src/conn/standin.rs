@@ -111,9 +111,9 @@ fn put(near: &Transient, fd: RawFd) -> io::Result<()> {
     } else {
         0
     };
-    let near = near.as_raw_fd();
+    let args = [near.as_raw_fd() as usize, fd as usize, cloexec as usize];
     // SAFETY: takes no pointers; the program's number changes its meaning on purpose.
-    crate::sys::result(|| unsafe { libc::syscall(libc::SYS_dup3, near, fd, cloexec) }).map(drop)
+    unsafe { crate::sys::raw::syscall(libc::SYS_dup3, args) }.map(drop)
 }
 
 /// A connection with ourselves, of the same family as `like`.
