@@ -52,7 +52,7 @@ pub fn fork_parent(child: i32) {
             family.record(number).procs.fetch_sub(1, Ordering::AcqRel);
         }
     }
-    crate::epoll::unlock_all();
+    crate::epoll::unlock_all(u32::try_from(child).ok());
     process::unlock_after_fork();
 }
 
@@ -60,7 +60,8 @@ pub fn fork_child() {
     if !process::is_on() {
         return;
     }
-    crate::epoll::unlock_all();
+    let me = rustix::process::getpid().as_raw_nonzero().get();
+    crate::epoll::unlock_all(u32::try_from(me).ok());
     process::unlock_after_fork();
     process::after_fork();
     crate::vfork::after_fork();
@@ -85,6 +86,7 @@ pub fn before_exec() {
             left.push(number);
         }
     }
+    crate::epoll::held_by_me(false, closes_on_exec);
 }
 
 /// The exec has failed, and the program goes on with what it holds.
@@ -94,6 +96,7 @@ pub fn exec_failed() {
             family.record(number).procs.fetch_add(1, Ordering::AcqRel);
         }
     }
+    crate::epoll::held_by_me(true, |_| true);
 }
 
 /// Records that an exec under way has let go of.
@@ -136,11 +139,16 @@ fn return_all(reason: Reason, survivors_only: bool, rest: Rest) {
         return;
     };
     let mut managed = Vec::new();
+    let returns = |fd| !survivors_only || !closes_on_exec(fd);
     for (fd, slot) in table::all() {
-        let Slot::Record(number) = slot else { continue };
-        if survivors_only && closes_on_exec(fd) {
-            continue;
-        }
+        let number = match slot {
+            Slot::Record(number) if returns(fd) => number,
+            Slot::Epoll(set) if returns(fd) => {
+                crate::epoll::only_by_kernel(set, fd);
+                continue;
+            }
+            _ => continue,
+        };
         if family.record(number).state() == State::Managed {
             managed.push(Handle::new(family, number, fd));
         } else {
@@ -169,6 +177,7 @@ pub fn exiting() {
         return;
     };
     exec_failed();
+    crate::epoll::held_by_me(false, |_| true);
     for number in family.held() {
         let record = family.record(number);
         let last = record.procs.load(Ordering::Acquire) == 1;

@@ -361,7 +361,12 @@ fn raw_close_range(first: u32, last: u32, flags: c_int) {
 /// `msg` is a valid message header with valid control data.
 pub unsafe fn passing_fds(msg: *const libc::msghdr) {
     // SAFETY: by contract.
-    unsafe { each_passed(msg, |fd| options::to_kernel(fd, Reason::Passed)) };
+    unsafe {
+        each_passed(msg, |fd| match table::get(fd) {
+            Slot::Epoll(set) => crate::epoll::only_by_kernel(set, fd),
+            _ => options::to_kernel(fd, Reason::Passed),
+        })
+    };
 }
 
 /// After `recvmsg` with control data.

@@ -9,7 +9,16 @@ use crate::sys::raw;
 
 /// Zeroed memory of this process alone (a forked child gets a copy); pages cost nothing until touched.
 pub fn reserve_private(size: usize) -> Option<*mut u8> {
-    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    reserve(size, MapFlags::PRIVATE)
+}
+
+/// Zeroed memory that a process shares with the children that it forks later.
+pub fn reserve_shared(size: usize) -> Option<*mut u8> {
+    reserve(size, MapFlags::SHARED)
+}
+
+fn reserve(size: usize, kind: MapFlags) -> Option<*mut u8> {
+    let flags = kind | MapFlags::NORESERVE;
     // SAFETY: an anonymous mapping at an address of the kernel's choice.
     let base =
         unsafe { mmap_anonymous(null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, flags) };

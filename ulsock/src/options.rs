@@ -104,13 +104,8 @@ pub fn to_kernel(fd: RawFd, reason: Reason) {
     if let Some((family, number, record)) = record_of(fd) {
         match record.state() {
             State::Managed => {
-                // A stand-in is not in the epoll sets that the connection is in.
-                let rest = if record.has(flag::IN_EPOLL) {
-                    Rest::Ours
-                } else {
-                    Rest::StandIn
-                };
-                hand_over(&[Handle::new(family, number, fd)], reason, rest)
+                let handle = Handle::new(family, number, fd);
+                hand_over(&[handle], reason, Rest::StandIn)
             }
             _ => {
                 record.set(flag::PINNED);
@@ -209,9 +204,15 @@ pub unsafe fn setsockopt(
             // SAFETY: as above.
             set_timeout(&record.send_timeout_us, unsafe { read(value, len) })
         }
-        (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => record
-            .recv_lowat
-            .store(number.unwrap_or(1).max(1) as u32, Ordering::Relaxed),
+        (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => {
+            record
+                .recv_lowat
+                .store(number.unwrap_or(1).max(1) as u32, Ordering::Relaxed);
+            // What was too little may be enough now.
+            if let Some(handle) = managed(fd) {
+                crate::epoll::touch(handle);
+            }
+        }
         (libc::IPPROTO_TCP, libc::TCP_CORK) => {
             record.put(flag::HELD_BACK, number.unwrap_or(0) != 0)
         }

@@ -86,6 +86,11 @@ impl Pair {
         self.owner == process::pid()
     }
 
+    /// Both ends are the process that made it.
+    pub fn is_with_itself(&self) -> bool {
+        self.peer.pid == self.owner
+    }
+
     pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::Relaxed)
     }

@@ -15,6 +15,7 @@ use rustix::time::Timespec;
 
 use crate::api::Verdict;
 use crate::conn::ready::Armed;
+use crate::conn::space::STALL;
 use crate::conn::wait::{answer_bells, poll_with_signals, raw_ppoll, Deadline};
 use crate::conn::{Conn, Handle};
 use crate::options::record_of;
@@ -106,11 +107,14 @@ fn poll_ours(
     let me = Thread::me()?;
     let seen = Seen::now(me);
     let mut watched = Vec::new();
+    let mut sets = Vec::new();
     let mut inside = Inside::default();
     for (index, entry) in fds.iter().enumerate() {
         match table::get(entry.fd) {
-            // Only the kernel's own readiness counts for a set that is polled.
-            Slot::Epoll(set) => crate::epoll::only_by_kernel(set, entry.fd),
+            Slot::Epoll(set) => {
+                crate::epoll::watch(set, entry.fd);
+                sets.push(set);
+            }
             Slot::Record(_) => match record_of(entry.fd) {
                 Some((family, number, record)) if record.state() == State::Managed => {
                     watched.push(Watched {
@@ -129,6 +133,7 @@ fn poll_ours(
     let mut poll = Poll {
         fds,
         watched,
+        sets,
         limit,
         mask,
         me,
@@ -166,6 +171,8 @@ impl Drop for Inside {
 struct Poll<'a> {
     fds: &'a mut [pollfd],
     watched: Vec<Watched>,
+    /// Epoll sets among the polled fds.
+    sets: Vec<u32>,
     limit: Limit,
     mask: *const sigset_t,
     me: &'static Thread,
@@ -219,6 +226,11 @@ impl Poll<'_> {
         }
     }
 
+    /// The kernel's word on a set counts, and the set tells the kernel of our own members.
+    fn refresh_sets(&self) {
+        self.sets.iter().copied().for_each(crate::epoll::refresh);
+    }
+
     fn managed_ready(&self) -> bool {
         self.watched
             .iter()
@@ -234,6 +246,7 @@ impl Poll<'_> {
     /// Everything that holds now, without waiting.
     fn finish(&mut self) -> Result<usize, Errno> {
         let others = self.fds.len() > self.watched.len();
+        self.refresh_sets();
         if others {
             raw_ppoll(self.fds, Some(ZERO), std::ptr::null())?;
         }
@@ -337,6 +350,7 @@ impl Poll<'_> {
                 all[watched.index].events = conn.kernel_interest(all[watched.index].events);
             }
         }
+        self.refresh_sets();
         let count = all.len();
         let bells = waiter.iter().flat_map(|waiter| waiter.bells());
         all.extend(bells.map(|bell| pollfd {
@@ -344,7 +358,13 @@ impl Poll<'_> {
             events: POLLIN,
             revents: 0,
         }));
-        let n = poll_with_signals(self.me, &mut all, self.limit.deadline, self.mask, self.seen)?;
+        let capped = self.watched.iter().any(|watched| watched.armed.capped);
+        let deadline = if capped {
+            Deadline::after(STALL).min(self.limit.deadline)
+        } else {
+            self.limit.deadline
+        };
+        let n = poll_with_signals(self.me, &mut all, deadline, self.mask, self.seen)?;
         answer_bells(waiter, &all[count..]);
         for watched in &self.watched {
             let entry = &mut all[watched.index];

@@ -75,6 +75,8 @@ pub mod flag {
     pub const LOOK: u32 = 1 << 9;
     /// It has been a member of an epoll set.
     pub const IN_EPOLL: u32 = 1 << 10;
+    /// The program reads no more: an empty ring is the end, and the kernel says so.
+    pub const SHUT_READING: u32 = 1 << 11;
 }
 
 /// Bytes and calls of one direction, by carrier.
@@ -129,6 +131,8 @@ pub struct Record {
     pub recv_lowat: AtomicU32,
     /// Non-blocking receives that found nothing.
     pub glances: AtomicU64,
+    /// When one of them last asked the kernel socket.
+    pub glanced: AtomicU64,
     local: Address,
     peer: Address,
     pub tx: Side<TxState>,
@@ -206,6 +210,7 @@ impl Record {
         self.send_timeout_us.store(0, Ordering::Relaxed);
         self.recv_lowat.store(1, Ordering::Relaxed);
         self.glances.store(0, Ordering::Relaxed);
+        self.glanced.store(0, Ordering::Relaxed);
         self.set_addresses(None, None);
         reset_side(&self.tx);
         reset_side(&self.rx);

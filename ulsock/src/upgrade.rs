@@ -70,6 +70,10 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
     if record.procs.load(Ordering::Acquire) != 1 {
         return record.set_reason(Reason::Shared);
     }
+    // A set that another process holds too cannot tell about rings.
+    if !crate::epoll::may_convert(number) {
+        return record.set_reason(Reason::Shared);
+    }
     record.pid.store(process::pid(), Ordering::Relaxed);
     // SAFETY: the program is calling with this fd; if it closes it meanwhile, the calls below fail.
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };

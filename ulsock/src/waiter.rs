@@ -118,6 +118,13 @@ impl Waiter {
         None
     }
 
+    /// All bells are quiet afterwards.
+    pub fn silence(&self) {
+        for bell in self.bells() {
+            bell.drain();
+        }
+    }
+
     /// What to poll while asleep.
     pub fn bells(&self) -> impl Iterator<Item = &Doorbell> {
         let strangers = self

@@ -18,6 +18,7 @@ mod pipes;
 mod postgres;
 mod programs;
 mod python;
+mod readiness;
 mod redis;
 mod regress;
 mod sockperf;

@@ -53,6 +53,10 @@ fn hint(conn: &Conn<'_>) {
 
 /// Before `shutdown`: later sends find the kernel's EPIPE.
 pub fn shutdown(handle: Handle, how: c_int) {
+    crate::epoll::shut_down(handle);
+    if let (libc::SHUT_RD, Some(conn)) = (how, Conn::enter(handle)) {
+        conn.record.set(flag::SHUT_READING);
+    }
     // Anything else sends no FIN, or is refused.
     if how != libc::SHUT_WR && how != libc::SHUT_RDWR {
         return;
@@ -63,6 +67,9 @@ pub fn shutdown(handle: Handle, how: c_int) {
     finish_resend(handle);
     if let Some(conn) = Conn::enter(handle) {
         conn.record.set(flag::SHUT);
+        if how == libc::SHUT_RDWR {
+            conn.record.set(flag::SHUT_READING);
+        }
         hint(&conn);
     }
 }

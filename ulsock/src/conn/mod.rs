@@ -12,7 +12,7 @@ mod lock;
 pub mod ready;
 pub mod recv;
 pub mod send;
-mod space;
+pub mod space;
 mod standin;
 pub mod wait;
 
@@ -240,4 +240,26 @@ pub fn demote(handle: Handle, reason: Reason) {
     // A peer that sleeps for data is woken too: it then sees the wish.
     let wire = &conn.link.tx_shared().wait.data;
     conn.link.ring(wire, wire.trip_all());
+    if conn.link.pair.is_with_itself() {
+        serve_own_peer(&conn);
+    }
+}
+
+/// Both ends are in this process: the other one's next call may never come, if it waits for this.
+fn serve_own_peer(conn: &Conn<'_>) {
+    let Some(family) = process::family() else {
+        return;
+    };
+    let ends = (conn.record.peer(), conn.record.local());
+    let other = family.held().find(|number| {
+        let record = family.record(*number);
+        (record.local(), record.peer()) == ends
+    });
+    let other = other.and_then(|number| {
+        let fd = crate::lifecycle::fd_of(number)?;
+        Conn::enter(Handle::new(family, number, fd))
+    });
+    if let Some(other) = other {
+        send::serve(&other);
+    }
 }

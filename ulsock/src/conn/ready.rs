@@ -10,8 +10,9 @@ use std::sync::atomic::Ordering;
 use libc::{
     c_short, pollfd, POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM,
 };
-use netstack::ring::{Look, Receiver, Sender};
+use netstack::ring::{Look, Receiver, RxState, Sender};
 
+use super::lock::Held;
 use super::wait::{raw_ppoll, Slot};
 use super::Conn;
 use crate::link::Rings;
@@ -71,7 +72,7 @@ impl Conn<'_> {
         self.peer_closed()
             || self
                 .record
-                .has(flag::LOOK | flag::PEER_FIN | flag::SHUT | flag::BROKEN)
+                .has(flag::LOOK | flag::PEER_FIN | flag::SHUT | flag::SHUT_READING | flag::BROKEN)
     }
 
     fn kernel_events(&self) -> c_short {
@@ -145,14 +146,32 @@ impl Conn<'_> {
         if !self.record.rx.gate.is_closed() {
             return None;
         }
+        self.bytes_there(&mut self.lock_rx()?)
+    }
+
+    /// Where the stream ends that has arrived so far: it moves on with every byte, on any carrier.
+    pub fn stream_end(&self) -> Option<u64> {
         let mut held = self.lock_rx()?;
+        if !self.record.rx.gate.is_closed() || self.record.has(flag::BROKEN) {
+            return Some(self.received_by_kernel());
+        }
+        let pos = held.state().pos;
+        Some(pos + self.bytes_there(&mut held)?)
+    }
+
+    /// Bytes that have come to the kernel socket.
+    pub fn received_by_kernel(&self) -> u64 {
+        tcp::info(self.socket).map_or(0, |info| info.bytes_received)
+    }
+
+    fn bytes_there(&self, held: &mut Held<'_, RxState>) -> Option<u64> {
         let mut ahead = held.state().clone();
         let mut rx = Receiver {
             peek: true,
             ..self.receiver(&mut ahead)
         };
-        let mut queued = u64::from(tcp::inq(self.socket).ok()?);
         let mut total = 0;
+        let mut kernel = None;
         loop {
             match rx.look().ok()? {
                 Look::Ring(0) => return Some(total),
@@ -161,17 +180,47 @@ impl Conn<'_> {
                     rx.consumed(n);
                 }
                 Look::Kernel { skip, limit } => {
+                    let queued = match kernel {
+                        Some(left) => left,
+                        None => u64::from(tcp::inq(self.socket).ok()?),
+                    };
                     let n = queued.saturating_sub(skip).min(limit);
                     total += n;
                     if n < limit || queued < skip + n {
                         return Some(total);
                     }
-                    queued -= skip + n;
+                    kernel = Some(queued - (skip + n));
                     rx.skipped(skip);
                     rx.consumed(n);
                 }
             }
         }
+    }
+
+    /// On the kernel for good, and nothing of it is left in a ring: what the kernel's own poll says is
+    /// all there is to say.
+    pub fn is_settled_on_kernel(&self) -> bool {
+        self.record.has(flag::PINNED) && self.tx_settled() && self.rx_settled()
+    }
+
+    fn tx_settled(&self) -> bool {
+        !self.record.tx.gate.is_closed()
+            || self
+                .lock_tx()
+                .is_some_and(|mut held| !held.state().on_ring())
+    }
+
+    fn rx_settled(&self) -> bool {
+        const ALL_KERNEL: Look = Look::Kernel {
+            skip: 0,
+            limit: u64::MAX,
+        };
+        if !self.record.rx.gate.is_closed() || self.record.has(flag::BROKEN) {
+            return true;
+        }
+        self.lock_rx().is_some_and(|mut held| {
+            !held.state().wants_ring() && self.receiver(held.state()).look() == Ok(ALL_KERNEL)
+        })
     }
 
     /// Bytes on their way: the SIOCOUTQ of the carrier in use.
@@ -195,7 +244,7 @@ impl Conn<'_> {
             armed.data = Some(self.arm_data(name)?);
         }
         if wanted & OUT != 0 && self.record.tx.gate.is_closed() {
-            armed.space = self.arm_space(name, armed)?;
+            (armed.space, armed.capped) = self.arm_space(name, armed)?;
         }
         Some(armed)
     }
@@ -216,18 +265,19 @@ impl Conn<'_> {
         }
     }
 
-    fn arm_space(&self, name: u32, armed: Armed) -> Option<Option<usize>> {
+    /// The slot, if there is something to wait for; and whether time can bring it, too.
+    fn arm_space(&self, name: u32, armed: Armed) -> Option<(Option<usize>, bool)> {
         let mut held = self.lock_tx()?;
         let mut tx = self.sender(held.state());
         if !tx.state.on_ring() || has_room(&mut tx) {
-            return Some(None);
+            return Some((None, false));
         }
         let shared = self.link.theirs().shared.load(Ordering::Acquire) != 0;
         match Slot::take(&self.record.tx.slots).filter(|_| !shared) {
             Some(slot) => {
                 let want = enough(&tx);
                 tx.arm_space(slot.number, name, want);
-                Some(Some(slot.keep()))
+                Some((Some(slot.keep()), super::send::may_grow_or_spill(&tx)))
             }
             None => {
                 drop(held);
@@ -264,6 +314,10 @@ impl Conn<'_> {
         }
     }
 
+    pub fn sends_by_kernel(&self) -> bool {
+        !self.record.tx.gate.is_closed() || self.record.tx.carrier.load(Ordering::Relaxed) == 0
+    }
+
     /// What to ask the kernel's poll for while asleep. A FIN that is known already would wake at
     /// once and for ever.
     pub fn kernel_interest(&self, wanted: c_short) -> c_short {
@@ -274,9 +328,7 @@ impl Conn<'_> {
         if !self.record.has(flag::PEER_FIN) {
             events |= POLLRDHUP;
         }
-        let tx_on_kernel =
-            !self.record.tx.gate.is_closed() || self.record.tx.carrier.load(Ordering::Relaxed) == 0;
-        if wanted & OUT != 0 && tx_on_kernel {
+        if wanted & OUT != 0 && self.sends_by_kernel() {
             events |= POLLOUT;
         }
         events
@@ -299,6 +351,8 @@ fn has_room(tx: &mut Sender<'_, Rings>) -> bool {
 pub struct Armed {
     pub data: Option<usize>,
     pub space: Option<usize>,
+    /// The ring could still grow: if its consumer stalls, there will be space in a larger one.
+    pub capped: bool,
 }
 
 fn yes_if(yes: bool) -> Answer {

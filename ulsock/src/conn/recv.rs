@@ -220,7 +220,7 @@ impl Conn<'_> {
         if queued == 0 {
             // Asking takes a pending error off the socket: only a call that can report it may ask.
             return if first {
-                self.at_kernel_end(rx)
+                self.at_kernel_end(rx, into, len, peek)
             } else {
                 Ok(Step::Empty)
             };
@@ -312,11 +312,18 @@ impl Conn<'_> {
     }
 
     /// The stretch is the kernel's and nothing is queued: no more yet, or the end?
-    fn at_kernel_end(&self, rx: &mut Receiver<'_, Rings>) -> Result<Step, Errno> {
+    fn at_kernel_end(
+        &self,
+        rx: &mut Receiver<'_, Rings>,
+        into: &mut dyn Incoming,
+        len: usize,
+        peek: bool,
+    ) -> Result<Step, Errno> {
         self.record.clear(flag::LOOK);
         match peek_byte(self.socket) {
             Ok(0) => Ok(Step::Eof),
-            Ok(_) => Ok(Step::Again),
+            Ok(_) if tcp::inq(self.socket)? > 0 => Ok(Step::Again),
+            Ok(_) => self.past_urgent_mark(into, len, peek),
             Err(Errno::AGAIN) => {
                 // Between two looks a mark may have come; then the caller finds it when it arms.
                 let _ = rx.look();
@@ -326,13 +333,37 @@ impl Conn<'_> {
         }
     }
 
+    /// There are bytes, but none are counted: an urgent one is next, which this receive passes over.
+    /// Who sends such bytes is on the kernel for good, and so are we.
+    #[cold]
+    fn past_urgent_mark(
+        &self,
+        into: &mut dyn Incoming,
+        len: usize,
+        peek: bool,
+    ) -> Result<Step, Errno> {
+        self.record.set(flag::BROKEN | flag::PINNED);
+        self.record.set_reason(crate::reason::Reason::Urgent);
+        self.take_plain(into, len, if peek { MSG_PEEK } else { 0 })
+    }
+
     fn should_probe(&self, glance: bool) -> bool {
         self.peer_closed()
-            || self.record.has(flag::LOOK | flag::PEER_FIN)
+            || self
+                .record
+                .has(flag::LOOK | flag::PEER_FIN | flag::SHUT_READING)
             || (glance && self.glance())
     }
 
+    /// At every so many receives, and at the first in each tick of the kernel's clock: who asks now
+    /// and then is told the truth at once, and who asks all the time very soon.
     fn glance(&self) -> bool {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+        let tick = (now.tv_sec as u64).wrapping_mul(1_000_000_000) + now.tv_nsec as u64;
+        if self.record.glanced.load(Ordering::Relaxed) != tick {
+            self.record.glanced.store(tick, Ordering::Relaxed);
+            return true;
+        }
         let waits = &self.record.glances;
         let n = waits.load(Ordering::Relaxed).wrapping_add(1);
         waits.store(n, Ordering::Relaxed);

@@ -71,11 +71,8 @@ pub fn send(
             return Some(Ok(sent));
         }
         if flags & MSG_DONTWAIT != 0 || conn.record.has(flag::NONBLOCK) {
-            let full = step.lack == Lack::RingSpace;
             drop(conn);
-            if full {
-                crate::epoll::send_blocked(handle);
-            }
+            crate::epoll::send_blocked(handle);
             return Some(if sent > 0 {
                 Ok(sent)
             } else {

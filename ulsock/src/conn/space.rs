@@ -12,7 +12,7 @@ use crate::signal::Seen;
 use crate::{spin, waiter};
 
 /// A consumer that has not moved for so long is not reading: the ring grows, or the send spills.
-const STALL: Duration = Duration::from_millis(5);
+pub const STALL: Duration = Duration::from_millis(5);
 
 /// Waits until there is room again, or something to look at.
 pub fn wait(conn: Conn<'_>, lack: Lack, want: u64, deadline: Deadline, seen: Seen) -> Woken {

@@ -17,6 +17,7 @@ use rustix::net::{
 
 use super::buffers::Buffers;
 use super::{recv, Handle};
+use crate::epoll;
 use crate::lifecycle;
 use crate::log;
 use crate::options;
@@ -63,8 +64,10 @@ fn replace_by(
         receive: &|into| receive(handle, into),
     });
     for fd in numbers(handle.number) {
+        let registrations = epoll::take_out(fd);
         put(near, fd)?;
         lifecycle::let_number_go(fd);
+        epoll::put_back(fd, registrations);
     }
     relayed
 }

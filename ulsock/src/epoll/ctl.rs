@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 use libc::{c_int, epoll_event, EPOLLEXCLUSIVE, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD};
 use rustix::io::Errno;
 
-use super::kernel::raw_ctl;
-use super::member::Member;
-use super::set::{Set, State};
+use super::kernel;
+use super::set::Set;
+use super::state::State;
+use super::tag::Aliases;
 use crate::api::Verdict;
 use crate::conn::Handle;
 use crate::options;
@@ -24,43 +25,89 @@ pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_eve
     if slot == Slot::Internal || target == Slot::Internal {
         return Verdict::Fail(libc::EBADF);
     }
-    match (slot, target) {
-        (Slot::Epoll(set), Slot::Record(number)) => {
-            let (Some(set), Some(family)) = (super::get(set), process::family()) else {
+    // DEL takes any pointer.
+    let event = if op == EPOLL_CTL_DEL {
+        None
+    } else {
+        // SAFETY: null, or valid by contract.
+        unsafe { event.as_ref() }.copied()
+    };
+    let outer = match slot {
+        Slot::Epoll(set) => super::get(set),
+        _ => None,
+    };
+    match (outer, target) {
+        (Some(set), Slot::Record(number)) => {
+            let Some(family) = process::family() else {
                 return Verdict::Bypass;
             };
-            // DEL takes any pointer.
-            let event = if op == EPOLL_CTL_DEL {
-                std::ptr::null_mut()
-            } else {
-                event
-            };
-            // SAFETY: null, or valid by contract.
-            let event = unsafe { event.as_ref() };
             family.record(number).set(flag::IN_EPOLL);
-            let result = control(
+            verdict(control(
                 set,
                 epfd,
                 op,
                 Handle::new(family, number, fd),
-                event.copied(),
-            );
-            result.map_or_else(
-                |error| Verdict::Fail(error.raw_os_error()),
-                |()| Verdict::Done(0),
-            )
+                event,
+            ))
         }
         // A set that we do not know (inherited over exec): its members stay with the kernel.
-        (Slot::Foreign, Slot::Record(_)) if op != EPOLL_CTL_DEL => {
+        (None, Slot::Record(_)) if op != EPOLL_CTL_DEL => {
             options::to_kernel(fd, Reason::Waiters);
             Verdict::Bypass
         }
-        // A set within a set: only the kernel sees through that.
         (_, Slot::Epoll(inner)) => {
-            super::only_by_kernel(inner, fd);
-            Verdict::Bypass
+            nest(outer, op, inner, fd);
+            other(outer, epfd, op, fd, event)
         }
+        _ => other(outer, epfd, op, fd, event),
+    }
+}
+
+fn verdict(result: Result<(), Errno>) -> Verdict {
+    match result {
+        Ok(()) => Verdict::Done(0),
+        Err(error) => Verdict::Fail(error.raw_os_error()),
+    }
+}
+
+/// A member that is the kernel's business, unless its data looks like ours.
+fn other(
+    set: Option<&Set>,
+    epfd: RawFd,
+    op: c_int,
+    fd: RawFd,
+    event: Option<epoll_event>,
+) -> Verdict {
+    let (Some(set), Some(event)) = (set, event) else {
+        return Verdict::Bypass;
+    };
+    let (events, data) = (event.events, event.u64);
+    if !Aliases::needed(data) {
+        return Verdict::Bypass;
+    }
+    let Some(mut held) = set.hold() else {
+        return Verdict::Bypass;
+    };
+    let data = held.state().aliases.register(data);
+    match op {
+        EPOLL_CTL_ADD => verdict(kernel::add(epfd, fd, events, data)),
+        EPOLL_CTL_MOD => verdict(kernel::modify(epfd, fd, events, data)),
         _ => Verdict::Bypass,
+    }
+}
+
+/// A set within a set.
+fn nest(outer: Option<&Set>, op: c_int, inner: u32, fd: RawFd) {
+    if let (Some(set), EPOLL_CTL_ADD) = (super::get(inner), op) {
+        set.watch(fd);
+        set.refresh();
+    }
+    if let Some(mut held) = outer.and_then(Set::hold) {
+        let known = &mut held.state().inner;
+        known.retain(|other| *other != inner);
+        if op != EPOLL_CTL_DEL {
+            known.push(inner);
+        }
     }
 }
 
@@ -72,28 +119,22 @@ fn control(
     event: Option<epoll_event>,
 ) -> Result<(), Errno> {
     let mut held = set.hold().ok_or(Errno::DEADLK)?;
-    let awake = set.sleepers.load(Ordering::Relaxed) == 0;
     let state = held.state();
-    let fd = handle.fd;
     match (op, event) {
         (EPOLL_CTL_ADD, Some(event)) => {
-            raw_ctl(epfd, op, fd, event)?;
-            state.add(fd, handle, epfd, event, awake);
+            let awake = set.sleepers.load(Ordering::Relaxed) == 0;
+            state.add(handle, epfd, event, awake)?;
+            set.wake(state);
+            Ok(())
         }
-        (EPOLL_CTL_MOD, Some(event)) => modify(set, state, epfd, fd, event)?,
+        (EPOLL_CTL_MOD, Some(event)) => modify(set, state, epfd, handle.fd, event),
         (EPOLL_CTL_DEL, _) => {
-            state.remove(fd);
-            raw_ctl(epfd, op, fd, epoll_event { events: 0, u64: 0 })?;
+            state.remove(handle.fd);
+            kernel::delete(epfd, handle.fd)
         }
-        _ => {
-            return Err(if event.is_none() {
-                Errno::FAULT
-            } else {
-                Errno::INVAL
-            })
-        }
+        (_, Some(_)) => Err(Errno::INVAL),
+        (_, None) => Err(Errno::FAULT),
     }
-    Ok(())
 }
 
 fn modify(
@@ -103,37 +144,20 @@ fn modify(
     fd: RawFd,
     event: epoll_event,
 ) -> Result<(), Errno> {
-    // A connection that is on the kernel for good is the kernel's to watch. (A forked child that
-    // uses the set returns its members there, and their registrations with them.)
-    if let Some(reason) = state.members.get(&fd).and_then(pinned) {
-        state.give_up(fd, reason);
-    }
-    match state.members.get_mut(&fd) {
-        Some(member) if member.converted => {
-            if (member.events | event.events) & EPOLLEXCLUSIVE as u32 != 0 {
-                return Err(Errno::INVAL);
-            }
-            member.events = event.events;
-            member.data = event.u64;
-            member.disabled = false;
-            member.told = 0;
-            state.arm(fd);
-            state.enqueue(fd);
-            set.wake(state);
+    let (events, data) = (event.events, event.u64);
+    let member = state.members.get_mut(&fd);
+    if let Some(member) = member.filter(|member| member.converted.is_some()) {
+        if events & EPOLLEXCLUSIVE as u32 != 0 {
+            return Err(Errno::INVAL);
         }
-        known => {
-            raw_ctl(epfd, EPOLL_CTL_MOD, fd, event)?;
-            if let Some(member) = known {
-                member.events = event.events;
-                member.data = event.u64;
-            }
-        }
+        member.change(events, data);
+        state.arm(fd);
+        state.enqueue(fd);
+        set.wake(state);
+        return Ok(());
     }
+    let own = state.aliases.register(data);
+    kernel::modify(epfd, fd, events, own)?;
+    state.changed(fd, events, data);
     Ok(())
-}
-
-/// Why the connection of a converted member is on the kernel for good, if it is.
-fn pinned(member: &Member) -> Option<Reason> {
-    let record = process::family()?.record(member.handle.number);
-    (member.converted && record.has(flag::PINNED)).then(|| record.reason())
 }

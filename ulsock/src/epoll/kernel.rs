@@ -2,27 +2,36 @@
 
 use std::os::fd::RawFd;
 
-use libc::{epoll_event, sigset_t, timespec, EPOLLET, EPOLLIN, EPOLLOUT, EPOLLRDHUP};
+use libc::{
+    epoll_event, sigset_t, timespec, EPOLLET, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP,
+    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD,
+};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-use super::member::Member;
 use crate::sys::raw;
 
-/// A converted member's kernel registration.
-pub const OURS: u32 = (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET) as u32;
-
-/// Changes a member's kernel registration; an exclusive one cannot be modified, only made anew.
-pub fn register(member: &Member, events: u32, data: u64) -> Result<(), Errno> {
-    let event = epoll_event { events, u64: data };
-    if member.is_exclusive() {
-        raw_ctl(member.epfd, libc::EPOLL_CTL_DEL, member.fd, event)?;
-        return raw_ctl(member.epfd, libc::EPOLL_CTL_ADD, member.fd, event);
-    }
-    raw_ctl(member.epfd, libc::EPOLL_CTL_MOD, member.fd, event)
+/// A converted member's kernel registration. In a set that is watched from outside `output` is asked
+/// for only while there is none: an event that stands in the kernel's list shows outside.
+pub fn ours(output: bool) -> u32 {
+    let always = EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLET;
+    (if output { always | EPOLLOUT } else { always }) as u32
 }
 
-pub fn raw_ctl(epfd: RawFd, op: i32, fd: RawFd, mut event: epoll_event) -> Result<(), Errno> {
+pub fn add(epfd: RawFd, fd: RawFd, events: u32, data: u64) -> Result<(), Errno> {
+    raw_ctl(epfd, EPOLL_CTL_ADD, fd, events, data)
+}
+
+pub fn modify(epfd: RawFd, fd: RawFd, events: u32, data: u64) -> Result<(), Errno> {
+    raw_ctl(epfd, EPOLL_CTL_MOD, fd, events, data)
+}
+
+pub fn delete(epfd: RawFd, fd: RawFd) -> Result<(), Errno> {
+    raw_ctl(epfd, EPOLL_CTL_DEL, fd, 0, 0)
+}
+
+fn raw_ctl(epfd: RawFd, op: i32, fd: RawFd, events: u32, data: u64) -> Result<(), Errno> {
+    let mut event = epoll_event { events, u64: data };
     let args = [
         epfd as usize,
         op as usize,

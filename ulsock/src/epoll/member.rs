@@ -4,6 +4,7 @@ use std::os::fd::RawFd;
 
 use libc::{EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLONESHOT, EPOLLWAKEUP};
 
+use super::shared::Registration;
 use crate::conn::ready::Armed;
 use crate::conn::Handle;
 
@@ -17,33 +18,50 @@ pub struct Member {
     pub events: u32,
     pub data: u64,
     pub epfd: RawFd,
-    /// The kernel's registration is ours; readiness comes from us.
-    pub converted: bool,
+    /// Ours in the kernel, readiness comes from us; and the program's, for a child that takes over.
+    pub converted: Option<&'static Registration>,
+    /// The kernel tells when it can write.
+    pub output: bool,
     /// One-shot, and its shot is fired.
     pub disabled: bool,
-    /// In the set's list of those to look at.
-    pub queued: bool,
+    /// Of its entries in the set's queue, the one that counts; zero: none.
+    pub ticket: u64,
     pub armed: Armed,
     /// The name on our wires: the set's waiter and its board in this member's segment.
     pub name: u32,
-    /// Edge-triggered: the sender's tail when it was last told.
-    pub told: u64,
+    pub told: Told,
+}
+
+/// What a member knows already; all but `blocked` is for edge-triggered ones.
+#[derive(Default)]
+pub struct Told {
+    /// Where the stream ended when it was last told.
+    pub end: u64,
+    /// The peer's FIN, errors and urgent bytes that it was told of and that still hold.
+    pub ends: libc::c_short,
+    /// It has been told something since it was added or changed.
+    pub once: bool,
+    /// It could not write when last asked: that it can is news.
+    pub blocked: bool,
+    /// Bytes that the kernel socket had received when it was last told of an urgent one.
+    pub received: u64,
 }
 
 impl Member {
-    pub fn new(fd: RawFd, handle: Handle, epfd: RawFd, events: u32, data: u64) -> Member {
+    pub fn new(handle: Handle, epfd: RawFd, events: u32, data: u64) -> Member {
         Member {
-            fd,
+            fd: handle.fd,
             handle,
             events,
             data,
             epfd,
-            converted: false,
+            converted: None,
+            output: false,
             disabled: false,
-            queued: false,
+            ticket: 0,
             armed: Armed::default(),
             name: 0,
-            told: 0,
+            told: Told::default(),
         }
     }
 
@@ -59,8 +77,36 @@ impl Member {
         self.events & EPOLLEXCLUSIVE as u32 != 0
     }
 
+    /// The program changes its registration: whatever holds then is news.
+    pub fn change(&mut self, events: u32, data: u64) {
+        self.events = events;
+        self.data = data;
+        self.disabled = false;
+        self.told = Told::default();
+        if let Some(registration) = self.converted {
+            registration.set(events, data, false);
+        }
+    }
+
+    /// Its shot is fired.
+    pub fn disable(&mut self) {
+        self.disabled = true;
+        if let Some(registration) = self.converted {
+            registration.disable();
+        }
+    }
+
     /// The events to ask a connection for; epoll's bits are poll's.
     pub fn wanted(&self) -> libc::c_short {
         ((self.events & !MODES) | ALWAYS) as libc::c_short
+    }
+
+    /// What the kernel itself has registered once a shot is fired: nothing but the modes.
+    pub fn kernel_events(events: u32, disabled: bool) -> u32 {
+        if disabled {
+            events & (EPOLLONESHOT | EPOLLET | EPOLLWAKEUP) as u32
+        } else {
+            events
+        }
     }
 }

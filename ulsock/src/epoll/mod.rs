@@ -7,9 +7,15 @@
 
 mod ctl;
 mod kernel;
+mod look;
 mod member;
+mod outside;
 mod set;
+mod shared;
+mod state;
+mod tag;
 mod wait;
+mod wires;
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -59,14 +65,33 @@ pub fn opened(fd: RawFd) {
     table::set(fd, Slot::Epoll(number));
 }
 
+fn in_use() -> impl Iterator<Item = &'static Set> {
+    all().filter(|set| set.numbers.load(Ordering::Acquire) > 0)
+}
+
 /// Around fork: no other thread may be halfway through a change of a set, for the child has no such
 /// thread to finish it.
 pub fn lock_all() {
     all().for_each(Set::lock_for_fork);
 }
 
-pub fn unlock_all() {
-    all().for_each(Set::unlock_after_fork);
+/// `also`: the child, which holds them too.
+pub fn unlock_all(also: Option<u32>) {
+    all().for_each(|set| set.unlock_after_fork(also));
+}
+
+/// The process ends, or its sets close as it becomes another program (`yes`: they do not after all).
+pub fn held_by_me(yes: bool, closes: impl Fn(RawFd) -> bool) {
+    let kept: Vec<u32> = table::all()
+        .filter_map(|(fd, slot)| match slot {
+            Slot::Epoll(number) if !closes(fd) => Some(number),
+            _ => None,
+        })
+        .collect();
+    let numbers = (0..HIGHEST.load(Ordering::Acquire)).filter(|number| !kept.contains(number));
+    let sets = numbers.filter_map(get);
+    sets.filter(|set| set.numbers.load(Ordering::Acquire) > 0)
+        .for_each(|set| set.held_by_me(yes));
 }
 
 /// One more number for the set.
@@ -85,11 +110,24 @@ pub fn closed(number: u32) {
     }
 }
 
-/// The set is waited for in a way that only the kernel sees (nested, or in poll): its members go
-/// back to the kernel for good.
+/// The set goes where we are not: its members go back to the kernel for good.
 pub fn only_by_kernel(number: u32, epfd: RawFd) {
     if let Some(set) = get(number) {
         set.only_by_kernel(epfd);
+    }
+}
+
+/// The set is polled: see [`outside`].
+pub fn watch(number: u32, epfd: RawFd) {
+    if let Some(set) = get(number) {
+        set.watch(epfd);
+    }
+}
+
+/// Before the kernel is asked about a set that is watched.
+pub fn refresh(number: u32) {
+    if let Some(set) = get(number) {
+        set.refresh();
     }
 }
 
@@ -98,14 +136,28 @@ pub fn convert(number: u32) {
     each_member_set(number, |set, fd| set.convert(fd));
 }
 
-/// Its receiving direction is under management: wires for all sets that it is in.
-pub fn arm_members(handle: Handle) {
-    each_member_set(handle.number, |set, fd| set.touch(fd));
+/// Can all sets that it is in tell about it once it is managed?
+pub fn may_convert(number: u32) -> bool {
+    let possible = std::cell::Cell::new(true);
+    each_member_set(number, |set, fd| {
+        possible.set(possible.get() && set.may_convert(fd));
+    });
+    possible.get()
 }
 
-/// A send found the ring full and did not wait: edge-triggered members hear when there is room.
+/// Something about the connection has changed: all sets that it is in hang up their wires, and look.
+pub fn touch(handle: Handle) {
+    each_member_set(handle.number, |set, fd| set.touch(fd, false));
+}
+
+/// The program shuts the connection down: the kernel wakes its sets, whatever they know.
+pub fn shut_down(handle: Handle) {
+    each_member_set(handle.number, Set::renew);
+}
+
+/// A send found no room and did not wait: edge-triggered members hear when there is some.
 pub fn send_blocked(handle: Handle) {
-    each_member_set(handle.number, |set, fd| set.touch(fd));
+    each_member_set(handle.number, |set, fd| set.touch(fd, true));
 }
 
 /// Calls for each set that any number of the record may be in.
@@ -118,7 +170,7 @@ fn each_member_set(number: u32, act: impl Fn(&Set, RawFd)) {
     }
     let single = family.refs(number).load(Ordering::Relaxed) <= 1;
     let latest = crate::lifecycle::fd_of(number);
-    for set in all() {
+    for set in in_use() {
         match latest {
             Some(fd) if single => act(set, fd),
             _ => set.fds_of(number).into_iter().for_each(|fd| act(set, fd)),
@@ -126,13 +178,37 @@ fn each_member_set(number: u32, act: impl Fn(&Set, RawFd)) {
     }
 }
 
+/// The number is about to mean another socket, and stays where it was registered: takes it out of all
+/// sets.
+pub fn take_out(fd: RawFd) -> Vec<Entry> {
+    in_use().filter_map(|set| set.take_out(fd)).collect()
+}
+
+/// As the kernel's own member, for that is what it is now.
+pub fn put_back(fd: RawFd, entries: Vec<Entry>) {
+    for entry in entries {
+        let _ = kernel::add(entry.epfd, fd, entry.events, entry.data);
+    }
+}
+
+/// What was registered for a number in one set.
+pub struct Entry {
+    epfd: RawFd,
+    events: u32,
+    data: u64,
+}
+
 /// Before a number is closed.
 pub fn number_closes(fd: RawFd, number: u32) {
     let Some(family) = process::family() else {
         return;
     };
-    if family.record(number).has(flag::IN_EPOLL) {
-        let shared = family.refs(number).load(Ordering::Relaxed) > 1;
-        all().for_each(|set| set.number_closes(fd, shared));
+    let record = family.record(number);
+    if record.has(flag::IN_EPOLL) {
+        // One that is on the kernel for good may have been passed on.
+        let shared = family.refs(number).load(Ordering::Relaxed) > 1
+            || record.procs.load(Ordering::Acquire) > 1
+            || record.has(flag::PINNED);
+        in_use().for_each(|set| set.number_closes(fd, shared));
     }
 }

@@ -9,10 +9,11 @@ use rustix::io::Errno;
 use rustix::time::Timespec;
 
 use super::kernel::raw_wait;
-use super::set::{Set, State};
+use super::look::gather;
+use super::set::Set;
 use crate::api::Verdict;
+use crate::conn::space::STALL;
 use crate::conn::wait::Deadline;
-use crate::conn::Conn;
 use crate::signal::{Blocked, Seen};
 use crate::spin;
 use crate::table::{self, Slot};
@@ -21,6 +22,8 @@ use crate::waiter::Waiter;
 
 /// Kernel members get their turn at least once in so many waits that rings alone could answer.
 const HURRY: u32 = 8;
+/// The kernel takes no more room than this, in bytes.
+const MOST: usize = i32::MAX as usize;
 
 /// # Safety
 /// As libc's `epoll_pwait2`.
@@ -39,7 +42,7 @@ pub unsafe fn epoll_wait(
     let (Some(set), Some(me)) = (super::get(number), Thread::me()) else {
         return Verdict::Bypass;
     };
-    if max <= 0 || events.is_null() {
+    if max <= 0 || max as usize > MOST / size_of::<epoll_event>() || events.is_null() {
         return Verdict::Bypass;
     }
     // SAFETY: the program says that there is room for `max` events; none is read before it is written.
@@ -64,7 +67,11 @@ pub unsafe fn epoll_wait(
         mask,
         seen: Seen::now(me),
     };
-    match wait.run(events) {
+    let result = wait.run(events);
+    if set.watched.load(Ordering::Relaxed) {
+        set.refresh();
+    }
+    match result {
         Ok(n) => Verdict::Done(n as isize),
         Err(error) => Verdict::Fail(error.raw_os_error()),
     }
@@ -127,9 +134,9 @@ impl Wait<'_> {
         }
         state.collect();
         let told = gather(state, events);
-        // Who has no place in this answer is for another thread that waits.
-        if told == events.len() && !state.queue.is_empty() {
-            self.set.wake(state);
+        // Who has no place in this answer, or is told at every wait, is for another thread too.
+        if told > 0 && state.queued() > 0 && self.set.sleepers.load(Ordering::Relaxed) > 0 {
+            state.ring_myself();
         }
         told
     }
@@ -143,6 +150,7 @@ impl Wait<'_> {
         self.set
             .hurried
             .store(hurried.wrapping_add(1), Ordering::Relaxed);
+        self.set.refresh();
         match raw_wait(self.epfd, events, Some(ZERO), std::ptr::null()) {
             Ok(n) => self.keep_theirs(events, n),
             Err(_) => 0,
@@ -167,6 +175,7 @@ impl Wait<'_> {
 
     fn sleep(&self, events: &mut [epoll_event]) -> Result<Slept, Errno> {
         let bed = Bed::lie_down(self.set);
+        self.set.refresh();
         if bed.waiter.is_some() && !self.impatient && self.something_came() {
             return Ok(Slept::Look);
         }
@@ -182,17 +191,15 @@ impl Wait<'_> {
                 tv_nsec: 0,
             })
         } else {
-            self.deadline.left()
+            bed.deadline(self.deadline).left()
         };
         let n = raw_wait(self.epfd, events, left, blocked.sleep_mask(self.mask))?;
         drop(blocked);
         drop(bed);
         if n == 0 {
-            return Ok(if forever && !self.impatient && !self.deadline.passed() {
-                Slept::Look
-            } else {
-                Slept::TimedOut
-            });
+            let again = !self.impatient && !self.deadline.passed();
+            self.look_at_stalled();
+            return Ok(if again { Slept::Look } else { Slept::TimedOut });
         }
         let theirs = self.keep_theirs(events, n);
         Ok(if theirs > 0 {
@@ -205,8 +212,17 @@ impl Wait<'_> {
     fn something_came(&self) -> bool {
         self.set.hold().is_some_and(|mut held| {
             let state = held.state();
-            state.posted() || !state.queue.is_empty()
+            state.posted() || state.queued() > 0
         })
+    }
+
+    /// Time is up for those whose consumer does not read.
+    fn look_at_stalled(&self) {
+        if let Some(mut held) = self.set.hold() {
+            let state = held.state();
+            let stalled: Vec<_> = state.stalled.iter().copied().collect();
+            stalled.into_iter().for_each(|fd| state.enqueue(fd));
+        }
     }
 
     /// Of `n` kernel events, keeps the program's own and takes note of ours.
@@ -217,7 +233,7 @@ impl Wait<'_> {
         let mut kept = 0;
         for index in 0..n {
             let event = events[index];
-            if !held.state().is_ours(&event) {
+            if let Some(event) = held.state().take_event(&event) {
                 events[kept] = event;
                 kept += 1;
             }
@@ -237,6 +253,8 @@ enum Slept {
 struct Bed<'a> {
     set: &'a Set,
     waiter: Option<&'static Waiter>,
+    /// Somebody waits for space, and only time tells that there will be none.
+    stalled: bool,
 }
 
 impl Bed<'_> {
@@ -245,10 +263,23 @@ impl Bed<'_> {
         let mut held = set.hold();
         set.sleepers.fetch_add(1, Ordering::AcqRel);
         let waiter = held.as_mut().and_then(|held| held.state().waiter);
+        let stalled = held.is_some_and(|mut held| !held.state().stalled.is_empty());
         if let Some(waiter) = waiter {
             waiter.lie_down();
         }
-        Bed { set, waiter }
+        Bed {
+            set,
+            waiter,
+            stalled,
+        }
+    }
+
+    fn deadline(&self, own: Deadline) -> Deadline {
+        if self.stalled {
+            Deadline::after(STALL).min(own)
+        } else {
+            own
+        }
     }
 }
 
@@ -256,76 +287,9 @@ impl Drop for Bed<'_> {
     fn drop(&mut self) {
         let _held = self.set.hold();
         let last = self.set.sleepers.fetch_sub(1, Ordering::AcqRel) == 1;
-        if let Some(waiter) = self.waiter.filter(|_| last) {
+        let watched = self.set.watched.load(Ordering::Relaxed);
+        if let Some(waiter) = self.waiter.filter(|_| last && !watched) {
             waiter.get_up();
         }
     }
-}
-
-/// Looks at everyone in the queue once and tells the program of those that are ready.
-fn gather(state: &mut State, events: &mut [epoll_event]) -> usize {
-    let mut told = 0;
-    for _ in 0..state.queue.len() {
-        if told == events.len() {
-            break;
-        }
-        let Some(fd) = state.queue.pop_front() else {
-            break;
-        };
-        if let Some(event) = look_at(state, fd) {
-            events[told] = event;
-            told += 1;
-        }
-    }
-    told
-}
-
-fn look_at(state: &mut State, fd: RawFd) -> Option<epoll_event> {
-    let member = state.members.get_mut(&fd)?;
-    member.queued = false;
-    if member.disabled || !member.converted {
-        return None;
-    }
-    let mut revents = ready_now(member)?;
-    if revents == 0 {
-        // Wires up, then a second look: what came in between has not rung.
-        state.arm(fd);
-        let member = state.members.get_mut(&fd)?;
-        revents = ready_now(member)?;
-        if revents == 0 {
-            return None;
-        }
-    }
-    tell(state, fd, revents)
-}
-
-fn ready_now(member: &mut super::member::Member) -> Option<libc::c_short> {
-    let conn = Conn::enter(member.handle)?;
-    let tail = conn.tail();
-    let revents = conn.revents(member.wanted());
-    if revents != 0 {
-        member.told = tail;
-    }
-    Some(revents)
-}
-
-fn tell(state: &mut State, fd: RawFd, revents: libc::c_short) -> Option<epoll_event> {
-    let member = state.members.get_mut(&fd)?;
-    let event = epoll_event {
-        events: revents as u16 as u32,
-        u64: member.data,
-    };
-    if member.is_oneshot() {
-        member.disabled = true;
-    } else if member.is_edge() {
-        // The next byte after those that it knows of now is news; if it has come already, so is that.
-        state.arm(fd);
-        let member = state.members.get(&fd)?;
-        if Conn::enter(member.handle).is_some_and(|conn| conn.tail() > member.told) {
-            state.enqueue(fd);
-        }
-    } else {
-        state.enqueue(fd);
-    }
-    Some(event)
 }

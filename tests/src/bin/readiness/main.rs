@@ -1,0 +1,48 @@
+//! Readiness, scenario by scenario: `readiness list` names them, `readiness NAME` runs one and prints
+//! what every call gave. The transcript must be the same on kernel TCP and on rings.
+
+mod fairness;
+mod processes;
+mod set;
+mod sets;
+mod states;
+mod threads;
+mod triggers;
+mod world;
+
+/// A scenario and its name.
+type Scenario = (&'static str, fn());
+
+macro_rules! scenarios {
+    ($($module:ident: $($name:ident)*;)*) => {
+        &[$($((concat!(stringify!($module), "::", stringify!($name)), $module::$name)),*),*]
+    };
+}
+
+const SCENARIOS: &[Scenario] = scenarios! {
+    states: quiet_and_with_data half_closed reading_shut reading_shut_unseen shut_both_ways peer_closed
+        peer_closed_with_bytes_for_us peer_closed_with_bytes_unread reset_by_linger urgent_byte
+        receive_low_water_mark full_and_drained never_connected closed_number;
+    triggers: level edge_input edge_both_ways edge_output edge_blocked_with_unread_input one_shot
+        one_shot_output urgent_edge low_water_mark member_before_it_moves;
+    sets: several_sets duplicated_set errors loops nested_sets nested_edges polled_set_wakes
+        closed_with_duplicate closed_alone replaced_number any_data high_numbers;
+    fairness: one_at_a_time busy_connection_and_pipe busy_pipe_and_connection timeouts;
+    threads: edge_events_come_once one_shot_comes_once level_wakes_all changes_while_waiting
+        stalled_consumer;
+    processes: set_used_by_child set_used_by_both set_of_a_daemon set_passed_on set_kept_over_exec
+        closed_while_a_child_holds_it killed_peer;
+};
+
+fn main() {
+    let name = std::env::args().nth(1).expect("the name of a scenario");
+    if name == "list" {
+        SCENARIOS.iter().for_each(|(name, _)| println!("{name}"));
+        return;
+    }
+    if name == "exec" {
+        return processes::after_exec();
+    }
+    let scenario = SCENARIOS.iter().find(|scenario| scenario.0 == name);
+    scenario.expect("a known scenario").1();
+}

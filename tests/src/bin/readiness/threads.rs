@@ -1,0 +1,199 @@
+//! Several threads and one set.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use libc::{EPOLLET, EPOLLIN, EPOLLONESHOT, EPOLLOUT};
+
+use crate::set::Set;
+use crate::world::*;
+
+/// Threads that wait on the set and count what they are told, until told to end.
+struct Waiters {
+    end: Arc<AtomicBool>,
+    told: Arc<AtomicU64>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Waiters {
+    fn start(set: Set, threads: usize, act: impl Fn(u64) + Clone + Send + 'static) -> Self {
+        let (end, told) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicU64::new(0)),
+        );
+        let one = || {
+            let (end, told, act) = (end.clone(), told.clone(), act.clone());
+            std::thread::spawn(move || {
+                while !end.load(Ordering::Relaxed) {
+                    for (data, _) in set.take(4, 50) {
+                        told.fetch_add(1, Ordering::SeqCst);
+                        act(data);
+                    }
+                }
+            })
+        };
+        let threads = (0..threads).map(|_| one()).collect();
+        Self { end, told, threads }
+    }
+
+    /// Waits until so many events were told; more may come later.
+    fn reach(&self, count: u64) {
+        let start = Instant::now();
+        while self.told.load(Ordering::SeqCst) < count {
+            assert!(
+                start.elapsed() < Duration::from_secs(10),
+                "an event is missing"
+            );
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.told.load(Ordering::SeqCst)
+    }
+
+    fn end(self) {
+        self.end.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            thread.join().expect("waiter");
+        }
+    }
+}
+
+/// Each arrival is told to one thread.
+pub fn edge_events_come_once() {
+    let (ends, set) = (warm(), Set::new());
+    set.add(ends.far, EPOLLIN | EPOLLET, 1);
+    let waiters = Waiters::start(set, 4, |_| ());
+    for round in 1..=200 {
+        send(ends.near, 1);
+        waiters.reach(round);
+        if round % 10 == 0 {
+            settle();
+            assert_eq!(waiters.count(), round, "told twice");
+        }
+    }
+    settle();
+    say("events", waiters.count());
+    waiters.end();
+}
+
+pub fn one_shot_comes_once() {
+    let (ends, set) = (warm(), Set::new());
+    set.add(ends.far, EPOLLIN | EPOLLONESHOT, 1);
+    let waiters = Waiters::start(set, 4, |_| ());
+    send(ends.near, 1);
+    waiters.reach(1);
+    for round in 2..=200 {
+        set.modify(ends.far, EPOLLIN | EPOLLONESHOT, round);
+        waiters.reach(round);
+        if round % 10 == 0 {
+            settle();
+            assert_eq!(waiters.count(), round, "told twice");
+        }
+    }
+    settle();
+    say("events", waiters.count());
+    waiters.end();
+}
+
+/// While a level-triggered member is ready nobody sleeps.
+pub fn level_wakes_all() {
+    let (ends, set) = (warm(), Set::new());
+    set.add(ends.far, EPOLLIN, 1);
+    let told = Arc::new(AtomicU64::new(0));
+    let threads: Vec<_> = (0..3)
+        .map(|_| {
+            let told = told.clone();
+            std::thread::spawn(move || {
+                let found = set.take(1, 5000).len() as u64;
+                told.fetch_add(found, Ordering::SeqCst);
+                // Nobody reads, and nobody waits a second time.
+            })
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(100));
+    send(ends.near, 1);
+    for thread in threads {
+        thread.join().expect("waiter");
+    }
+    say("threads that were told", told.load(Ordering::SeqCst));
+}
+
+/// What one thread does while another waits on the set, with a quiet and a ready connection.
+type Change = (&'static str, fn(Set, &Ends, &Ends));
+
+/// Members come, change and go while others wait.
+pub fn changes_while_waiting() {
+    let (quiet, ready, set) = (warm(), warm(), Set::new());
+    set.add(quiet.far, EPOLLIN, 1);
+    send(ready.near, 1);
+    let steps: [Change; 6] = [
+        ("added ready", |set, _, ready| {
+            drop(set.add(ready.far, EPOLLIN | EPOLLONESHOT, 2))
+        }),
+        ("re-armed", |set, _, ready| {
+            drop(set.modify(ready.far, EPOLLIN | EPOLLONESHOT, 3))
+        }),
+        ("asked for more", |set, quiet, _| {
+            drop(set.modify(quiet.far, EPOLLIN | EPOLLOUT | EPOLLONESHOT, 4));
+        }),
+        ("asked for input", |set, quiet, _| {
+            set.modify(quiet.far, EPOLLIN, 5);
+            send(quiet.near, 1);
+        }),
+        ("removed and added", |set, quiet, _| {
+            recv(quiet.far, 10);
+            set.remove(quiet.far);
+            set.add(quiet.far, EPOLLIN | EPOLLET, 6);
+            send(quiet.near, 1);
+        }),
+        ("closed", |_, quiet, _| close(quiet.near)),
+    ];
+    for (what, step) in steps {
+        let waiter = std::thread::spawn(move || {
+            let start = Instant::now();
+            (set.wait(5000), start.elapsed() < Duration::from_secs(4))
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        step(set, &quiet, &ready);
+        let (told, soon) = waiter.join().expect("waiter");
+        say(what, format!("{told}, soon: {soon}"));
+    }
+}
+
+/// The reader takes a little and then waits for the writer, who waits until it can write: what the
+/// kernel would take, it must be able to write.
+pub fn stalled_consumer() {
+    const TOTAL: u64 = 1_500_000;
+    for by_set in [false, true] {
+        let ends = warm();
+        let (near, far) = (ends.near, ends.far);
+        let reader = std::thread::spawn(move || {
+            // In small bites, so that some of them fall between two looks of the writer.
+            let mut taken = 0;
+            while taken < 20_000 {
+                if poll_one(far, libc::POLLIN, 10_000) != 0 {
+                    taken += recv(far, 100).parse::<u64>().unwrap_or(0);
+                }
+            }
+            taken
+        });
+        let set = Set::new();
+        set.add(near, EPOLLOUT, 1);
+        let mut sent = 0;
+        while sent < TOTAL {
+            let ready = if by_set {
+                set.take(1, 5000).len() == 1
+            } else {
+                poll_one(near, libc::POLLOUT, 5000) != 0
+            };
+            assert!(ready, "not writable after {sent} bytes");
+            sent += send(near, 8000).parse::<u64>().unwrap_or(0);
+        }
+        let taken = reader.join().expect("reader");
+        say("left", drain(far, sent - taken));
+    }
+}

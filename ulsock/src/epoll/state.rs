@@ -1,0 +1,419 @@
+//! What a set knows: its members, who of them is to be looked at, and how it follows processes.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::os::fd::{AsRawFd, RawFd};
+
+use libc::{c_short, epoll_event};
+use rustix::io::Errno;
+
+use super::kernel;
+use super::member::Member;
+use super::shared::{Holders, Registration};
+use super::tag::{self, Aliases, Meaning};
+use super::wires::View;
+use super::Entry;
+use crate::conn::{Conn, Handle};
+use crate::process;
+use crate::reason::Reason;
+use crate::record::flag;
+use crate::waiter::Waiter;
+
+#[derive(Default)]
+pub struct State {
+    pub owner: u32,
+    pub holders: Option<&'static Holders>,
+    /// Of the holders' takings, those that we know of.
+    takings: u32,
+    pub members: HashMap<RawFd, Member>,
+    /// Members to look at, each with its ticket.
+    queue: VecDeque<(RawFd, u64)>,
+    /// Tickets given out.
+    tickets: u64,
+    pub waiter: Option<&'static Waiter>,
+    pub(super) bells: usize,
+    pub(super) boards: Vec<View>,
+    /// Members that wait for space in a ring that could still grow: only time tells that the consumer
+    /// has stalled.
+    pub stalled: HashSet<RawFd>,
+    /// Its members stay on the kernel.
+    pub kernel_only: bool,
+    /// Somebody waits for the set itself.
+    pub watched: bool,
+    /// Sets that are members of this one.
+    pub inner: Vec<u32>,
+    pub aliases: Aliases,
+    /// One-shot members that the kernel still watches, by their data: it does not say when their shot
+    /// is fired.
+    shots: HashMap<u64, RawFd>,
+    /// Data of several one-shot members: whose shot was fired is not known.
+    twins: HashSet<u64>,
+}
+
+impl State {
+    pub fn new() -> State {
+        let holders = Holders::claim(process::pid());
+        State {
+            owner: process::pid(),
+            takings: takings(holders),
+            holders,
+            ..State::default()
+        }
+    }
+
+    pub fn is_alone(&self) -> bool {
+        self.holders
+            .is_some_and(|holders| holders.is_alone(process::pid()))
+    }
+
+    /// Two processes read the same kernel set. The one that inherited it and now uses it puts the
+    /// program's registrations back; the other finds out, and leaves them there.
+    pub fn follow_processes(&mut self) {
+        if self.owner != process::pid() {
+            self.owner = process::pid();
+            self.take_over();
+        } else if self.takings != takings(self.holders) {
+            self.takings = takings(self.holders);
+            self.let_members_go();
+        }
+    }
+
+    fn take_over(&mut self) {
+        for member in self.members.values_mut() {
+            let Some(registration) = member.converted.take() else {
+                continue;
+            };
+            let Some((events, data, disabled)) = registration.get(member.fd) else {
+                continue;
+            };
+            crate::conn::demote(member.handle, Reason::Fork);
+            let (kernel, data) = (
+                Member::kernel_events(events, disabled),
+                self.aliases.register(data),
+            );
+            let _ = kernel::modify(member.epfd, member.fd, kernel, data);
+            registration.free();
+        }
+        let epfd = self.members.values().next().map(|member| member.epfd);
+        if let Some(epfd) = epfd {
+            self.take_bells_out(epfd);
+        }
+        // The waiter and the boards are the parent's.
+        self.waiter = None;
+        self.boards.clear();
+        self.queue.clear();
+        self.stalled.clear();
+        if let Some(holders) = self.holders {
+            holders
+                .takings
+                .fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+        }
+        self.takings = takings(self.holders);
+    }
+
+    /// What was ours in the kernel is the program's again, and the connections are on the kernel.
+    fn let_members_go(&mut self) {
+        let gone = |member: &mut Member| {
+            let converted = member.converted.take();
+            converted.map(|_| (member.fd, member.epfd))
+        };
+        let gone: Vec<_> = self.members.values_mut().filter_map(gone).collect();
+        for (fd, _) in &gone {
+            self.take_wires_down(*fd);
+        }
+        if let Some((_, epfd)) = gone.first() {
+            self.take_bells_out(*epfd);
+        }
+    }
+
+    pub fn converted(&self) -> Vec<Handle> {
+        let converted = self.members.values().filter(|m| m.converted.is_some());
+        converted.map(|member| member.handle).collect()
+    }
+
+    pub fn give_up_all(&mut self, reason: Reason) {
+        let fds: Vec<_> = self.members.keys().copied().collect();
+        fds.into_iter().for_each(|fd| self.give_up(fd, reason));
+    }
+
+    /// Back to the program's own registration, and the connection back to the kernel.
+    pub fn give_up(&mut self, fd: RawFd, reason: Reason) {
+        let handle = match self.members.get(&fd) {
+            Some(member) if member.converted.is_some() => member.handle,
+            _ => return,
+        };
+        crate::conn::demote(handle, reason);
+        self.unconvert(fd);
+    }
+
+    /// The kernel watches the member from here on.
+    fn unconvert(&mut self, fd: RawFd) {
+        self.release(fd);
+        if let Some(member) = self.members.get(&fd) {
+            let events = Member::kernel_events(member.events, member.disabled);
+            let data = self.aliases.register(member.data);
+            let _ = kernel::modify(member.epfd, fd, events, data);
+        }
+        self.note_shot(fd);
+    }
+
+    /// A connection that is on the kernel for good is the kernel's to watch, once nothing of it is
+    /// left in a ring. Only when it has nothing to tell: the change would tell it again.
+    pub fn settle(&mut self, fd: RawFd) {
+        let settled = |member: &Member| {
+            member.converted.is_some()
+                && Conn::enter(member.handle).is_some_and(|conn| conn.is_settled_on_kernel())
+        };
+        if self.members.get(&fd).is_some_and(settled) {
+            self.unconvert(fd);
+        }
+    }
+
+    /// Registers what the program asked for; a managed connection's in our own way at once, so that
+    /// no event of the kernel's slips through.
+    pub fn add(
+        &mut self,
+        handle: Handle,
+        epfd: RawFd,
+        event: epoll_event,
+        awake: bool,
+    ) -> Result<(), Errno> {
+        let (fd, events, data) = (handle.fd, event.events, event.u64);
+        let stale = self.members.contains_key(&fd);
+        let own = self.aliases.register(data);
+        if stale {
+            // Known already, unless it was closed behind our back: the kernel knows.
+            kernel::add(epfd, fd, events, own)?;
+            self.remove(fd);
+        }
+        self.members
+            .insert(fd, Member::new(handle, epfd, events, data));
+        let output = !self.watched;
+        if self.prepare(fd) {
+            let done = if stale {
+                kernel::modify(epfd, fd, kernel::ours(output), tag::member(fd))
+            } else {
+                kernel::add(epfd, fd, kernel::ours(output), tag::member(fd))
+            };
+            if let Err(error) = done {
+                self.remove(fd);
+                return Err(error);
+            }
+            self.begin(fd, awake);
+            return Ok(());
+        }
+        if !stale {
+            if let Err(error) = kernel::add(epfd, fd, events, own) {
+                self.remove(fd);
+                return Err(error);
+            }
+        }
+        self.note_shot(fd);
+        Ok(())
+    }
+
+    /// Takes a managed member over from the kernel. `awake`: nobody sleeps in the kernel's wait.
+    pub fn convert(&mut self, fd: RawFd, awake: bool) {
+        let Some(epfd) = self.members.get(&fd).map(|member| member.epfd) else {
+            return;
+        };
+        let output = !self.watched;
+        if self.prepare(fd) {
+            if kernel::modify(epfd, fd, kernel::ours(output), tag::member(fd)).is_ok() {
+                self.begin(fd, awake);
+            } else {
+                self.release(fd);
+            }
+        }
+    }
+
+    /// Everything that a converted member needs, but for its kernel registration. If it cannot be had
+    /// the connection goes to the kernel for good.
+    fn prepare(&mut self, fd: RawFd) -> bool {
+        let Some(member) = self
+            .members
+            .get(&fd)
+            .filter(|member| member.converted.is_none())
+        else {
+            return false;
+        };
+        let (handle, epfd) = (member.handle, member.epfd);
+        let (events, data, disabled) = (member.events, member.data, member.disabled);
+        let Some(conn) = Conn::enter(handle).filter(|conn| !conn.is_settled_on_kernel()) else {
+            return false;
+        };
+        // Which sets an exclusive member wakes is for the kernel to choose.
+        let possible = !self.kernel_only
+            && !member.is_exclusive()
+            && !self.is_ambiguous(member)
+            && self.is_alone()
+            && conn.link.pair.is_mine();
+        let registration = possible
+            .then(|| Registration::claim(fd, events, data, disabled))
+            .flatten();
+        if let Some(registration) = registration {
+            if self.wire(fd, epfd, &conn) {
+                let output = !self.watched;
+                if let Some(member) = self.members.get_mut(&fd) {
+                    member.converted = Some(registration);
+                    member.output = output;
+                }
+                return true;
+            }
+            registration.free();
+        }
+        conn.wait_by_kernel();
+        conn.record.set_reason(Reason::Waiters);
+        conn.record.set(flag::PINNED);
+        false
+    }
+
+    /// The kernel has our registration: wires up, and a first look.
+    fn begin(&mut self, fd: RawFd, awake: bool) {
+        if let Some(member) = self.members.get(&fd) {
+            if self.shots.get(&member.data) == Some(&fd) {
+                self.shots.remove(&member.data);
+            }
+        }
+        if let Some(waiter) = self.waiter.filter(|_| !awake || self.watched) {
+            waiter.lie_down();
+        }
+        self.arm(fd);
+        self.enqueue(fd);
+    }
+
+    /// A one-shot member that the kernel watches.
+    fn note_shot(&mut self, fd: RawFd) {
+        if let Some(member) = self.members.get(&fd).filter(|member| member.is_oneshot()) {
+            let other = self.shots.insert(member.data, fd);
+            if other.is_some_and(|other| other != fd) {
+                self.twins.insert(member.data);
+            }
+        }
+    }
+
+    fn is_ambiguous(&self, member: &Member) -> bool {
+        member.is_oneshot() && self.twins.contains(&member.data)
+    }
+
+    /// The program changes a member that the kernel watches.
+    pub fn changed(&mut self, fd: RawFd, events: u32, data: u64) {
+        if let Some(member) = self.members.get_mut(&fd) {
+            if self.shots.get(&member.data) == Some(&fd) {
+                self.shots.remove(&member.data);
+            }
+            member.change(events, data);
+            self.note_shot(fd);
+        }
+    }
+
+    pub fn remove_all(&mut self) {
+        let fds: Vec<_> = self.members.keys().copied().collect();
+        fds.into_iter().for_each(|fd| self.remove(fd));
+    }
+
+    pub fn remove(&mut self, fd: RawFd) {
+        self.release(fd);
+        if let Some(member) = self.members.remove(&fd) {
+            if self.shots.get(&member.data) == Some(&fd) {
+                self.shots.remove(&member.data);
+            }
+        }
+    }
+
+    /// Removes a member, and says how it would be registered with the kernel.
+    pub fn take_out(&mut self, fd: RawFd) -> Option<Entry> {
+        let member = self.members.get(&fd)?;
+        let entry = Entry {
+            epfd: member.epfd,
+            events: Member::kernel_events(member.events, member.disabled),
+            data: self.aliases.register(member.data),
+        };
+        self.remove(fd);
+        let _ = kernel::delete(entry.epfd, fd);
+        Some(entry)
+    }
+
+    pub fn enqueue(&mut self, fd: RawFd) {
+        if let Some(member) = self
+            .members
+            .get_mut(&fd)
+            .filter(|member| member.ticket == 0)
+        {
+            self.tickets += 1;
+            member.ticket = self.tickets;
+            self.queue.push_back((fd, self.tickets));
+        }
+    }
+
+    /// The next member to look at; one that has gone, or come back since, is passed over.
+    pub fn next(&mut self) -> Option<RawFd> {
+        while let Some((fd, ticket)) = self.queue.pop_front() {
+            if let Some(member) = self
+                .members
+                .get_mut(&fd)
+                .filter(|member| member.ticket == ticket)
+            {
+                member.ticket = 0;
+                return Some(fd);
+            }
+        }
+        None
+    }
+
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub fn has_managed(&self) -> bool {
+        self.waiter.is_some()
+    }
+
+    /// A kernel event: for the program, with its own data; or a bell, or a member whose kernel socket
+    /// has something to say.
+    pub fn take_event(&mut self, event: &epoll_event) -> Option<epoll_event> {
+        let (events, data) = (event.events, event.u64);
+        match self.aliases.meaning(data) {
+            Meaning::Program(data) => {
+                self.note_fired(data);
+                Some(epoll_event { events, u64: data })
+            }
+            Meaning::Bell => {
+                self.answer_bells();
+                None
+            }
+            Meaning::Member(fd) => {
+                let member = self.members.get(&fd);
+                if let Some(conn) = member.and_then(|member| Conn::enter(member.handle)) {
+                    conn.note_kernel_events((events & !(libc::EPOLLOUT as u32)) as c_short);
+                }
+                self.enqueue(fd);
+                None
+            }
+        }
+    }
+
+    #[inline]
+    fn note_fired(&mut self, data: u64) {
+        if self.shots.is_empty() {
+            return;
+        }
+        let fd = self.shots.get(&data);
+        if let Some(member) = fd.and_then(|fd| self.members.get_mut(fd)) {
+            member.disable();
+        }
+    }
+
+    pub fn take_bells_out(&mut self, epfd: RawFd) {
+        let bells = self.waiter.iter().flat_map(|waiter| waiter.bells());
+        for bell in bells.take(self.bells) {
+            let _ = kernel::delete(epfd, bell.wait_fd().as_raw_fd());
+        }
+        self.bells = 0;
+    }
+}
+
+fn takings(holders: Option<&Holders>) -> u32 {
+    holders.map_or(0, |holders| {
+        holders.takings.load(std::sync::atomic::Ordering::Acquire)
+    })
+}

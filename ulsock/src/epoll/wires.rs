@@ -1,0 +1,212 @@
+//! How the members of a set are woken by their peers: a waiter with its bells, boards, tripwires.
+
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+
+use libc::{EPOLLET, EPOLLIN};
+
+use super::kernel;
+use super::state::State;
+use super::tag;
+use crate::conn::ready::Armed;
+use crate::conn::Conn;
+use crate::pair::PairSegment;
+use crate::waiter;
+
+/// A board of ours in a segment, and the members it speaks of.
+pub struct View {
+    segment: Arc<PairSegment>,
+    side: usize,
+    board: usize,
+    fds: HashMap<u32, Vec<RawFd>>,
+}
+
+impl State {
+    /// A waiter for the set, a bell in the kernel's set, a board in the member's segment.
+    pub(super) fn wire(&mut self, fd: RawFd, epfd: RawFd, conn: &Conn<'_>) -> bool {
+        if self.waiter.is_none() {
+            self.waiter = waiter::take();
+        }
+        let Some(waiter) = self
+            .waiter
+            .filter(|waiter| conn.link.pair.hand_over(waiter))
+        else {
+            return false;
+        };
+        for bell in waiter.bells().skip(self.bells) {
+            let bell = bell.wait_fd().as_raw_fd();
+            if kernel::add(epfd, bell, self.bell_events(), tag::bell()).is_err() {
+                return false;
+            }
+            self.bells += 1;
+        }
+        let Some(view) = self.view(&conn.link.segment, conn.link.side) else {
+            return false;
+        };
+        let board = view.board;
+        view.fds.entry(conn.link.conn).or_default().push(fd);
+        if let Some(member) = self.members.get_mut(&fd) {
+            member.name = waiter.number | (board as u32 + 1) << 16;
+        }
+        true
+    }
+
+    /// Who waits for the set from outside must find a bell as long as it rings.
+    pub(super) fn bell_events(&self) -> u32 {
+        (if self.watched {
+            EPOLLIN
+        } else {
+            EPOLLIN | EPOLLET
+        }) as u32
+    }
+
+    fn view(&mut self, segment: &Arc<PairSegment>, side: usize) -> Option<&mut View> {
+        let known = self
+            .boards
+            .iter()
+            .position(|view| Arc::ptr_eq(&view.segment, segment));
+        let index = match known {
+            Some(index) => index,
+            None => {
+                let board = segment.take_board()?;
+                self.boards.push(View {
+                    segment: segment.clone(),
+                    side,
+                    board,
+                    fds: HashMap::new(),
+                });
+                self.boards.len() - 1
+            }
+        };
+        self.boards.get_mut(index)
+    }
+
+    /// Puts the member's wires up. If that is impossible the connection goes to the kernel, whose
+    /// events the converted registration still brings.
+    pub fn arm(&mut self, fd: RawFd) {
+        let Some(member) = self.members.get_mut(&fd) else {
+            return;
+        };
+        let Some(conn) = Conn::enter(member.handle) else {
+            return;
+        };
+        if let Some(slot) = member.armed.data {
+            // Level-triggered: the next byte after those that were read; edge: after those told of.
+            let seen = if member.is_edge() { member.told.end } else { 0 };
+            conn.arm_data_at(slot, member.name, seen);
+        }
+        let missing = if member.armed.data.is_some() {
+            libc::POLLOUT
+        } else {
+            libc::POLLIN | libc::POLLOUT
+        };
+        if let Some(slot) = member.armed.space.take() {
+            conn.disarm(Armed {
+                space: Some(slot),
+                ..Armed::default()
+            });
+        }
+        let wanted = (member.wanted() | libc::POLLIN) & missing;
+        member.armed.capped = false;
+        match conn.arm(wanted, member.name) {
+            Some(armed) => {
+                member.armed.data = member.armed.data.or(armed.data);
+                member.armed.space = armed.space;
+                member.armed.capped = armed.capped;
+            }
+            None => conn.wait_by_kernel(),
+        }
+        if member.armed.capped {
+            self.stalled.insert(fd);
+        } else {
+            self.stalled.remove(&fd);
+        }
+        if self.watched && member.converted.is_some() {
+            let output = member.told.blocked && conn.sends_by_kernel();
+            if member.output != output {
+                member.output = output;
+                let _ = kernel::modify(member.epfd, fd, kernel::ours(output), tag::member(fd));
+            }
+        }
+    }
+
+    /// Readiness does not come from us any more.
+    pub(super) fn release(&mut self, fd: RawFd) {
+        let member = self.members.get_mut(&fd);
+        if let Some(registration) = member.and_then(|member| member.converted.take()) {
+            registration.free();
+            self.take_wires_down(fd);
+        }
+    }
+
+    pub(super) fn take_wires_down(&mut self, fd: RawFd) {
+        self.stalled.remove(&fd);
+        let Some(member) = self.members.get_mut(&fd) else {
+            return;
+        };
+        member.ticket = 0;
+        let armed = std::mem::take(&mut member.armed);
+        let Some(conn) = Conn::enter(member.handle) else {
+            return;
+        };
+        conn.disarm(armed);
+        self.leave_board(fd, &conn);
+    }
+
+    fn leave_board(&mut self, fd: RawFd, conn: &Conn<'_>) {
+        let (segment, number) = (&conn.link.segment, conn.link.conn);
+        let Some(index) = self
+            .boards
+            .iter()
+            .position(|view| Arc::ptr_eq(&view.segment, segment))
+        else {
+            return;
+        };
+        let view = &mut self.boards[index];
+        if let Some(fds) = view.fds.get_mut(&number) {
+            fds.retain(|other| *other != fd);
+            if fds.is_empty() {
+                view.fds.remove(&number);
+            }
+        }
+        if view.fds.is_empty() {
+            let view = self.boards.swap_remove(index);
+            view.segment.give_board(view.board);
+        }
+    }
+
+    /// Has any board something new? Cheap enough to spin on.
+    #[inline]
+    pub fn posted(&self) -> bool {
+        self.boards
+            .iter()
+            .any(|view| !view.segment.board(view.side, view.board).is_empty())
+    }
+
+    /// Takes what the peers posted.
+    pub fn collect(&mut self) {
+        let mut fresh = Vec::new();
+        for view in &self.boards {
+            let board = view.segment.board(view.side, view.board);
+            if !board.is_empty() {
+                board.take(|conn| fresh.extend(view.fds.get(&conn).into_iter().flatten()));
+            }
+        }
+        fresh.into_iter().for_each(|fd| self.enqueue(fd));
+    }
+
+    /// Wakes a thread of our own that sleeps in the kernel's wait.
+    pub fn ring_myself(&self) {
+        if let Some(bell) = self.waiter.and_then(|waiter| waiter.bells().next()) {
+            let _ = rustix::io::write(bell.wait_fd(), &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Takes the rings off; a set that is watched from outside does so when it is refreshed.
+    pub(super) fn answer_bells(&self) {
+        if let Some(waiter) = self.waiter.filter(|_| !self.watched) {
+            waiter.silence();
+        }
+    }
+}
