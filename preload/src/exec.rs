@@ -3,6 +3,7 @@
 
 use libc::{c_char, c_int, c_void, pid_t, FILE};
 use std::ffi::CStr;
+use std::ptr::null;
 use ulsock::api;
 
 use crate::errno;
@@ -11,12 +12,14 @@ use crate::spawn_actions;
 
 pub type Strings = *const *const c_char;
 
-/// Runs a real exec, which comes back only when it has failed.
+/// Runs a real exec with this environment (null: our own), which comes back only when it has failed.
 macro_rules! executing {
-    ($real:expr) => {{
-        api::before_exec();
+    ($envp:expr, $real:expr) => {{
         // SAFETY: the program's own arguments.
-        let failed = unsafe { $real };
+        let failed = unsafe {
+            api::before_exec($envp);
+            $real
+        };
         errno::keep(api::exec_failed);
         failed
     }};
@@ -41,13 +44,13 @@ unsafe fn substitutes(words: *const c_char) -> bool {
 }
 
 hooks! {
-    redhook fn execve(path: *const c_char, argv: Strings, envp: Strings) -> c_int { executing!(real()(path, argv, envp)) }
-    redhook fn execv(path: *const c_char, argv: Strings) -> c_int { executing!(real()(path, argv)) }
-    redhook fn execvp(file: *const c_char, argv: Strings) -> c_int { executing!(real()(file, argv)) }
-    redhook fn execvpe(file: *const c_char, argv: Strings, envp: Strings) -> c_int { executing!(real()(file, argv, envp)) }
-    redhook fn fexecve(fd: c_int, argv: Strings, envp: Strings) -> c_int { executing!(real()(fd, argv, envp)) }
+    redhook fn execve(path: *const c_char, argv: Strings, envp: Strings) -> c_int { executing!(envp, real()(path, argv, envp)) }
+    redhook fn execv(path: *const c_char, argv: Strings) -> c_int { executing!(null(), real()(path, argv)) }
+    redhook fn execvp(file: *const c_char, argv: Strings) -> c_int { executing!(null(), real()(file, argv)) }
+    redhook fn execvpe(file: *const c_char, argv: Strings, envp: Strings) -> c_int { executing!(envp, real()(file, argv, envp)) }
+    redhook fn fexecve(fd: c_int, argv: Strings, envp: Strings) -> c_int { executing!(envp, real()(fd, argv, envp)) }
     by_hand fn execveat(dir: c_int, path: *const c_char, argv: Strings, envp: Strings, flags: c_int) -> c_int {
-        executing!(real()(dir, path, argv, envp, flags))
+        executing!(envp, real()(dir, path, argv, envp, flags))
     }
 
     listed fn execl(path: *const c_char, list: &List) -> c_int {

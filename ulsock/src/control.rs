@@ -70,6 +70,10 @@ impl Control {
         self.dir.duplicate().ok().map(Control::new)
     }
 
+    pub fn dir(&self) -> &RunDir {
+        &self.dir
+    }
+
     fn follow_uid(&mut self) {
         let euid = rustix::process::geteuid().as_raw();
         if euid != self.euid {

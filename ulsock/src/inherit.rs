@@ -3,6 +3,8 @@
 use std::sync::atomic::{fence, Ordering};
 use std::sync::Mutex;
 
+use libc::c_char;
+
 use crate::conn::handover::{hand_over, Rest};
 use crate::conn::{self, Conn, Handle};
 use crate::lifecycle;
@@ -12,6 +14,7 @@ use crate::reason::Reason;
 use crate::record::State;
 use crate::stats;
 use crate::table::{self, Slot};
+use crate::will::{self, Will};
 
 /// Before fork: the child will hold everything that we hold.
 pub fn fork_prepare() {
@@ -69,8 +72,17 @@ pub fn fork_child() {
 
 /// Before exec: the next program may not know us. Sockets that it will hold go back to the kernel;
 /// those that the kernel closes on the way are let go of here, for nobody else will tell.
-pub fn before_exec() {
+///
+/// # Safety
+/// `environment` is null (for the program's own) or a list of C strings that ends with null.
+pub unsafe fn before_exec(environment: *const *const c_char) {
+    // SAFETY: by contract.
+    let heard = process::is_on() && unsafe { will::will_be_read(environment) };
+    let will = heard.then(|| Will::make(|fd| !closes_on_exec(fd)));
     return_all(Reason::Exec, true, Rest::StandInIfAlone);
+    if let Some(will) = will {
+        will.leave();
+    }
     let (Some(family), Ok(mut left)) = (process::family(), LEFT.lock()) else {
         return;
     };
@@ -91,6 +103,9 @@ pub fn before_exec() {
 
 /// The exec has failed, and the program goes on with what it holds.
 pub fn exec_failed() {
+    if process::is_on() && process::family().is_some() {
+        will::revoke();
+    }
     if let (Some(family), Ok(mut left)) = (process::family(), LEFT.lock()) {
         for number in left.drain(..) {
             family.record(number).procs.fetch_add(1, Ordering::AcqRel);

@@ -96,6 +96,13 @@ fn verdict(result: Option<Result<usize, Errno>>) -> Verdict {
     }
 }
 
+#[inline]
+fn after_call(handle: Handle) {
+    if let Some(family) = process::family() {
+        conn::part::note_call(family, handle);
+    }
+}
+
 fn receive(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
     if flags & libc::MSG_ERRQUEUE != 0 {
         return crate::lifecycle::guard(fd);
@@ -117,12 +124,9 @@ fn receive(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
                     flags,
                 ));
             }
-            verdict(conn::recv::recv(
-                handle,
-                &mut Buffers::new(list),
-                len,
-                flags,
-            ))
+            let result = conn::recv::recv(handle, &mut Buffers::new(list), len, flags);
+            after_call(handle);
+            verdict(result)
         }
     }
 }
@@ -132,12 +136,9 @@ fn transmit(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
         Carry::Verdict(verdict) => verdict,
         Carry::Ours(handle) => {
             let len = Buffers::total(list);
-            verdict(conn::send::send(
-                handle,
-                &mut Buffers::new(list),
-                len,
-                flags,
-            ))
+            let result = conn::send::send(handle, &mut Buffers::new(list), len, flags);
+            after_call(handle);
+            verdict(result)
         }
     }
 }

@@ -43,3 +43,4 @@ mod upgrade;
 mod uring;
 mod vfork;
 mod waiter;
+mod will;

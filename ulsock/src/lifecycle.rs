@@ -13,6 +13,7 @@ use crate::process::{self, Locked};
 use crate::reason::Reason;
 use crate::record::{flag, State};
 use crate::sys::raw;
+use crate::sys::tcp;
 use crate::table::{self, Slot};
 
 /// Our own fds are born and closed: the program must not see them.
@@ -105,6 +106,13 @@ pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t) {
     // SAFETY: by contract.
     if let Some(peer) = unsafe { address(addr, len) } {
         begin(fd, peer, flag::CONNECTED);
+    }
+}
+
+/// A connection that this process had before it became this program.
+pub fn inherited(fd: RawFd, socket: BorrowedFd<'_>, connected: bool) {
+    if let Ok(peer) = tcp::peer_addr(socket) {
+        begin(fd, peer, if connected { flag::CONNECTED } else { 0 });
     }
 }
 

@@ -49,6 +49,7 @@ pub fn init() {
                 crate::thread::init();
                 crate::rundir::make_if_root(&self::config().run_dir);
                 ON.store(true, Ordering::Release);
+                crate::will::take_over(&self::config().run_dir);
             }
         }
         Err(error) => log::always(format_args!("{error}; staying on kernel TCP")),

@@ -25,6 +25,8 @@ use crate::sys::{may_grow_to, random};
 pub const FAMILY: &str = "family";
 /// Prefix of a mailbox's socket; its lock file has the same name and [`LOCK`] behind it.
 pub const MAIL: &str = "mail";
+/// Prefix of a [will](crate::will): nobody locks it, so it goes with the next sweep.
+pub const WILL: &str = "will";
 /// Suffix of lock files.
 pub const LOCK: &str = ".lock";
 /// Prefix of a file that is renamed once it is complete.
@@ -150,7 +152,7 @@ impl RunDir {
 
     fn sweep_name(&self, name: &str) -> bool {
         match (name.split('.').next(), name.strip_suffix(LOCK)) {
-            (Some(FAMILY | NEW), None) => self.take_dead(name).is_some_and(|_lock| {
+            (Some(FAMILY | NEW | WILL), None) => self.take_dead(name).is_some_and(|_lock| {
                 self.remove(name);
                 true
             }),

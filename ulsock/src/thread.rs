@@ -4,7 +4,7 @@
 //! at them at any time. Nothing here allocates, locks or makes a system call on the usual path.
 
 use std::cell::Cell;
-use std::sync::atomic::{compiler_fence, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{compiler_fence, AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use crate::signal::Deferred;
 use crate::spin::History;
@@ -23,6 +23,8 @@ pub struct Thread {
     /// Handlers that ran here: all of them, and those installed without SA_RESTART.
     pub handlers: AtomicU32,
     pub interruptions: AtomicU32,
+    /// Inside a sleep, or left it by a jump.
+    asleep: AtomicBool,
     pub deferred: Deferred,
     pub waiter: AtomicPtr<Waiter>,
     pub spin: History,
@@ -135,6 +137,15 @@ impl Thread {
         }
     }
 
+    /// Around a sleep: a handler that interrupts it finds it so.
+    pub fn asleep(&self, asleep: bool) {
+        self.asleep.store(asleep, Ordering::Relaxed);
+    }
+
+    pub fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Relaxed)
+    }
+
     pub fn in_critical(&self) -> bool {
         self.critical.load(Ordering::Relaxed) > 0
     }
@@ -168,6 +179,11 @@ pub fn quiet() -> bool {
     others.all(|block| block.critical.load(Ordering::Acquire) == 0)
 }
 
+/// Is the calling thread the only one that has ever come here, of those that live?
+pub fn is_alone() -> bool {
+    blocks().iter().filter(|block| block.id() != 0).count() == 1
+}
+
 /// In a forked child: only the calling thread exists.
 pub fn after_fork() {
     let me = ME.get();
@@ -190,5 +206,6 @@ extern "C" fn ended(block: *mut libc::c_void) {
     ME.set(std::ptr::null());
     crate::waiter::give_back(block.waiter.swap(std::ptr::null_mut(), Ordering::AcqRel));
     block.critical.store(0, Ordering::Relaxed);
+    block.asleep(false);
     block.tid.store(0, Ordering::Release);
 }

@@ -2,7 +2,7 @@
 //! is alive, busy, stopped or gone: the heir gets exactly the rest.
 
 use tests::ends::{Ends, Side};
-use tests::place::Place;
+use tests::place::{Place, Rings};
 use tests::ports;
 
 const HOWS: [&str; 3] = ["exec", "stdin", "pass"];
@@ -45,6 +45,27 @@ fn run_all(then: &str) {
                 run(Ends::both(), how, kin, then, unread, read);
             }
         }
+    }
+}
+
+/// An heir that loads ulsock gets rings too, whether the connection had some before or not.
+#[test]
+fn that_know_ulsock_have_rings_again() {
+    for rounds in [2, 200] {
+        let place = Place::new(Ends::both());
+        let (port, done) = (ports::free(), place.folder().join("done"));
+        let common = format!(
+            "port={port} rounds={rounds} unread=10 done={} more=3000",
+            done.display()
+        );
+        let giver = place.own(Side::Server, "heir").args("giver").args(&common);
+        let giver = giver.args("how=exec kin=true read=10").start();
+        let giver = giver.listening(port);
+        let speaker = place.own(Side::Client, "heir");
+        let speaker = speaker.args("speaker").args(&common).args("then=alive");
+        speaker.start().succeed();
+        giver.succeed();
+        place.check(Rings::Most);
     }
 }
 

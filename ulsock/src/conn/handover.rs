@@ -19,7 +19,7 @@ use crate::reason::Reason;
 use crate::sys::tcp;
 
 /// How long a peer is given to send again what the ring holds.
-const PATIENCE: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_millis(100);
 /// How long our own bytes may take into a kernel socket that is full.
 const FLUSHING: Duration = Duration::from_secs(2);
 

@@ -9,6 +9,7 @@ pub mod close;
 mod data;
 pub mod handover;
 mod lock;
+pub mod part;
 pub mod ready;
 pub mod recv;
 pub mod send;

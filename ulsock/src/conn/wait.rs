@@ -196,7 +196,10 @@ pub fn poll_with_signals(
         }),
         _ => deadline.left(),
     };
-    raw_ppoll(fds, left, blocked.sleep_mask(mask))
+    me.asleep(true);
+    let result = raw_ppoll(fds, left, blocked.sleep_mask(mask));
+    me.asleep(false);
+    result
 }
 
 /// The system call itself: libc's wrapper is ours.

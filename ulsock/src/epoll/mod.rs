@@ -136,6 +136,11 @@ pub fn convert(number: u32) {
     each_member_set(number, |set, fd| set.convert(fd));
 }
 
+/// A connection is about to be plain again: the kernel watches it as the program wished.
+pub fn restore(number: u32) {
+    each_member_set(number, |set, fd| set.restore(fd));
+}
+
 /// Can all sets that it is in tell about it once it is managed?
 pub fn may_convert(number: u32) -> bool {
     let possible = std::cell::Cell::new(true);

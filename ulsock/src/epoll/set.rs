@@ -238,6 +238,13 @@ impl Set {
         state.remove(fd);
     }
 
+    /// The member's connection is about to be plain again.
+    pub fn restore(&self, fd: RawFd) {
+        if let Some(mut held) = self.hold_own() {
+            held.state().restore(fd);
+        }
+    }
+
     pub fn take_out(&self, fd: RawFd) -> Option<Entry> {
         let mut held = self.hold_own()?;
         held.state().take_out(fd)

@@ -145,6 +145,14 @@ impl State {
         self.unconvert(fd);
     }
 
+    /// Back to the program's own registration.
+    pub fn restore(&mut self, fd: RawFd) {
+        let converted = |member: &Member| member.converted.is_some();
+        if self.members.get(&fd).is_some_and(converted) {
+            self.unconvert(fd);
+        }
+    }
+
     /// The kernel watches the member from here on.
     fn unconvert(&mut self, fd: RawFd) {
         self.release(fd);
