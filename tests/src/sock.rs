@@ -176,6 +176,11 @@ impl Epoll {
         count(fd as isize).map(|_| Self(fd))
     }
 
+    /// Its number.
+    pub fn fd(&self) -> RawFd {
+        self.0
+    }
+
     /// `epoll_ctl(EPOLL_CTL_ADD)`.
     pub fn add(&self, fd: RawFd, events: c_int, data: u64) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, fd, events, data)

@@ -86,3 +86,23 @@ fn threads() {
 fn processes() {
     compare("processes::");
 }
+
+/// Random activity in several sets at once, with connections that move early, late and all the time.
+#[test]
+fn random_mixture() {
+    for (seed, (after, chaos)) in [(0, 0), (0, 100), (0, 400), (1, 50), (8, 0), (8, 200)]
+        .into_iter()
+        .enumerate()
+    {
+        let place = Place::new(Ends::both())
+            .with("ULSOCK_UPGRADE_AFTER", after)
+            .with("ULSOCK_CHAOS", chaos);
+        let program = place.own(Side::Server, "mixture");
+        program.args(&format!("seed={seed} steps=4000")).run();
+        let (report, _) = place.report(Side::Server);
+        if place.ends() == Ends::Both {
+            assert!(report.ring_bytes() > 0, "{report:?}");
+        }
+        place.check_quiet();
+    }
+}
