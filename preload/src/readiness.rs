@@ -99,6 +99,7 @@ hooks! {
     }
 
     redhook fn select(nfds: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, time: *mut timeval) -> c_int {
+        let nfds = api::select_limit(nfds);
         answer!(
             match time.as_mut() {
                 Some(time) => select_until(nfds, read, write, except, time),
@@ -109,6 +110,7 @@ hooks! {
     }
 
     redhook fn pselect(nfds: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int {
+        let nfds = api::select_limit(nfds);
         answer!(
             if valid(timeout) { api::select(nfds, read, write, except, timeout, mask) } else { Verdict::Bypass },
             real()(nfds, read, write, except, timeout, mask)

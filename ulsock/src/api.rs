@@ -20,7 +20,7 @@ pub use crate::lifecycle::{
     passing_fds, received_fds, shutdown, socket_opened,
 };
 pub use crate::options::{fcntl, ioctl, setsockopt};
-pub use crate::poll::{poll, select};
+pub use crate::poll::{poll, select, select_limit};
 pub use crate::process::{freeze as memory_locked, init};
 pub use crate::signal::{sigaction, RealSigaction};
 pub use crate::uring::made as io_uring_made;

@@ -42,6 +42,7 @@ pub fn socket_opened(fd: RawFd, domain: c_int, kind: c_int, protocol: c_int) {
 /// that we did not see (fclose inside libc).
 #[inline]
 pub fn fd_opened(fd: RawFd) {
+    table::note_highest(fd);
     if table::get(fd) != Slot::Foreign {
         let_number_go(fd);
     }

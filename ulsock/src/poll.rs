@@ -422,6 +422,18 @@ pub unsafe fn select(
     }
 }
 
+/// How many numbers `select` shall look at. The kernel looks at no more than its table of numbers has,
+/// and programs rely on that: they ask for as many as they may have, with sets that are shorter. But
+/// our own numbers have made the table longer.
+#[inline]
+pub fn select_limit(nfds: c_int) -> c_int {
+    if nfds <= table::FD_SET_SIZE || !crate::process::is_on() {
+        return nfds;
+    }
+    // As in the kernel, in whole words.
+    nfds.min((table::end_of_programs() + 63) & !63)
+}
+
 /// A set of any length, as programs with more than 1024 fds use it.
 #[derive(Clone, Copy)]
 struct Bits {

@@ -4,7 +4,8 @@
 //! not ours, which is nearly every one, costs a hook this one load and nothing else.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::Once;
 
 /// Numbers above are never ours; the kernel's usual hard limit.
 const MOST: usize = 1 << 20;
@@ -79,6 +80,32 @@ fn encode(slot: Slot) -> u32 {
         Slot::Epoll(number) => number | EPOLL,
         Slot::Record(number) => number + 1,
     }
+}
+
+/// The program's highest number so far, of those beyond a usual fd_set.
+static HIGHEST: AtomicI32 = AtomicI32::new(FD_SET_SIZE - 1);
+/// Bits of a usual fd_set.
+pub const FD_SET_SIZE: RawFd = 1024;
+
+#[inline]
+pub fn note_highest(fd: RawFd) {
+    if fd >= FD_SET_SIZE {
+        HIGHEST.fetch_max(fd, Ordering::Relaxed);
+    }
+}
+
+/// One more than the program's highest number, but at least the bits of a usual fd_set. Numbers that
+/// it was born with are counted the first time.
+pub fn end_of_programs() -> RawFd {
+    static BORN_WITH: Once = Once::new();
+    BORN_WITH.call_once(|| {
+        let own = |fd: &RawFd| get(*fd) != Slot::Internal;
+        crate::sys::proc::numbers()
+            .into_iter()
+            .filter(own)
+            .for_each(note_highest);
+    });
+    HIGHEST.load(Ordering::Relaxed) + 1
 }
 
 /// `false`: the number is out of our range, and stays foreign.

@@ -1,10 +1,10 @@
 //! What /proc tells this process about itself, also in a chroot: a directory that was opened before
 //! still leads there.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::OnceLock;
 
-use rustix::fs::{openat, readlinkat_raw, Mode, OFlags, CWD};
+use rustix::fs::{openat, readlinkat_raw, Dir, DirEntry, Mode, OFlags, CWD};
 use rustix::io;
 
 use crate::sys::fds::{InternalFd, Transient};
@@ -33,6 +33,19 @@ fn own(entry: std::fmt::Arguments<'_>) -> io::Result<(BorrowedFd<'static>, Text)
 pub fn describe(fd: impl AsFd, target: &mut [u8]) -> io::Result<usize> {
     let (dir, path) = own(format_args!("fd/{}", fd.as_fd().as_raw_fd()))?;
     readlinkat_raw(dir, &*path, target)
+}
+
+/// Every number that is open.
+pub fn numbers() -> Vec<RawFd> {
+    let listed = || -> io::Result<Vec<RawFd>> {
+        let (dir, path) = own(format_args!("fd"))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = Transient::new(openat(dir, &*path, flags, Mode::empty())?);
+        let entries = Dir::read_from(&dir)?.flatten();
+        let number = |entry: DirEntry| entry.file_name().to_str().ok()?.parse().ok();
+        Ok(entries.filter_map(number).collect())
+    };
+    listed().unwrap_or_default()
 }
 
 /// The name of our program.

@@ -26,7 +26,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     triggers: level edge_input edge_both_ways edge_output edge_blocked_with_unread_input one_shot
         one_shot_output urgent_edge low_water_mark member_before_it_moves;
     sets: several_sets duplicated_set errors loops nested_sets nested_edges polled_set_wakes
-        closed_with_duplicate closed_alone replaced_number any_data high_numbers;
+        closed_with_duplicate closed_alone replaced_number any_data all_numbers_by_select high_numbers;
     fairness: one_at_a_time busy_connection_and_pipe busy_pipe_and_connection timeouts;
     threads: edge_events_come_once one_shot_comes_once level_wakes_all changes_while_waiting
         stalled_consumer;

@@ -355,6 +355,44 @@ pub fn any_data() {
     }
 }
 
+/// More numbers asked for than the set has bits, as programs do that ask for all that they may have:
+/// nothing beyond the set is read or written.
+pub fn all_numbers_by_select() {
+    tests::sock::allow_fds(20_000).expect("limit");
+    let ends = warm();
+    let page = 4096;
+    let (read, write) = (libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a mapping of our own; its second page can only be read.
+    let set = unsafe {
+        let base = libc::mmap(std::ptr::null_mut(), 2 * page, write, flags, -1, 0);
+        assert_ne!(base, libc::MAP_FAILED);
+        let second = base.cast::<u8>().add(page);
+        assert_eq!(libc::mprotect(second.cast(), page, read), 0);
+        second.sub(size_of::<libc::fd_set>()).cast::<libc::fd_set>()
+    };
+    for fd in [ends.far, 0] {
+        for data in [false, true] {
+            if data && fd == ends.far {
+                send(ends.near, 1);
+                settle();
+            }
+            let mut time = libc::timeval {
+                tv_sec: 0,
+                tv_usec: 0,
+            };
+            let none = std::ptr::null_mut();
+            // SAFETY: the set is as long as a set is.
+            let n = unsafe {
+                libc::FD_ZERO(set);
+                libc::FD_SET(fd, set);
+                libc::select(20_000, set, none, none, &mut time)
+            };
+            say(format!("{} {data}", fd == 0), result(n as isize));
+        }
+    }
+}
+
 /// Numbers beyond a small fd_set.
 pub fn high_numbers() {
     tests::sock::allow_fds(4000).expect("limit");
