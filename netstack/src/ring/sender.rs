@@ -152,16 +152,6 @@ impl<M: Memory> Sender<'_, M> {
         Ok(self.free_behind(head))
     }
 
-    /// Bytes on the ring that the receiver has not read.
-    pub fn unread(&mut self) -> Result<u64, Hostile> {
-        if !self.state.on_ring() {
-            return Ok(0);
-        }
-        let head = self.look_at_head()?;
-        let begin = head.max(self.state.starts[0]);
-        Ok(self.state.written.saturating_sub(begin))
-    }
-
     /// The ring is full: has the consumer read anything since it was last full (at whichever level)
     /// or entered?
     pub fn consumer_moved(&mut self) -> Result<bool, Hostile> {

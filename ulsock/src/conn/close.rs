@@ -61,9 +61,6 @@ pub fn shutdown(handle: Handle, how: c_int) {
     if how != libc::SHUT_WR && how != libc::SHUT_RDWR {
         return;
     }
-    if let Some(conn) = Conn::enter(handle).filter(|conn| conn.record.tx.gate.is_closed()) {
-        super::send::repeat_unread(&conn);
-    }
     finish_resend(handle);
     if let Some(conn) = Conn::enter(handle) {
         conn.record.set(flag::SHUT);

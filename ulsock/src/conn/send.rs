@@ -433,24 +433,6 @@ pub fn leave(conn: &Conn<'_>) {
     }
 }
 
-/// Before our last byte: what is unread goes through the kernel too, as far as it surely takes it at
-/// once. Behind a FIN nothing can be sent again, and the peer may have to hand its socket over.
-pub fn repeat_unread(conn: &Conn<'_>) {
-    let Some(mut held) = conn.lock_tx() else {
-        return;
-    };
-    let mut tx = conn.sender(held.state());
-    let room = sockopt::socket_send_buffer_size(conn.socket).unwrap_or(0) as u64 / 2;
-    let unread = tx.unread().unwrap_or(0);
-    if unread > 0 && unread <= room {
-        if let Ok(slots) = tx.yield_ring() {
-            conn.ring_data(&mut tx, slots);
-            let _ = conn.flush_resend(&mut tx);
-        }
-    }
-    conn.note_carriers(Some(held.state()), None);
-}
-
 /// Serves a receiver that waits for its bytes to come through the kernel, without sending anything
 /// new: called when a bell has rung, whatever it rang for.
 pub fn serve(conn: &Conn<'_>) {
