@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use libc::{c_int, c_ulong, c_void, socklen_t, timeval};
+use netstack::ring::mark::LEVEL_SIZE;
 use rustix::fs::OFlags;
 use rustix::net::sockopt::{self, Timeout};
 
@@ -38,6 +39,18 @@ pub fn load(record: &Record, socket: BorrowedFd<'_>) {
         .recv_lowat
         .store(tcp::recv_lowat(socket).unwrap_or(1), Ordering::Relaxed);
     record.put(flag::HELD_BACK, tcp::is_corked(socket).unwrap_or(false));
+    if let Some(bytes) = tcp::send_buffer(socket) {
+        limit_rings(record, bytes.into());
+    }
+}
+
+/// The program has said how much a send may take before it waits: a ring is no larger than that (but
+/// for the smallest), and what it cannot hold goes to the kernel, whose buffers have that limit.
+fn limit_rings(record: &Record, bytes: u64) {
+    let fits = LEVEL_SIZE.iter().rposition(|size| *size <= bytes);
+    record
+        .largest
+        .store(fits.unwrap_or(0) as u32, Ordering::Relaxed);
 }
 
 /// The record behind a number, if it is one of our connections.
@@ -212,6 +225,10 @@ pub unsafe fn setsockopt(
             if let Some(handle) = managed(fd) {
                 crate::epoll::touch(handle);
             }
+        }
+        // The kernel doubles what the program asks for.
+        (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => {
+            limit_rings(record, number.unwrap_or(0).max(0) as u64 * 2)
         }
         (libc::IPPROTO_TCP, libc::TCP_CORK) => {
             record.put(flag::HELD_BACK, number.unwrap_or(0) != 0)

@@ -129,6 +129,8 @@ pub struct Record {
     pub recv_timeout_us: AtomicU64,
     pub send_timeout_us: AtomicU64,
     pub recv_lowat: AtomicU32,
+    /// The largest ring level to send on.
+    pub largest: AtomicU32,
     /// Non-blocking receives that found nothing.
     pub glances: AtomicU64,
     /// When one of them last asked the kernel socket.
@@ -209,6 +211,7 @@ impl Record {
         self.recv_timeout_us.store(0, Ordering::Relaxed);
         self.send_timeout_us.store(0, Ordering::Relaxed);
         self.recv_lowat.store(1, Ordering::Relaxed);
+        self.largest.store(u32::MAX, Ordering::Relaxed);
         self.glances.store(0, Ordering::Relaxed);
         self.glanced.store(0, Ordering::Relaxed);
         self.set_addresses(None, None);

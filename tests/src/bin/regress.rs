@@ -12,7 +12,10 @@ use tests::sock;
 /// What is done with the two ends.
 type Case = fn(TcpStream, TcpStream);
 
-const CASES: &[(&str, Case)] = &[("send_after_close", send_after_close)];
+const CASES: &[(&str, Case)] = &[
+    ("send_after_close", send_after_close),
+    ("send_buffer", send_buffer),
+];
 
 fn main() {
     let name = Args::from_env().role().to_owned();
@@ -53,4 +56,46 @@ fn send_after_close(near: TcpStream, far: TcpStream) {
     show("first", sock::send(fd, b"x", libc::MSG_NOSIGNAL));
     show("events", events_of(fd));
     show("second", sock::send(fd, b"x", libc::MSG_NOSIGNAL));
+}
+
+/// A program that has set small buffers is not taken megabytes from, and one that has not is.
+fn send_buffer(near: TcpStream, far: TcpStream) {
+    talk(&near, &far);
+    talk(&far, &near);
+    set_buffer(&near, libc::SO_SNDBUF);
+    set_buffer(&far, libc::SO_RCVBUF);
+    println!("small: {}", absorbed(&near) < 100_000);
+    println!("usual: {}", absorbed(&far) > 2_000_000);
+}
+
+fn set_buffer(end: &TcpStream, option: libc::c_int) {
+    let bytes: libc::c_int = 4096;
+    // SAFETY: the option takes an int, whose size is told.
+    let result = unsafe {
+        libc::setsockopt(
+            end.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            (&raw const bytes).cast(),
+            size_of_val(&bytes) as libc::socklen_t,
+        )
+    };
+    assert_eq!(result, 0, "setsockopt");
+}
+
+/// Bytes that are taken while nobody reads. The kernel moves them on in the background: it is asked
+/// until it has taken none for a while.
+fn absorbed(end: &TcpStream) -> usize {
+    let piece = [0; 10_000];
+    let (mut total, mut refused) = (0, 0);
+    while refused < 20 {
+        match sock::send(end.as_raw_fd(), &piece, libc::MSG_DONTWAIT) {
+            Ok(n) => (total, refused) = (total + n, 0),
+            Err(_) => {
+                refused += 1;
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        }
+    }
+    total
 }

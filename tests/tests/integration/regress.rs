@@ -32,4 +32,5 @@ macro_rules! cases {
 
 cases! {
     send_after_close
+    send_buffer
 }

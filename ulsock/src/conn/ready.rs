@@ -16,7 +16,6 @@ use super::lock::Held;
 use super::wait::{raw_ppoll, Slot};
 use super::Conn;
 use crate::link::Rings;
-use crate::process;
 use crate::record::flag;
 use crate::sys::tcp;
 
@@ -132,7 +131,7 @@ impl Conn<'_> {
         }
         let room = has_room(&mut tx);
         // A send that finds it full grows the ring, or spills if nobody reads.
-        let more = tx.level() < process::config().largest.min(super::send::BUSY_LEVEL);
+        let more = tx.level() < self.largest().min(super::send::BUSY_LEVEL);
         if room || more {
             return Answer::Yes;
         }

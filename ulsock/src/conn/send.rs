@@ -352,7 +352,7 @@ impl Conn<'_> {
     /// The ring is full: a larger one, or the kernel if nobody reads; `false`: wait for space.
     #[cold]
     fn make_room(&self, tx: &mut Sender<'_, Rings>) -> Result<bool, Hostile> {
-        let largest = process::config().largest;
+        let largest = self.largest();
         // A consumer that keeps up is waited for rather than given a ring beyond the cache's size.
         if tx.level() >= BUSY_LEVEL.min(largest) && self.spin_for_space(tx) {
             return Ok(true);
@@ -372,6 +372,12 @@ impl Conn<'_> {
             self.ring_data(tx, slots);
         }
         Ok(spill)
+    }
+
+    /// The largest ring level that configuration and program allow.
+    pub(super) fn largest(&self) -> u8 {
+        let wanted = self.record.largest.load(Ordering::Relaxed);
+        wanted.min(process::config().largest.into()) as u8
     }
 
     fn spin_for_space(&self, tx: &Sender<'_, Rings>) -> bool {

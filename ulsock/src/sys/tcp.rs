@@ -127,6 +127,19 @@ pub fn recv_lowat(fd: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(u32::from_ne_bytes(bytes))
 }
 
+/// SO_SNDBUF, if the program has set it itself.
+pub fn send_buffer(fd: BorrowedFd<'_>) -> Option<u32> {
+    // include/uapi/asm-generic/socket.h: SO_BUF_LOCK; include/net/sock.h: SOCK_SNDBUF_LOCK.
+    const SO_BUF_LOCK: i32 = 72;
+    const LOCKED: u32 = 1;
+    let option = |name| {
+        let mut word = [0; 4];
+        let len = getsockopt(fd, libc::SOL_SOCKET, name, &mut word).ok()?;
+        (len == word.len()).then(|| u32::from_ne_bytes(word))
+    };
+    (option(SO_BUF_LOCK)? & LOCKED != 0).then(|| option(libc::SO_SNDBUF))?
+}
+
 /// TCP_CORK: the kernel holds back partial segments.
 pub fn is_corked(fd: BorrowedFd<'_>) -> io::Result<bool> {
     sockopt::tcp_cork(fd)
