@@ -17,6 +17,7 @@ mod nginx;
 mod pipes;
 mod postgres;
 mod programs;
+mod pysuite;
 mod python;
 mod readiness;
 mod redis;
