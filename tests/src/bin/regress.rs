@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 
 use tests::args::Args;
@@ -14,6 +14,7 @@ type Case = fn(TcpStream, TcpStream);
 
 const CASES: &[(&str, Case)] = &[
     ("send_after_close", send_after_close),
+    ("close_after_shutdown", close_after_shutdown),
     ("send_buffer", send_buffer),
 ];
 
@@ -56,6 +57,20 @@ fn send_after_close(near: TcpStream, far: TcpStream) {
     show("first", sock::send(fd, b"x", libc::MSG_NOSIGNAL));
     show("events", events_of(fd));
     show("second", sock::send(fd, b"x", libc::MSG_NOSIGNAL));
+}
+
+/// Who has read all that the peer sent before its shutdown closes without a reset.
+fn close_after_shutdown(near: TcpStream, far: TcpStream) {
+    talk(&far, &near);
+    sock::send(near.as_raw_fd(), b"hello", 0).expect("send");
+    near.shutdown(Shutdown::Write).expect("shutdown");
+    let mut bytes = [0; 5];
+    show("far", sock::recv(far.as_raw_fd(), &mut bytes, 0));
+    sock::send(far.as_raw_fd(), b"world", 0).expect("send");
+    drop(far);
+    for _ in 0..2 {
+        show("near", sock::recv(near.as_raw_fd(), &mut bytes, 0));
+    }
 }
 
 /// A program that has set small buffers is not taken megabytes from, and one that has not is.

@@ -31,6 +31,7 @@ const MODULES: &[(&str, Rings)] = &[
     ("test_select", Rings::Any),
     ("test_socketserver", Rings::Most),
     ("test_smtplib", Rings::Most),
+    ("test_epoll", Rings::Most),
     // Its connections carry no bytes.
     ("test_telnetlib", Rings::Any),
 ];

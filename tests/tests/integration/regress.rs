@@ -32,5 +32,6 @@ macro_rules! cases {
 
 cases! {
     send_after_close
+    close_after_shutdown
     send_buffer
 }

@@ -20,6 +20,8 @@ pub fn last(handle: Handle) {
     let Some(conn) = Conn::enter(handle) else {
         return;
     };
+    // What the kernel repeats has been read: it must not reset the connection.
+    super::recv::settle(&conn);
     if conn.ring_is_unread() {
         let _ = sockopt::set_socket_linger(conn.socket, Some(Duration::ZERO));
     }

@@ -426,8 +426,12 @@ pub fn prefer_ring(conn: &Conn<'_>, state: &mut RxState) {
     }
 }
 
-/// Throws away what the kernel carries a second time: the next reader may not know how to.
+/// Throws away what the kernel carries a second time: the next reader may not know how to, and if
+/// this process ends the kernel takes it for unread, and resets the connection.
 pub fn settle(conn: &Conn<'_>) {
+    if !conn.record.rx.gate.is_closed() {
+        return;
+    }
     if let Some(mut held) = conn.lock_rx() {
         let _ = conn.settle(&mut conn.receiver(held.state()));
     }

@@ -61,6 +61,10 @@ pub fn send(
         let Some(conn) = Conn::enter(handle) else {
             return (sent > 0).then_some(Ok(sent));
         };
+        // The peer has repeated its last bytes to the kernel, and this side may never receive again.
+        if conn.peer_closed() {
+            super::recv::settle(&conn);
+        }
         let step = match conn.step(out, len - sent, flags) {
             Ok(step) => step,
             Err(_) if sent > 0 => return Some(Ok(sent)),
