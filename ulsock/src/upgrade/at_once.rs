@@ -41,6 +41,8 @@ fn upgrade(family: &'static Family, number: u32, fd: RawFd) {
         let answered = answer_own(family);
         let ready = match record.state() {
             State::Managed => conn::begin_now(Handle::new(family, number, fd)),
+            // A connect that does not wait for the other end may still be under way.
+            _ if record.reason() == Reason::Call => record.role() == Role::Accepted,
             // Anything but waiting for the other end is not worth waiting for.
             _ => !matches!(record.reason(), Reason::Young | Reason::NoPeer),
         };
