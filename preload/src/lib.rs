@@ -14,6 +14,7 @@ mod list;
 mod real;
 mod startup;
 
+mod cancellation;
 mod confinement;
 mod data;
 mod epoll;
@@ -34,6 +35,7 @@ mod streams;
 /// Every hooked symbol, by the function that looks up its real counterpart. `hooks!` is the only
 /// way to declare a hook and fills its group; a group that is missing here is a dead-code warning.
 const GROUPS: &[&[fn()]] = &[
+    cancellation::RESOLVE,
     confinement::RESOLVE,
     data::RESOLVE,
     epoll::RESOLVE,

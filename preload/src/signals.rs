@@ -51,6 +51,20 @@ unsafe fn install(sig: c_int, handler: sighandler_t, flags: c_int, mask: sigset_
     }
 }
 
+/// Load time: handlers that were installed before us, or past libc.
+pub fn adopt() {
+    for sig in 1..=libc::SIGRTMAX() {
+        // SAFETY: a zeroed sigaction is valid; a handler that is there is installed once more.
+        unsafe {
+            let mut act: libc::sigaction = zeroed();
+            let known = sigaction::real()(sig, null(), &mut act) == 0;
+            if known && act.sa_sigaction > libc::SIG_IGN {
+                sigaction::hooked(sig, &act, null_mut());
+            }
+        }
+    }
+}
+
 hooks! {
     redhook fn sigaction(sig: c_int, act: *const libc::sigaction, old: *mut libc::sigaction) -> c_int {
         // SAFETY: the program's own arguments.

@@ -4,7 +4,7 @@
 //! may be called earlier than `load`: a real function is then looked up on first use, and `api`
 //! answers `Bypass` until it has been initialised.
 
-use crate::GROUPS;
+use crate::{cancellation, signals, GROUPS};
 use libc::{c_int, c_void};
 use ulsock::api;
 
@@ -31,6 +31,8 @@ extern "C" fn load() {
     for resolve in GROUPS.iter().copied().flatten() {
         resolve();
     }
+    cancellation::init();
+    signals::adopt();
     api::init();
     // SAFETY: a function of our own, which stays loaded. It runs after the program's own handlers.
     unsafe { __cxa_at_quick_exit(at_quick_exit, &raw mut __dso_handle) };

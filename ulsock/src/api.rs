@@ -6,7 +6,11 @@ use libc::c_int;
 
 use crate::io::Way;
 use crate::record::Record;
+use crate::thread::Thread;
 
+pub use crate::cancel::{
+    init as cancellation, requested as cancelling, type_changed as cancel_type_changed,
+};
 pub use crate::epoll::{epoll_ctl, epoll_wait};
 pub use crate::inherit::{
     before_chroot, before_exec, before_seccomp, before_spawn, before_spawn_of_all, exec_failed,
@@ -44,15 +48,25 @@ pub enum Verdict {
 pub struct InFlight {
     record: &'static Record,
     way: Way,
+    /// Its place in the thread's list.
+    flight: Option<usize>,
 }
 
 impl InFlight {
     pub(crate) fn new(record: &'static Record, way: Way) -> InFlight {
-        InFlight { record, way }
+        let flight = Thread::me().and_then(|me| me.bed().flights.begin(record, way));
+        InFlight {
+            record,
+            way,
+            flight,
+        }
     }
 
     /// Ends the call and counts what it moved (the real function's return value).
     pub fn done(self, result: isize) {
+        if let (Some(me), Some(flight)) = (Thread::me(), self.flight) {
+            me.bed().flights.came_back(flight);
+        }
         crate::io::ended(self.record, self.way, result);
     }
 }

@@ -7,6 +7,7 @@ use libc::{c_int, c_void, iovec, mmsghdr, msghdr, off64_t, sockaddr, socklen_t, 
 use rustix::io::Errno;
 
 use crate::api::{InFlight, Verdict};
+use crate::cancel;
 use crate::conn::buffers::{Buffers, File};
 use crate::conn::wait::Deadline;
 use crate::conn::{self, Handle};
@@ -115,6 +116,7 @@ fn receive(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
     match carry(fd, Way::In, flags) {
         Carry::Verdict(verdict) => verdict,
         Carry::Ours(handle) => {
+            cancel::point();
             let len = Buffers::total(list);
             if flags & libc::MSG_TRUNC != 0 {
                 return verdict(conn::recv::recv(
@@ -135,6 +137,7 @@ fn transmit(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
     match carry(fd, Way::Out, flags) {
         Carry::Verdict(verdict) => verdict,
         Carry::Ours(handle) => {
+            cancel::point();
             let len = Buffers::total(list);
             let result = conn::send::send(handle, &mut Buffers::new(list), len, flags);
             after_call(handle);

@@ -6,6 +6,8 @@
 
 pub mod api;
 mod backoff;
+mod bed;
+mod cancel;
 mod chaos;
 pub mod config;
 mod conn;
@@ -13,6 +15,7 @@ mod control;
 mod doorbell;
 mod epoll;
 mod family;
+mod flight;
 mod inherit;
 mod io;
 mod layout;

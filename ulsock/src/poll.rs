@@ -12,18 +12,21 @@ use libc::{
 };
 use rustix::io::Errno;
 use rustix::time::Timespec;
+use smallvec::SmallVec;
 
 use crate::api::Verdict;
-use crate::conn::ready::Armed;
+use crate::bed::{Place, Sleep, What};
+use crate::cancel;
 use crate::conn::space::STALL;
-use crate::conn::wait::{answer_bells, poll_with_signals, raw_ppoll, Deadline};
-use crate::conn::{Conn, Handle};
+use crate::conn::wait::{answer_bells, left_to_sleep, raw_ppoll, Deadline};
+use crate::conn::{let_go, Conn, Handle};
+use crate::io::Way;
 use crate::options::record_of;
 use crate::record::{Record, State};
 use crate::signal::Seen;
 use crate::spin;
 use crate::table::{self, Slot};
-use crate::thread::Thread;
+use crate::thread::{Critical, Thread};
 use crate::waiter::{self, Waiter, BELLS};
 
 const ZERO: Timespec = Timespec {
@@ -93,10 +96,43 @@ impl Limit {
 }
 
 /// A managed connection among the polled fds.
+#[derive(Clone, Copy)]
 struct Watched {
     index: usize,
     handle: Handle,
-    armed: Armed,
+}
+
+/// Up to so many fds no memory is needed: a signal handler may poll.
+const FEW: usize = 64;
+
+/// What a poll knows about its fds.
+#[derive(Default)]
+pub struct Lists {
+    watched: SmallVec<[Watched; FEW]>,
+    /// Connections that are not (fully) managed: while we are inside their gates they do not become
+    /// so, for nobody could wake us.
+    gates: SmallVec<[(Handle, Way); FEW]>,
+    /// Epoll sets among the polled fds.
+    sets: SmallVec<[u32; 4]>,
+    /// For the kernel: the program's fds, and our bells.
+    all: SmallVec<[pollfd; FEW + BELLS]>,
+}
+
+impl Lists {
+    fn leave_gates(&mut self) {
+        for (handle, way) in self.gates.drain(..) {
+            let_go(Place {
+                handle,
+                what: What::Gate(way),
+            });
+        }
+    }
+}
+
+impl Drop for Lists {
+    fn drop(&mut self) {
+        self.leave_gates();
+    }
 }
 
 fn poll_ours(
@@ -104,87 +140,48 @@ fn poll_ours(
     limit: Limit,
     mask: *const sigset_t,
 ) -> Option<Result<usize, Errno>> {
-    let me = Thread::me()?;
-    let seen = Seen::now(me);
-    let mut watched = Vec::new();
-    let mut sets = Vec::new();
-    let mut inside = Inside::default();
-    for (index, entry) in fds.iter().enumerate() {
-        match table::get(entry.fd) {
-            Slot::Epoll(set) => {
-                crate::epoll::watch(set, entry.fd);
-                sets.push(set);
-            }
-            Slot::Record(_) => match record_of(entry.fd) {
-                Some((family, number, record)) if record.state() == State::Managed => {
-                    watched.push(Watched {
-                        index,
-                        handle: Handle::new(family, number, entry.fd),
-                        armed: Armed::default(),
-                    });
-                    inside.enter(record, entry.events);
-                }
-                Some((_, _, record)) => inside.enter(record, entry.events),
-                None => {}
-            },
-            _ => {}
-        }
-    }
+    cancel::point();
+    let critical = Critical::enter()?;
+    let me = critical.0;
     let mut poll = Poll {
         fds,
-        watched,
-        sets,
+        lists: Lists::default(),
         limit,
         mask,
         me,
-        seen,
+        seen: Seen::now(me),
+        capped: false,
+        bed: None,
+        critical: Some(critical),
     };
     Some(poll.run())
 }
 
-/// Gates of connections that are not (fully) managed: while we are inside, they do not become so,
-/// for nobody could wake us.
-#[derive(Default)]
-struct Inside {
-    rx: Vec<&'static Record>,
-    tx: Vec<&'static Record>,
-}
-
-impl Inside {
-    fn enter(&mut self, record: &'static Record, events: c_short) {
-        if events & !(POLLOUT | libc::POLLWRNORM) != 0 && record.rx.gate.enter() {
-            self.rx.push(record);
-        }
-        if events & (POLLOUT | libc::POLLWRNORM) != 0 && record.tx.gate.enter() {
-            self.tx.push(record);
-        }
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        self.rx.iter().for_each(|record| record.rx.gate.leave());
-        self.tx.iter().for_each(|record| record.tx.gate.leave());
-    }
-}
-
+/// All of it happens inside a critical section but the sleep, so that a handler never finds gates
+/// entered or wires armed; fields are dropped in this order, the critical section last.
 struct Poll<'a> {
     fds: &'a mut [pollfd],
-    watched: Vec<Watched>,
-    /// Epoll sets among the polled fds.
-    sets: Vec<u32>,
+    lists: Lists,
     limit: Limit,
     mask: *const sigset_t,
     me: &'static Thread,
     seen: Seen,
+    /// A consumer that does not read shows only by the time that passes.
+    capped: bool,
+    bed: Option<Sleep>,
+    critical: Option<Critical>,
 }
 
 impl Poll<'_> {
     fn run(&mut self) -> Result<usize, Errno> {
         loop {
+            self.classify();
             if self.limit.impatient {
                 self.glance();
-                return self.finish();
+                return match self.finish()? {
+                    0 => self.check_signals(),
+                    n => Ok(n),
+                };
             }
             // What was ready a moment ago may not be any more (somebody else took it, a consumer
             // moved on): zero is for the timeout alone.
@@ -194,7 +191,7 @@ impl Poll<'_> {
                     n => return Ok(n),
                 }
             }
-            if !self.watched.is_empty() && self.spin() {
+            if !self.block_signals()? || self.spin() {
                 continue;
             }
             if self.sleep()? {
@@ -209,9 +206,73 @@ impl Poll<'_> {
         }
     }
 
+    /// Who is managed, and who must stay as he is while we wait.
+    fn classify(&mut self) {
+        self.lists.leave_gates();
+        self.lists.watched.clear();
+        self.lists.sets.clear();
+        for (index, entry) in self.fds.iter().enumerate() {
+            match table::get(entry.fd) {
+                Slot::Epoll(set) => {
+                    crate::epoll::watch(set, entry.fd);
+                    self.lists.sets.push(set);
+                }
+                Slot::Record(_) => {
+                    let Some((family, number, record)) = record_of(entry.fd) else {
+                        continue;
+                    };
+                    let handle = Handle::new(family, number, entry.fd);
+                    if record.state() == State::Managed {
+                        self.lists.watched.push(Watched { index, handle });
+                    }
+                    enter_gates(&mut self.lists, record, handle, entry.events);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A mask of the program's own holds for the whole wait: from here on nothing runs but in the
+    /// sleep. Without one, a handler that waits to run ends the call. `false`: look again.
+    fn block_signals(&mut self) -> Result<bool, Errno> {
+        if self.mask.is_null() {
+            return if self.me.deferred.any() || self.seen.any_handler(self.me) {
+                Err(Errno::INTR)
+            } else {
+                Ok(true)
+            };
+        }
+        if self.bed.is_none() {
+            self.bed = Some(Sleep::blocking(self.me));
+            self.seen = Seen::now(self.me);
+            if self.me.deferred.any() {
+                // It came before the mask did.
+                self.bed = None;
+                self.lists.leave_gates();
+                self.critical = None;
+                self.critical = Critical::enter();
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// A poll without waiting that found nothing still lets signals in that only its mask allows.
+    fn check_signals(&mut self) -> Result<usize, Errno> {
+        if self.mask.is_null() {
+            return Ok(0);
+        }
+        let bed = Sleep::blocking(self.me);
+        self.lists.leave_gates();
+        self.critical = None;
+        let result = bed.poll(&mut [], Some(ZERO), self.mask);
+        self.critical = Critical::enter();
+        result
+    }
+
     /// There will be no sleep in which the kernel sockets could speak: asks them now.
     fn glance(&self) {
-        for watched in &self.watched {
+        for watched in &self.lists.watched {
             let Some(conn) = Conn::enter(watched.handle) else {
                 continue;
             };
@@ -228,11 +289,13 @@ impl Poll<'_> {
 
     /// The kernel's word on a set counts, and the set tells the kernel of our own members.
     fn refresh_sets(&self) {
-        self.sets.iter().copied().for_each(crate::epoll::refresh);
+        let sets = self.lists.sets.iter().copied();
+        sets.for_each(crate::epoll::refresh);
     }
 
     fn managed_ready(&self) -> bool {
-        self.watched
+        self.lists
+            .watched
             .iter()
             .any(|watched| self.revents(watched).unwrap_or(0) != 0)
     }
@@ -245,14 +308,15 @@ impl Poll<'_> {
 
     /// Everything that holds now, without waiting.
     fn finish(&mut self) -> Result<usize, Errno> {
-        let others = self.fds.len() > self.watched.len();
+        let others = self.fds.len() > self.lists.watched.len();
         self.refresh_sets();
         if others {
             raw_ppoll(self.fds, Some(ZERO), std::ptr::null())?;
         }
-        for index in 0..self.watched.len() {
-            let at = self.watched[index].index;
-            match self.revents(&self.watched[index]) {
+        for index in 0..self.lists.watched.len() {
+            let watched = self.lists.watched[index];
+            let at = watched.index;
+            match self.revents(&watched) {
                 Some(revents) => self.fds[at].revents = revents,
                 None if !others => {
                     raw_ppoll(&mut self.fds[at..=at], Some(ZERO), std::ptr::null())?;
@@ -271,11 +335,11 @@ impl Poll<'_> {
     }
 
     fn spin(&self) -> bool {
-        let Some(first) = self.watched.first() else {
+        let Some(first) = self.lists.watched.first() else {
             return false;
         };
         // With one connection the cursor itself is watched, with several each is asked in turn.
-        if self.watched.len() == 1 && self.fds[first.index].events & POLLIN != 0 {
+        if self.lists.watched.len() == 1 && self.fds[first.index].events & POLLIN != 0 {
             let Some(conn) = Conn::enter(first.handle) else {
                 return false;
             };
@@ -291,53 +355,57 @@ impl Poll<'_> {
 
     /// Sleeps; `true` when a fd that is not managed has something, or the time is up.
     fn sleep(&mut self) -> Result<bool, Errno> {
+        let bed = match self.bed.take() {
+            Some(bed) => bed,
+            None => Sleep::prepare(self.me, self.seen).ok_or(Errno::INTR)?,
+        };
+        bed.make_bed();
         let waiter = waiter::mine(self.me);
         if let Some(waiter) = waiter {
-            waiter.lie_down();
+            bed.lie_down(waiter);
         }
-        let ready = self.arm_all(waiter);
-        let result = if ready {
+        let result = if self.arm_all(waiter, &bed) {
             Ok(false)
         } else {
-            self.kernel_poll(waiter)
+            self.kernel_poll(waiter, &bed)
         };
-        if let Some(waiter) = waiter {
-            waiter.get_up();
-        }
-        self.disarm_all();
+        bed.make_bed();
+        self.bed = Some(bed).filter(|_| !self.mask.is_null());
         result
     }
 
-    /// Puts all wires up and looks once more; `true`: somebody is ready already.
-    fn arm_all(&mut self, waiter: Option<&'static Waiter>) -> bool {
-        for index in 0..self.watched.len() {
-            let (handle, events) = (
-                self.watched[index].handle,
-                self.fds[self.watched[index].index].events,
-            );
-            let Some(conn) = Conn::enter(handle) else {
+    /// Puts all wires up and looks once more; `true`: somebody is ready already. What we hold is in
+    /// the bed from here on.
+    fn arm_all(&mut self, waiter: Option<&'static Waiter>, bed: &Sleep) -> bool {
+        self.capped = false;
+        for (handle, way) in self.lists.gates.drain(..) {
+            bed.hold(handle, What::Gate(way));
+        }
+        for watched in &self.lists.watched {
+            let Some(conn) = Conn::enter(watched.handle) else {
                 continue;
             };
+            let events = self.fds[watched.index].events;
             let bell = waiter.filter(|waiter| conn.link.pair.hand_over(waiter));
             match bell.and_then(|waiter| conn.arm(events, waiter.number)) {
-                Some(armed) => self.watched[index].armed = armed,
+                Some(armed) => {
+                    self.capped |= armed.capped;
+                    let data = armed.data.map(|slot| What::Data(slot as u8));
+                    let space = armed.space.map(|slot| What::Space(slot as u8));
+                    for what in data.into_iter().chain(space) {
+                        bed.hold(watched.handle, what);
+                    }
+                }
                 None => conn.wait_by_kernel(),
             }
         }
         self.managed_ready()
     }
 
-    fn disarm_all(&mut self) {
-        for watched in &mut self.watched {
-            let armed = std::mem::take(&mut watched.armed);
-            if let Some(conn) = Conn::enter(watched.handle) {
-                conn.disarm(armed);
-            }
-        }
-    }
-
-    fn kernel_poll(&mut self, waiter: Option<&Waiter>) -> Result<bool, Errno> {
-        let mut all = Vec::with_capacity(self.fds.len() + BELLS);
+    /// What the kernel is asked for while we sleep.
+    fn list_all(&mut self, waiter: Option<&Waiter>) {
+        let Lists { watched, all, .. } = &mut self.lists;
+        all.clear();
         all.extend_from_slice(self.fds);
         for entry in all
             .iter_mut()
@@ -345,28 +413,37 @@ impl Poll<'_> {
         {
             entry.fd = -1;
         }
-        for watched in &self.watched {
+        for watched in watched {
             if let Some(conn) = Conn::enter(watched.handle) {
                 all[watched.index].events = conn.kernel_interest(all[watched.index].events);
             }
         }
-        self.refresh_sets();
-        let count = all.len();
         let bells = waiter.iter().flat_map(|waiter| waiter.bells());
         all.extend(bells.map(|bell| pollfd {
             fd: bell.wait_fd().as_raw_fd(),
             events: POLLIN,
             revents: 0,
         }));
-        let capped = self.watched.iter().any(|watched| watched.armed.capped);
-        let deadline = if capped {
+    }
+
+    fn kernel_poll(&mut self, waiter: Option<&Waiter>, bed: &Sleep) -> Result<bool, Errno> {
+        self.list_all(waiter);
+        self.refresh_sets();
+        bed.with_lists(&mut self.lists);
+        let left = left_to_sleep(if self.capped {
             Deadline::after(STALL).min(self.limit.deadline)
         } else {
             self.limit.deadline
-        };
-        let n = poll_with_signals(self.me, &mut all, deadline, self.mask, self.seen)?;
-        answer_bells(waiter, &all[count..]);
-        for watched in &self.watched {
+        });
+        self.critical = None;
+        let slept = bed.poll(&mut self.lists.all, left, self.mask);
+        self.critical = Critical::enter();
+        // A handler may have taken the lists along.
+        let n = slept?;
+        let count = self.fds.len();
+        answer_bells(waiter, &self.lists.all[count..]);
+        let Lists { watched, all, .. } = &mut self.lists;
+        for watched in watched {
             let entry = &mut all[watched.index];
             if let (Some(conn), true) = (Conn::enter(watched.handle), entry.revents != 0) {
                 conn.note_kernel_events(entry.revents & !POLLOUT);
@@ -376,6 +453,16 @@ impl Poll<'_> {
         }
         Ok(n == 0 && self.limit.deadline.passed()
             || all[..count].iter().any(|entry| entry.revents != 0))
+    }
+}
+
+fn enter_gates(lists: &mut Lists, record: &Record, handle: Handle, events: c_short) {
+    let out = POLLOUT | libc::POLLWRNORM;
+    if events & !out != 0 && record.rx.gate.enter() {
+        lists.gates.push((handle, Way::In));
+    }
+    if events & out != 0 && record.tx.gate.enter() {
+        lists.gates.push((handle, Way::Out));
     }
 }
 
@@ -408,7 +495,7 @@ pub unsafe fn select(
         return Verdict::Bypass;
     };
     // SAFETY: as above.
-    let mut fds: Vec<pollfd> = (0..nfds)
+    let mut fds: SmallVec<[pollfd; FEW]> = (0..nfds)
         .filter_map(|fd| unsafe { asked(&sets, fd) })
         .collect();
     match poll_ours(&mut fds, limit, mask) {

@@ -1,17 +1,24 @@
 //! What we know about each thread: its id, whether it is inside our code, its signals, its bell.
 //!
 //! Blocks live in one mapping that is never freed, so a signal handler and the reclaimer may look
-//! at them at any time. Nothing here allocates, locks or makes a system call on the usual path.
+//! at them at any time; so do the beds, in a mapping beside it. Nothing here allocates, locks or
+//! makes a system call on the usual path.
 
 use std::cell::Cell;
-use std::sync::atomic::{compiler_fence, AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{
+    compiler_fence, AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering,
+};
 
+use crate::bed::Bed;
+use crate::cancel;
 use crate::signal::Deferred;
 use crate::spin::History;
 use crate::waiter::Waiter;
 
 /// Threads alive at once that we can serve; the others' connections go to the kernel.
 const MOST: usize = 32 << 10;
+/// A handler's calls are made within so many bytes of stack.
+const DEEPEST_HANDLER: usize = 1 << 20;
 
 #[derive(Default)]
 #[repr(align(64))]
@@ -25,9 +32,15 @@ pub struct Thread {
     pub interruptions: AtomicU32,
     /// Inside a sleep, or left it by a jump.
     asleep: AtomicBool,
-    pub deferred: Deferred,
+    /// The program wants to be cancelled at any instruction: not inside ours.
+    pub cancel_anywhere: AtomicBool,
+    /// What to put back when the critical section ends, plus one.
+    pub cancel_state: AtomicI32,
     pub waiter: AtomicPtr<Waiter>,
     pub spin: History,
+    /// Where on its stack the innermost handler began that is running now, or was left by a jump.
+    pub handler_at: AtomicUsize,
+    pub deferred: Deferred,
 }
 
 thread_local! {
@@ -35,15 +48,18 @@ thread_local! {
 }
 
 static BLOCKS: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
+static BEDS: AtomicPtr<Bed> = AtomicPtr::new(std::ptr::null_mut());
 static HIGHEST: AtomicUsize = AtomicUsize::new(0);
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
-/// Load time: the mapping for all blocks (untouched pages cost nothing).
+/// Load time: the mappings for all blocks and beds (untouched pages cost nothing).
 pub fn init() {
-    let size = MOST * std::mem::size_of::<Thread>();
-    let Some(base) = crate::memory::reserve_private(size) else {
+    let blocks = crate::memory::reserve_private(MOST * size_of::<Thread>());
+    let beds = crate::memory::reserve_private(MOST * size_of::<Bed>());
+    let (Some(base), Some(beds)) = (blocks, beds) else {
         return;
     };
+    BEDS.store(beds.cast(), Ordering::Release);
     let mut key = 0;
     // SAFETY: plain libc call with a valid out pointer.
     if unsafe { libc::pthread_key_create(&mut key, Some(ended)) } == 0 {
@@ -121,8 +137,29 @@ impl Thread {
         self.tid.load(Ordering::Relaxed)
     }
 
+    /// Where this thread sleeps.
+    pub fn bed(&self) -> &Bed {
+        let first = BLOCKS.load(Ordering::Relaxed).cast_const();
+        // SAFETY: blocks and beds are two arrays of equal length, never unmapped; all zero is a
+        // valid `Bed`.
+        unsafe {
+            let number = std::ptr::from_ref(self).offset_from(first);
+            &*BEDS.load(Ordering::Relaxed).offset(number)
+        }
+    }
+
+    /// Is this call made by a signal handler? It may have interrupted the allocator, or a lock.
+    pub fn in_handler(&self) -> bool {
+        let (began, here) = (self.handler_at.load(Ordering::Relaxed), 0u8);
+        // What a jump has left behind may still look so: then an upgrade waits a little.
+        (1..DEEPEST_HANDLER).contains(&began.wrapping_sub(&raw const here as usize))
+    }
+
     fn enter(&self) {
         let depth = self.critical.load(Ordering::Relaxed);
+        if depth == 0 {
+            cancel::hold_off(self);
+        }
         self.critical.store(depth + 1, Ordering::Relaxed);
         // The reclaimer's membarrier is the other half of this fence.
         compiler_fence(Ordering::SeqCst);
@@ -132,8 +169,11 @@ impl Thread {
         compiler_fence(Ordering::SeqCst);
         let depth = self.critical.load(Ordering::Relaxed) - 1;
         self.critical.store(depth, Ordering::Release);
-        if depth == 0 && self.deferred.any() {
-            self.deferred.deliver();
+        if depth == 0 {
+            cancel::allow(self);
+            if self.deferred.any() {
+                self.deferred.deliver();
+            }
         }
     }
 
@@ -189,6 +229,7 @@ pub fn after_fork() {
     let me = ME.get();
     for block in blocks() {
         block.waiter.store(std::ptr::null_mut(), Ordering::Relaxed);
+        block.bed().forget();
         if std::ptr::eq(block, me) {
             let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
             block.tid.store(tid, Ordering::Relaxed);
@@ -203,9 +244,14 @@ pub fn after_fork() {
 extern "C" fn ended(block: *mut libc::c_void) {
     // SAFETY: the value set for this key is always a block of the mapping.
     let block = unsafe { &*block.cast::<Thread>() };
+    // A cancelled thread left its sleep, or its kernel call, without getting up.
+    block.bed().clear();
     ME.set(std::ptr::null());
     crate::waiter::give_back(block.waiter.swap(std::ptr::null_mut(), Ordering::AcqRel));
     block.critical.store(0, Ordering::Relaxed);
     block.asleep(false);
+    block.cancel_anywhere.store(false, Ordering::Relaxed);
+    block.cancel_state.store(0, Ordering::Relaxed);
+    block.handler_at.store(0, Ordering::Relaxed);
     block.tid.store(0, Ordering::Release);
 }

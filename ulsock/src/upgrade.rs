@@ -22,6 +22,7 @@ use crate::process::{self, Locked};
 use crate::reason::Reason;
 use crate::record::{flag, Record, Role, State};
 use crate::sys::{diag, tcp};
+use crate::thread::Thread;
 
 /// In a user namespace different strangers all read as this uid: it proves nothing.
 const OVERFLOW_UID: u32 = 65534;
@@ -51,6 +52,10 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
     }
     if process::is_frozen() || record.has(flag::PINNED) {
         return record.next_look.store(u32::MAX, Ordering::Relaxed);
+    }
+    // Upgrading takes memory, which a signal handler must not.
+    if Thread::me().is_none_or(Thread::in_handler) {
+        return;
     }
     let Some(mut locked) = lock(calls.wrapping_sub(record.next_look.load(Ordering::Relaxed)))
     else {

@@ -142,7 +142,8 @@ pub fn mine(me: &'static Thread) -> Option<&'static Waiter> {
     if let Some(waiter) = unsafe { me.waiter.load(Ordering::Acquire).as_ref() } {
         return Some(waiter);
     }
-    let waiter = take()?;
+    // Making one takes memory, which a signal handler must not.
+    let waiter = if me.in_handler() { None } else { take() }?;
     me.waiter
         .store(std::ptr::from_ref(waiter).cast_mut(), Ordering::Release);
     Some(waiter)

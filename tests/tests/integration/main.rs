@@ -22,20 +22,37 @@ mod python;
 mod readiness;
 mod redis;
 mod regress;
+mod signals;
 mod sockperf;
 mod stress;
 mod symbols;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use tests::pattern;
+use tests::place::Place;
 
 /// A script of `tests/scripts`.
 fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("scripts")
         .join(name)
+}
+
+/// Compiles a program of `tests/c` into the work folder; its path.
+fn c_program(name: &str, place: &Place) -> String {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("c/{name}.c"));
+    let program = place.folder().join(name);
+    let compiler = Command::new("cc")
+        .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+        .args([&program, &source])
+        .output()
+        .expect("cc runs");
+    let errors = String::from_utf8_lossy(&compiler.stderr);
+    assert!(compiler.status.success(), "{name}: {errors}");
+    program.to_string_lossy().into_owned()
 }
 
 /// Writes a file with `length` bytes of the pattern.

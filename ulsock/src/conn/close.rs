@@ -9,6 +9,7 @@ use rustix::net::sockopt;
 
 use super::wait::{sleep, Deadline};
 use super::{Conn, Handle};
+use crate::bed::Sleep;
 use crate::record::flag;
 
 /// How long closing waits for a peer that does not read.
@@ -86,7 +87,6 @@ fn finish_resend(handle: Handle) {
         }
         let (me, socket) = (conn.me, conn.socket);
         drop(conn);
-        let seen = crate::signal::Seen::now(me);
-        sleep(me, None, socket, libc::POLLOUT, deadline, seen);
+        sleep(&Sleep::blocking(me), None, socket, libc::POLLOUT, deadline);
     }
 }

@@ -8,12 +8,16 @@ use netstack::ring::{Look, RxState};
 use super::recv::{ask_for_kernel, prefer_ring};
 use super::wait::{sleep, Deadline, Slot, Woken};
 use super::{send, Conn};
+use crate::bed::{Sleep, What};
 use crate::record::flag;
 use crate::signal::Seen;
 use crate::{spin, waiter};
 
 /// Waits until the stream has moved on by `least` bytes, or there is something else to look at.
 pub fn wait(conn: Conn<'_>, least: u64, deadline: Deadline, seen: Seen) -> Woken {
+    if seen.any_handler(conn.me) {
+        return Woken::Interrupted;
+    }
     let (me, producer) = (conn.me, &conn.link.rx_shared().producer);
     let (tail, epoch) = (
         producer.tail.load(Ordering::Relaxed),
@@ -34,12 +38,16 @@ pub fn wait(conn: Conn<'_>, least: u64, deadline: Deadline, seen: Seen) -> Woken
 fn sleep_for_data(conn: Conn<'_>, least: u64, deadline: Deadline, seen: Seen) -> Woken {
     let (me, socket, handle) = (conn.me, conn.socket, conn.handle);
     let waiter = waiter::mine(me).filter(|waiter| conn.link.pair.hand_over(waiter));
+    let Some(bed) = Sleep::prepare(me, seen) else {
+        return Woken::Look(0);
+    };
     let slot = Slot::take(&conn.record.rx.slots);
     let (Some(waiter), Some(slot)) = (waiter, slot) else {
-        return sleep_on_kernel(conn, deadline, seen);
+        return sleep_on_kernel(conn, bed, deadline);
     };
     let slot = slot.keep();
-    waiter.lie_down();
+    bed.hold(handle, What::Data(slot as u8));
+    bed.lie_down(waiter);
     let ready = arm_data(&conn, slot, waiter.number, least);
     send::serve(&conn);
     // Signals must get through while asleep.
@@ -48,24 +56,20 @@ fn sleep_for_data(conn: Conn<'_>, least: u64, deadline: Deadline, seen: Seen) ->
     let woken = if ready {
         Woken::Look(0)
     } else {
-        sleep(me, Some(waiter), socket, events, deadline, seen)
+        sleep(&bed, Some(waiter), socket, events, deadline)
     };
-    waiter.get_up();
-    if let Some(conn) = Conn::enter(handle) {
-        conn.link.rx_shared().wait.data.disarm(slot);
-        Slot::give_back(&conn.record.rx.slots, slot);
-        if let Woken::Look(events) = woken {
-            conn.note_kernel_events(events);
-            send::serve(&conn);
-        }
+    drop(bed);
+    if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle)) {
+        conn.note_kernel_events(events);
+        send::serve(&conn);
     }
     woken
 }
 
 /// No bell to be rung with: asks for the kernel, and then sleeps on it alone. If bytes came into
 /// the ring at this very moment, the sender sees the wish after publishing them, or we see them now.
-fn sleep_on_kernel(conn: Conn<'_>, deadline: Deadline, seen: Seen) -> Woken {
-    let (me, socket, handle) = (conn.me, conn.socket, conn.handle);
+fn sleep_on_kernel(conn: Conn<'_>, bed: Sleep, deadline: Deadline) -> Woken {
+    let (socket, handle) = (conn.socket, conn.handle);
     ask_for_kernel(&conn);
     let ready = conn
         .lock_rx()
@@ -74,8 +78,9 @@ fn sleep_on_kernel(conn: Conn<'_>, deadline: Deadline, seen: Seen) -> Woken {
     if ready {
         return Woken::Look(0);
     }
-    let woken = sleep(me, None, socket, POLLIN | POLLRDHUP, deadline, seen);
-    if let (Some(conn), Woken::Look(events)) = (Conn::enter(handle), woken) {
+    let woken = sleep(&bed, None, socket, POLLIN | POLLRDHUP, deadline);
+    drop(bed);
+    if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle)) {
         conn.note_kernel_events(events);
     }
     woken

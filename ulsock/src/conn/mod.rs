@@ -24,7 +24,9 @@ use netstack::ring::tripwire::ALL;
 use netstack::ring::{Receiver, RxState, Sender, TxState};
 use rustix::io::Errno;
 
+use crate::bed::{Place, What};
 use crate::family::Family;
+use crate::io::Way;
 use crate::link::{Link, Rings};
 use crate::process;
 use crate::reason::Reason;
@@ -32,6 +34,7 @@ use crate::record::{flag, Record, State};
 use crate::thread::{Critical, Thread};
 
 use lock::Held;
+use ready::Armed;
 
 /// Names a connection across sleeps: while nobody looks, the fd may be closed and its record serve
 /// another socket.
@@ -221,6 +224,31 @@ pub fn begin_now(handle: Handle) -> bool {
     };
     begin::begin_tx(&conn);
     conn.link.tx_shared().wait.wish.load(Ordering::Relaxed) != 0
+}
+
+/// A sleeper gets up, or has left: what it held on a connection is free for others.
+pub fn let_go(place: Place) {
+    if let What::Gate(way) = place.what {
+        // Whoever is inside a gate keeps the record from being used again.
+        if let Some(family) = process::family() {
+            let record = family.record(place.handle.number);
+            match way {
+                Way::In => record.rx.gate.leave(),
+                Way::Out => record.tx.gate.leave(),
+            }
+        }
+        return;
+    }
+    let Some(conn) = Conn::enter(place.handle) else {
+        return;
+    };
+    let mut armed = Armed::default();
+    match place.what {
+        What::Data(slot) => armed.data = Some(slot.into()),
+        What::Space(slot) => armed.space = Some(slot.into()),
+        What::Gate(_) => {}
+    }
+    conn.disarm(armed);
 }
 
 /// Returns the connection to the kernel in both directions: our own at once, the peer's at its next

@@ -105,8 +105,7 @@ pub fn send(
 fn fail(conn: Conn<'_>, error: Errno, flags: c_int) -> Errno {
     drop(conn);
     if error == Errno::PIPE && flags & MSG_NOSIGNAL == 0 {
-        // SAFETY: raises a signal in this thread.
-        unsafe { libc::raise(libc::SIGPIPE) };
+        crate::signal::broken_pipe();
     }
     error
 }

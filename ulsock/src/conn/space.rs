@@ -8,6 +8,7 @@ use libc::{POLLOUT, POLLRDHUP};
 use super::send::{leave, may_grow_or_spill, Lack};
 use super::wait::{sleep, Deadline, Slot, Woken};
 use super::Conn;
+use crate::bed::{Sleep, What};
 use crate::signal::Seen;
 use crate::{spin, waiter};
 
@@ -17,10 +18,16 @@ pub const STALL: Duration = Duration::from_millis(5);
 /// Waits until there is room again, or something to look at.
 pub fn wait(conn: Conn<'_>, lack: Lack, want: u64, deadline: Deadline, seen: Seen) -> Woken {
     let me = conn.me;
+    if seen.any_handler(me) {
+        return Woken::Interrupted;
+    }
     if lack == Lack::KernelSpace {
         let socket = conn.socket;
         drop(conn);
-        return sleep(me, None, socket, POLLOUT, deadline, seen);
+        return match Sleep::prepare(me, seen) {
+            Some(bed) => sleep(&bed, None, socket, POLLOUT, deadline),
+            None => Woken::Look(0),
+        };
     }
     let head = &conn.link.tx_shared().consumer.head;
     let (wish, before) = (
@@ -42,6 +49,9 @@ pub fn wait(conn: Conn<'_>, lack: Lack, want: u64, deadline: Deadline, seen: See
 fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) -> Woken {
     let (me, socket) = (conn.me, conn.socket);
     let waiter = waiter::mine(me).filter(|waiter| conn.link.pair.hand_over(waiter));
+    let Some(bed) = Sleep::prepare(me, seen) else {
+        return Woken::Look(0);
+    };
     let slot = Slot::take(&conn.record.tx.slots);
     let (Some(waiter), Some(slot)) = (waiter, slot) else {
         // No bell to be rung with: the kernel's way of waiting.
@@ -55,7 +65,8 @@ fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) ->
         return Woken::Look(0);
     }
     let (handle, slot) = (conn.handle, slot.keep());
-    waiter.lie_down();
+    bed.hold(handle, What::Space(slot as u8));
+    bed.lie_down(waiter);
     let (ready, capped) = arm_space(&conn, slot, waiter.number, want);
     // Signals must get through while asleep.
     drop(conn);
@@ -67,18 +78,14 @@ fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) ->
         } else {
             deadline
         };
-        match sleep(me, Some(waiter), socket, POLLRDHUP, stall, seen) {
+        match sleep(&bed, Some(waiter), socket, POLLRDHUP, stall) {
             Woken::TimedOut if !deadline.passed() => Woken::Look(0),
             woken => woken,
         }
     };
-    waiter.get_up();
-    if let Some(conn) = Conn::enter(handle) {
-        conn.link.tx_shared().room.space.disarm(slot);
-        Slot::give_back(&conn.record.tx.slots, slot);
-        if let Woken::Look(events) = woken {
-            conn.note_kernel_events(events);
-        }
+    drop(bed);
+    if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle)) {
+        conn.note_kernel_events(events);
     }
     woken
 }

@@ -12,9 +12,8 @@ use netstack::ring::tripwire::SLOTS;
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-use crate::signal::{Blocked, Seen};
+use crate::bed::Sleep;
 use crate::sys::raw;
-use crate::thread::Thread;
 use crate::waiter::{Waiter, BELLS};
 
 /// When a wait ends by itself.
@@ -132,12 +131,11 @@ pub enum Woken {
 
 /// Sleeps on one kernel socket and the waiter's bells (none: on the socket alone).
 pub fn sleep(
-    me: &Thread,
+    sleep: &Sleep,
     waiter: Option<&Waiter>,
     socket: BorrowedFd<'_>,
     events: c_short,
     deadline: Deadline,
-    seen: Seen,
 ) -> Woken {
     let mut fds = [pollfd {
         fd: -1,
@@ -155,7 +153,7 @@ pub fn sleep(
     {
         place.fd = bell.wait_fd().as_raw_fd();
     }
-    match poll_with_signals(me, &mut fds, deadline, std::ptr::null(), seen) {
+    match sleep.poll(&mut fds, left_to_sleep(deadline), std::ptr::null()) {
         Ok(0) if deadline.passed() => Woken::TimedOut,
         Ok(_) => {
             answer_bells(waiter, &fds[1..]);
@@ -176,30 +174,15 @@ pub fn answer_bells(waiter: Option<&Waiter>, polled: &[pollfd]) {
     }
 }
 
-/// ppoll, and between the last look at the handler counts and the sleep no handler slips through.
-pub fn poll_with_signals(
-    me: &Thread,
-    fds: &mut [pollfd],
-    deadline: Deadline,
-    mask: *const sigset_t,
-    seen: Seen,
-) -> Result<usize, Errno> {
-    let blocked = Blocked::new();
-    if seen.any_handler(me) {
-        return Err(Errno::INTR);
-    }
-    // Infinite spinning only looks at the kernel and comes back.
-    let left = match crate::process::config().spin {
+/// Infinite spinning only looks at the kernel and comes back.
+pub fn left_to_sleep(deadline: Deadline) -> Option<Timespec> {
+    match crate::process::config().spin {
         crate::config::Spin::Forever => Some(Timespec {
             tv_sec: 0,
             tv_nsec: 0,
         }),
         _ => deadline.left(),
-    };
-    me.asleep(true);
-    let result = raw_ppoll(fds, left, blocked.sleep_mask(mask));
-    me.asleep(false);
-    result
+    }
 }
 
 /// The system call itself: libc's wrapper is ours.

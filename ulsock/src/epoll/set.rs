@@ -8,6 +8,7 @@ use netstack::ring::SideLock;
 
 use super::state::State;
 use super::Entry;
+use crate::backoff::Backoff;
 use crate::conn::handover::{hand_over, Rest};
 use crate::process;
 use crate::reason::Reason;
@@ -33,6 +34,14 @@ pub struct Set {
 unsafe impl Sync for Set {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Set {}
+
+/// What a thread knows when it has lain down in a set.
+pub struct Lain {
+    /// Peers ring the set.
+    pub ringing: bool,
+    /// Somebody waits for space, and only time tells that there will be none.
+    pub stalled: bool,
+}
 
 /// The set's lock, within a critical section.
 pub struct Held<'a> {
@@ -81,11 +90,12 @@ impl Set {
 
     fn hold_raw(&self) -> Option<Held<'_>> {
         let critical = Critical::enter()?;
+        let mut backoff = Backoff::default();
         while let Err(owner) = self.lock.try_lock(critical.0.id()) {
             if owner == critical.0.id() {
                 return None;
             }
-            rustix::thread::sched_yield();
+            backoff.pause();
         }
         Some(Held {
             set: self,
@@ -111,8 +121,9 @@ impl Set {
     /// Around fork; only for sets in use.
     pub fn lock_for_fork(&self) {
         let Some(me) = Thread::me() else { return };
+        let mut backoff = Backoff::default();
         while self.lock.try_lock(me.id()).is_err() {
-            rustix::thread::sched_yield();
+            backoff.pause();
         }
     }
 
@@ -221,6 +232,31 @@ impl Set {
     pub fn wake(&self, state: &State) {
         if self.sleepers.load(Ordering::Relaxed) > 0 || self.watched.load(Ordering::Relaxed) {
             state.ring_myself();
+        }
+    }
+
+    /// One more thread is going to sleep in the kernel's wait. Under the lock, as getting up: one
+    /// thread's last step must not undo another's first.
+    pub fn lie_down(&self) -> Lain {
+        let mut held = self.hold();
+        self.sleepers.fetch_add(1, Ordering::AcqRel);
+        let waiter = held.as_mut().and_then(|held| held.state().waiter);
+        if let Some(waiter) = waiter {
+            waiter.lie_down();
+        }
+        Lain {
+            ringing: waiter.is_some(),
+            stalled: held.is_some_and(|mut held| !held.state().stalled.is_empty()),
+        }
+    }
+
+    pub fn get_up(&self) {
+        let mut held = self.hold();
+        let last = self.sleepers.fetch_sub(1, Ordering::AcqRel) == 1;
+        let watched = self.watched.load(Ordering::Relaxed);
+        let waiter = held.as_mut().and_then(|held| held.state().waiter);
+        if let Some(waiter) = waiter.filter(|_| last && !watched) {
+            waiter.get_up();
         }
     }
 

@@ -1,5 +1,6 @@
 //! `epoll_wait`: ring events from the boards, kernel events from the kernel's own set.
 
+use std::cell::Cell;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,15 +11,16 @@ use rustix::time::Timespec;
 
 use super::kernel::raw_wait;
 use super::look::gather;
-use super::set::Set;
+use super::set::{Lain, Set};
 use crate::api::Verdict;
+use crate::bed::Sleep;
+use crate::cancel;
 use crate::conn::space::STALL;
 use crate::conn::wait::Deadline;
-use crate::signal::{Blocked, Seen};
+use crate::signal::Seen;
 use crate::spin;
 use crate::table::{self, Slot};
-use crate::thread::Thread;
-use crate::waiter::Waiter;
+use crate::thread::{Critical, Thread};
 
 /// Kernel members get their turn at least once in so many waits that rings alone could answer.
 const HURRY: u32 = 8;
@@ -39,6 +41,7 @@ pub unsafe fn epoll_wait(
         Slot::Internal => return Verdict::Fail(libc::EBADF),
         _ => return Verdict::Bypass,
     };
+    cancel::point();
     let (Some(set), Some(me)) = (super::get(number), Thread::me()) else {
         return Verdict::Bypass;
     };
@@ -65,9 +68,11 @@ pub unsafe fn epoll_wait(
         deadline,
         impatient,
         mask,
-        seen: Seen::now(me),
+        seen: Cell::new(Seen::now(me)),
+        bed: Cell::new(None),
     };
     let result = wait.run(events);
+    drop(wait);
     if set.watched.load(Ordering::Relaxed) {
         set.refresh();
     }
@@ -82,17 +87,24 @@ const ZERO: Timespec = Timespec {
     tv_nsec: 0,
 };
 
-struct Wait<'a> {
-    set: &'a Set,
+/// A wait without any time does not let signals in that only its mask allows.
+const ALMOST_ZERO: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 1,
+};
+
+struct Wait {
+    set: &'static Set,
     epfd: RawFd,
     me: &'static Thread,
     deadline: Deadline,
     impatient: bool,
     mask: *const sigset_t,
-    seen: Seen,
+    seen: Cell<Seen>,
+    bed: Cell<Option<Sleep>>,
 }
 
-impl Wait<'_> {
+impl Wait {
     fn run(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
         loop {
             let told = self.kernel_turn(events);
@@ -104,7 +116,8 @@ impl Wait<'_> {
                 return Ok(n);
             }
             if !self.impatient {
-                if self.seen.any_handler(self.me) {
+                self.block_signals();
+                if self.seen.get().any_handler(self.me) {
                     return Err(Errno::INTR);
                 }
                 if self.spin() {
@@ -157,7 +170,11 @@ impl Wait<'_> {
         }
     }
 
+    /// Inside a critical section, so that no handler jumps away from a spinner's place.
     fn spin(&self) -> bool {
+        let Some(_critical) = Critical::enter() else {
+            return false;
+        };
         let managed = self
             .set
             .hold()
@@ -165,7 +182,7 @@ impl Wait<'_> {
         managed
             && spin::until(&self.set.spin, || {
                 self.me.deferred.any()
-                    || self.seen.any_handler(self.me)
+                    || self.seen.get().any_handler(self.me)
                     || self
                         .set
                         .hold()
@@ -174,28 +191,27 @@ impl Wait<'_> {
     }
 
     fn sleep(&self, events: &mut [epoll_event]) -> Result<Slept, Errno> {
-        let bed = Bed::lie_down(self.set);
+        let bed = match self.bed.take() {
+            Some(bed) => bed,
+            None if self.impatient => Sleep::blocking(self.me),
+            None => Sleep::prepare(self.me, self.seen.get()).ok_or(Errno::INTR)?,
+        };
+        bed.make_bed();
+        let lain = self.lie_down(&bed);
         self.set.refresh();
-        if bed.waiter.is_some() && !self.impatient && self.something_came() {
+        if lain.ringing && !self.impatient && self.something_came() {
+            self.keep_masked(bed);
             return Ok(Slept::Look);
         }
-        let blocked = Blocked::new();
-        if self.seen.any_handler(self.me) && !self.impatient {
-            return Err(Errno::INTR);
-        }
-        let forever =
-            crate::process::config().spin == crate::config::Spin::Forever && bed.waiter.is_some();
-        let left = if forever || self.impatient {
-            Some(Timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            })
-        } else {
-            bed.deadline(self.deadline).left()
+        let forever = crate::process::config().spin == crate::config::Spin::Forever && lain.ringing;
+        let left = match (self.impatient, forever) {
+            (true, _) => Some(ZERO),
+            (false, true) => Some(ALMOST_ZERO),
+            (false, false) if lain.stalled => Deadline::after(STALL).min(self.deadline).left(),
+            (false, false) => self.deadline.left(),
         };
-        let n = raw_wait(self.epfd, events, left, blocked.sleep_mask(self.mask))?;
-        drop(blocked);
-        drop(bed);
+        let n = bed.by(self.mask, |mask| raw_wait(self.epfd, events, left, mask))?;
+        self.keep_masked(bed);
         if n == 0 {
             let again = !self.impatient && !self.deadline.passed();
             self.look_at_stalled();
@@ -207,6 +223,34 @@ impl Wait<'_> {
         } else {
             Slept::Look
         })
+    }
+
+    /// Counts us among the set's sleepers.
+    fn lie_down(&self, bed: &Sleep) -> Lain {
+        // Nobody else must find it half done.
+        let _critical = Critical::enter();
+        bed.in_set(self.set);
+        self.set.lie_down()
+    }
+
+    /// Gets up; a mask of the program's own holds until the call ends.
+    fn keep_masked(&self, bed: Sleep) {
+        bed.make_bed();
+        self.bed.set(Some(bed).filter(|_| !self.mask.is_null()));
+    }
+
+    /// A mask of the program's own holds for the whole wait: from here on nothing runs but in the
+    /// sleep. Handlers that ran before came before the mask did.
+    fn block_signals(&self) {
+        if self.mask.is_null() {
+            return;
+        }
+        let bed = self.bed.take().unwrap_or_else(|| {
+            let bed = Sleep::blocking(self.me);
+            self.seen.set(Seen::now(self.me));
+            bed
+        });
+        self.bed.set(Some(bed));
     }
 
     fn something_came(&self) -> bool {
@@ -247,49 +291,4 @@ enum Slept {
     Told(usize),
     Look,
     TimedOut,
-}
-
-/// While it lives, peers ring the set's bell.
-struct Bed<'a> {
-    set: &'a Set,
-    waiter: Option<&'static Waiter>,
-    /// Somebody waits for space, and only time tells that there will be none.
-    stalled: bool,
-}
-
-impl Bed<'_> {
-    /// Under the set's lock, as getting up: one thread's last step must not undo another's first.
-    fn lie_down(set: &Set) -> Bed<'_> {
-        let mut held = set.hold();
-        set.sleepers.fetch_add(1, Ordering::AcqRel);
-        let waiter = held.as_mut().and_then(|held| held.state().waiter);
-        let stalled = held.is_some_and(|mut held| !held.state().stalled.is_empty());
-        if let Some(waiter) = waiter {
-            waiter.lie_down();
-        }
-        Bed {
-            set,
-            waiter,
-            stalled,
-        }
-    }
-
-    fn deadline(&self, own: Deadline) -> Deadline {
-        if self.stalled {
-            Deadline::after(STALL).min(own)
-        } else {
-            own
-        }
-    }
-}
-
-impl Drop for Bed<'_> {
-    fn drop(&mut self) {
-        let _held = self.set.hold();
-        let last = self.set.sleepers.fetch_sub(1, Ordering::AcqRel) == 1;
-        let watched = self.set.watched.load(Ordering::Relaxed);
-        if let Some(waiter) = self.waiter.filter(|_| last && !watched) {
-            waiter.get_up();
-        }
-    }
 }

@@ -1,0 +1,258 @@
+//! A thread's bed: what it holds while it sleeps, or while it is inside a kernel call.
+//!
+//! A sleep may end without its call going on: a signal handler jumps away, or the thread is
+//! cancelled. So what it holds is written down here and not on its stack: places on wires, gates, an
+//! epoll set. Before a handler runs, the thread gets up; when it ends, its bed is cleared. Each
+//! thread has one, for a thread that lies down again has left its last sleep.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use libc::{pollfd, sigset_t, ucontext_t};
+use rustix::io::Errno;
+use rustix::time::Timespec;
+
+use crate::conn::wait::raw_ppoll;
+use crate::conn::Handle;
+use crate::epoll::Set;
+use crate::flight::Flights;
+use crate::io::Way;
+use crate::poll::Lists;
+use crate::signal::{self, mask, Seen};
+use crate::thread::Thread;
+use crate::waiter::Waiter;
+use crate::{cancel, conn};
+
+/// Places that need no memory of their own.
+const NEAR: usize = 240;
+
+#[repr(C)]
+pub struct Bed {
+    made: AtomicBool,
+    /// All signals are blocked but in the sleep itself; `mask` is the program's.
+    masked: AtomicBool,
+    mask: AtomicU64,
+    /// How often a handler has put the program's mask back.
+    unmasked: AtomicU32,
+    waiter: AtomicPtr<Waiter>,
+    set: AtomicPtr<Set>,
+    /// The lists of a sleeping `poll`, on its stack.
+    lists: AtomicPtr<Lists>,
+    pub flights: Flights,
+    near_count: AtomicUsize,
+    far: AtomicPtr<Vec<Place>>,
+    near: UnsafeCell<[MaybeUninit<Place>; NEAR]>,
+}
+
+// SAFETY: only the owning thread and handlers that interrupt its sleep touch the cells.
+unsafe impl Sync for Bed {}
+
+/// Something held on one connection.
+#[derive(Clone, Copy)]
+pub struct Place {
+    pub handle: Handle,
+    pub what: What,
+}
+
+#[derive(Clone, Copy)]
+pub enum What {
+    /// A slot of the data wire, of the space wire.
+    Data(u8),
+    Space(u8),
+    /// The kernel socket's gate.
+    Gate(Way),
+}
+
+impl Bed {
+    fn hold(&self, place: Place) {
+        let count = self.near_count.load(Ordering::Relaxed);
+        if count < NEAR {
+            // SAFETY: only this thread writes, with its signals blocked or put off.
+            unsafe { (*self.near.get())[count].write(place) };
+            return self.near_count.store(count + 1, Ordering::Relaxed);
+        }
+        let far = self.far.load(Ordering::Relaxed);
+        if far.is_null() {
+            self.far
+                .store(Box::into_raw(Box::new(vec![place])), Ordering::Relaxed);
+        } else {
+            // SAFETY: made by the branch above.
+            unsafe { (*far).push(place) };
+        }
+    }
+
+    /// Lets go of everything; nothing if that has been done.
+    fn get_up(&self) {
+        if !self.made.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        // SAFETY: null, or a waiter, which is never freed.
+        if let Some(waiter) = unsafe { self.take(&self.waiter).as_ref() } {
+            waiter.get_up();
+        }
+        // SAFETY: null, or a set, which is never freed.
+        if let Some(set) = unsafe { self.take(&self.set).as_ref() } {
+            set.get_up();
+        }
+        for index in 0..self.near_count.swap(0, Ordering::Relaxed) {
+            // SAFETY: those below the count have been written.
+            conn::let_go(unsafe { (*self.near.get())[index].assume_init() });
+        }
+        let far = self.take(&self.far);
+        if !far.is_null() {
+            // SAFETY: made by `hold`, and taken out just now.
+            let far = unsafe { Box::from_raw(far) };
+            far.into_iter().for_each(conn::let_go);
+        }
+    }
+
+    fn take<T>(&self, pointer: &AtomicPtr<T>) -> *mut T {
+        pointer.swap(std::ptr::null_mut(), Ordering::Relaxed)
+    }
+
+    /// A handler is about to run. If it interrupts a sleep, the thread gets up first and has the
+    /// program's mask again when the handler returns: the sleep is over in any case.
+    pub fn get_up_for_handler(&self, context: &mut ucontext_t) {
+        // Without `masked` the handler may have come in the middle of going to bed.
+        if !self.masked.load(Ordering::Relaxed) {
+            return;
+        }
+        self.get_up();
+        // SAFETY: null, or the lists on the stack of the sleeping call, which this handler
+        // interrupts.
+        if let Some(lists) = unsafe { self.take(&self.lists).as_mut() } {
+            *lists = Lists::default();
+        }
+        // Of several handlers at once the sleep's own mask is in the context of the last to run.
+        if mask::in_context(context) & mask::FULL == mask::FULL {
+            mask::put_in_context(context, self.mask.load(Ordering::Relaxed));
+            self.masked.store(false, Ordering::Relaxed);
+            self.unmasked.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The thread ends, perhaps in the middle of a sleep or of a kernel call.
+    pub fn clear(&self) {
+        self.take(&self.lists);
+        self.get_up();
+        self.flights.end_all();
+        if self.masked.swap(false, Ordering::Relaxed) {
+            mask::replace(self.mask.load(Ordering::Relaxed));
+        }
+    }
+
+    /// In a forked child: whatever lay in it is the parent's to let go of.
+    pub fn forget(&self) {
+        self.made.store(false, Ordering::Relaxed);
+        self.masked.store(false, Ordering::Relaxed);
+        self.take(&self.waiter);
+        self.take(&self.set);
+        self.take(&self.lists);
+        self.take(&self.far);
+        self.near_count.store(0, Ordering::Relaxed);
+        self.flights.forget();
+    }
+}
+
+/// A sleep, from the last look at the signals to getting up. Between the two no handler runs but in
+/// the system call.
+pub struct Sleep {
+    me: &'static Thread,
+    bed: &'static Bed,
+    before: Option<u64>,
+    unmasked: u32,
+}
+
+impl Sleep {
+    /// `None` when a handler has run since `seen`, or waits to: then do not sleep.
+    pub fn prepare(me: &'static Thread, seen: Seen) -> Option<Sleep> {
+        let sleep = Sleep::blocking(me);
+        (!seen.any_handler(me) && !me.deferred.any()).then_some(sleep)
+    }
+
+    /// With all signals blocked from here on, whoever has run.
+    pub fn blocking(me: &'static Thread) -> Sleep {
+        let bed = me.bed();
+        let before = signal::any_installed().then(mask::block_all);
+        bed.mask.store(before.unwrap_or(0), Ordering::Relaxed);
+        let sleep = Sleep {
+            me,
+            bed,
+            before,
+            unmasked: bed.unmasked.load(Ordering::Relaxed),
+        };
+        sleep.make_bed();
+        sleep
+    }
+
+    /// Gets up if need be, and begins anew with nothing held.
+    pub fn make_bed(&self) {
+        self.bed.get_up();
+        self.bed.take(&self.bed.lists);
+        self.bed.made.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on a peer that has something rings. The caller looks once more before it sleeps.
+    pub fn lie_down(&self, waiter: &'static Waiter) {
+        let waiter_at = std::ptr::from_ref(waiter).cast_mut();
+        self.bed.waiter.store(waiter_at, Ordering::Relaxed);
+        waiter.lie_down();
+    }
+
+    pub fn hold(&self, handle: Handle, what: What) {
+        self.bed.hold(Place { handle, what });
+    }
+
+    /// The set has counted us among its sleepers.
+    pub fn in_set(&self, set: &'static Set) {
+        let set = std::ptr::from_ref(set).cast_mut();
+        self.bed.set.store(set, Ordering::Relaxed);
+    }
+
+    /// Memory that belongs to the sleeping call.
+    pub fn with_lists(&self, lists: &mut Lists) {
+        self.bed.lists.store(lists, Ordering::Relaxed);
+    }
+
+    /// Sleeps in the kernel's poll, outside of any critical section.
+    pub fn poll(
+        &self,
+        fds: &mut [pollfd],
+        left: Option<Timespec>,
+        own: *const sigset_t,
+    ) -> Result<usize, Errno> {
+        self.by(own, |mask| raw_ppoll(fds, left, mask))
+    }
+
+    /// Sleeps by `call`, which waits with the mask that it is given: the program's own for this
+    /// call, or the one from before.
+    pub fn by<T>(&self, own: *const sigset_t, call: impl FnOnce(*const sigset_t) -> T) -> T {
+        debug_assert!(!self.me.in_critical());
+        let before = mask::set(self.before.unwrap_or(0));
+        let mask = match self.before {
+            Some(_) if own.is_null() => &raw const before,
+            _ => own,
+        };
+        self.bed
+            .masked
+            .store(self.before.is_some(), Ordering::Relaxed);
+        self.me.asleep(true);
+        let result = cancel::asleep(|| call(mask));
+        self.me.asleep(false);
+        self.bed.take(&self.bed.lists);
+        result
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        self.bed.get_up();
+        if self.unmasked == self.bed.unmasked.load(Ordering::Relaxed) {
+            self.bed.masked.store(false, Ordering::Relaxed);
+            if let Some(before) = self.before {
+                mask::replace(before);
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Kernel calls under way on plain connections, by thread: who leaves one by a jump or is cancelled
+//! in it would stay inside the gate for ever.
+//!
+//! The kernel restarts a call after a handler without our seeing it, so the call is not over when a
+//! handler runs. It is over when the thread ends, or makes another call from the same place of its
+//! stack or one further out.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::io::{ended, Way};
+use crate::record::Record;
+
+/// Calls that handlers have interrupted, one inside the other. More are not written down.
+const MOST: usize = 4;
+/// Beyond this the other call may be on another stack.
+const NEAR: usize = 16 << 10;
+
+pub struct Flights {
+    count: AtomicUsize,
+    list: UnsafeCell<[Flight; MOST]>,
+}
+
+/// All zero: none.
+#[derive(Clone, Copy)]
+struct Flight {
+    record: *const Record,
+    way: Way,
+    /// Where on the stack the call was made.
+    at: usize,
+}
+
+impl Flights {
+    /// Writes a call down; its place in the list, if it has one.
+    pub fn begin(&self, record: &'static Record, way: Way) -> Option<usize> {
+        let mark = 0u8;
+        let at = &raw const mark as usize;
+        let mut count = self.count.load(Ordering::Relaxed);
+        while count > 0 && self.is_over(count - 1, at) {
+            count -= 1;
+            self.end_from(count);
+        }
+        if count == MOST {
+            return None;
+        }
+        self.put(count, Flight { record, way, at });
+        self.count.store(count + 1, Ordering::Relaxed);
+        Some(count)
+    }
+
+    fn get(&self, index: usize) -> Flight {
+        // SAFETY: only the owning thread and its handlers come here, and a handler leaves the entries
+        // below the count as they are.
+        unsafe { (*self.list.get())[index] }
+    }
+
+    fn put(&self, index: usize, flight: Flight) {
+        // SAFETY: as in `get`.
+        unsafe { (*self.list.get())[index] = flight };
+    }
+
+    /// A call made from `at` shows that this one has been left: a handler's call would lie deeper.
+    fn is_over(&self, index: usize, at: usize) -> bool {
+        at.wrapping_sub(self.get(index).at) < NEAR && !on_signal_stack()
+    }
+
+    /// The call came back; those that handlers began inside it are over too.
+    pub fn came_back(&self, index: usize) {
+        self.end_from(index + 1);
+        self.count.store(index, Ordering::Relaxed);
+    }
+
+    fn end_from(&self, first: usize) {
+        let count = self.count.load(Ordering::Relaxed);
+        self.count.store(first.min(count), Ordering::Relaxed);
+        for index in first..count {
+            let flight = self.get(index);
+            // SAFETY: null, or a record of the family mapping, which is never unmapped.
+            if let Some(record) = unsafe { flight.record.as_ref() } {
+                ended(record, flight.way, 0);
+            }
+        }
+    }
+
+    pub fn end_all(&self) {
+        self.end_from(0);
+    }
+
+    pub fn forget(&self) {
+        self.count.store(0, Ordering::Relaxed);
+    }
+}
+
+fn on_signal_stack() -> bool {
+    // SAFETY: all zero is a valid stack_t, which the call fills.
+    unsafe {
+        let mut stack: libc::stack_t = std::mem::zeroed();
+        libc::sigaltstack(std::ptr::null(), &mut stack);
+        stack.ss_flags & libc::SS_ONSTACK != 0
+    }
+}

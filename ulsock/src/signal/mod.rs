@@ -1,0 +1,288 @@
+//! Signal handlers of the program, seen through a trampoline.
+//!
+//! The trampoline counts handlers that ran, so that a call which waits in user space can say EINTR
+//! as the kernel would; it puts off a handler that comes while its thread is inside a critical
+//! section; and a thread that sleeps gets up before the handler runs. So a handler may use any
+//! connection, or jump away.
+
+mod deferred;
+pub mod mask;
+
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+
+use libc::{
+    c_int, c_void, sigaction as SigAction, siginfo_t, ucontext_t, SA_NODEFER, SA_ONSTACK,
+    SA_RESETHAND, SA_RESTART, SA_SIGINFO,
+};
+
+use crate::thread::Thread;
+
+pub use deferred::Deferred;
+
+const SIGNALS: usize = 65;
+
+/// What the program installed for one signal.
+struct Handler {
+    address: AtomicUsize,
+    flags: AtomicI32,
+    mask: AtomicU64,
+}
+
+static HANDLERS: [Handler; SIGNALS] = [const {
+    Handler {
+        address: AtomicUsize::new(0),
+        flags: AtomicI32::new(0),
+        mask: AtomicU64::new(0),
+    }
+}; SIGNALS];
+/// A handler was installed at some time: until then sleeping needs no care.
+static ANY: AtomicBool = AtomicBool::new(false);
+/// libc's `sigaction`, for one-shot handlers.
+static REAL: AtomicUsize = AtomicUsize::new(0);
+
+pub type RealSigaction = unsafe extern "C" fn(c_int, *const SigAction, *mut SigAction) -> c_int;
+type Function = unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
+
+/// What one signal leads to.
+#[derive(Clone, Copy)]
+struct Action {
+    address: usize,
+    flags: c_int,
+    mask: u64,
+}
+
+impl Handler {
+    fn get(&self) -> Action {
+        Action {
+            address: self.address.load(Ordering::Acquire),
+            flags: self.flags.load(Ordering::Acquire),
+            mask: self.mask.load(Ordering::Acquire),
+        }
+    }
+
+    fn set(&self, action: Action) {
+        self.mask.store(action.mask, Ordering::Release);
+        self.flags.store(action.flags, Ordering::Release);
+        self.address.store(action.address, Ordering::Release);
+    }
+}
+
+impl Action {
+    fn of(act: &SigAction) -> Action {
+        Action {
+            address: act.sa_sigaction,
+            flags: act.sa_flags,
+            mask: mask::of(&act.sa_mask),
+        }
+    }
+
+    fn is_handler(&self) -> bool {
+        self.address > libc::SIG_IGN
+    }
+}
+
+/// The whole of `sigaction`: the program sees its own handlers, the kernel our trampoline.
+///
+/// # Safety
+/// As libc's `sigaction`; `real` is that function.
+pub unsafe fn sigaction(
+    sig: c_int,
+    act: *const SigAction,
+    old: *mut SigAction,
+    real: RealSigaction,
+) -> c_int {
+    if !(1..SIGNALS as c_int).contains(&sig) {
+        // SAFETY: forwarded as given.
+        return unsafe { real(sig, act, old) };
+    }
+    REAL.store(real as usize, Ordering::Release);
+    let handler = &HANDLERS[sig as usize];
+    let before = handler.get();
+    // SAFETY: null or valid by the contract of sigaction.
+    let wanted = unsafe { act.as_ref() }
+        .filter(|act| act.sa_sigaction != trampoline as *const () as usize)
+        .map(Action::of);
+    if let Some(wanted) = wanted {
+        handler.set(wanted);
+    }
+    let result = match wanted.filter(Action::is_handler) {
+        Some(_) => {
+            ANY.store(true, Ordering::Release);
+            // SAFETY: `act` is valid, or there were no action.
+            let mut ours = unsafe { *act };
+            ours.sa_sigaction = trampoline as *const () as usize;
+            // The trampoline resets a one-shot handler itself: one that is put off still has its
+            // turn to come.
+            ours.sa_flags = (ours.sa_flags | SA_SIGINFO) & !SA_RESETHAND;
+            // SAFETY: `ours` is a valid action, `old` as given.
+            unsafe { real(sig, &ours, old) }
+        }
+        // SAFETY: forwarded as given.
+        None => unsafe { real(sig, act, old) },
+    };
+    if result != 0 && wanted.is_some() {
+        handler.set(before);
+    }
+    // SAFETY: null or valid, and filled by the real function when it succeeded.
+    if let Some(old) = unsafe { old.as_mut() }.filter(|_| result == 0) {
+        if old.sa_sigaction == trampoline as *const () as usize {
+            const OWN: c_int = SA_SIGINFO | SA_RESETHAND;
+            old.sa_sigaction = before.address;
+            old.sa_flags = (old.sa_flags & !OWN) | (before.flags & OWN);
+        }
+    }
+    result
+}
+
+extern "C" fn trampoline(sig: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    let context = context.cast::<ucontext_t>();
+    if let Some(me) = Thread::known() {
+        // SAFETY: the kernel gave both, valid while we run.
+        unsafe {
+            if me.in_critical() && !is_fault(sig, info) && me.deferred.put(info, context) {
+                return;
+            }
+            me.bed().get_up_for_handler(&mut *context);
+        }
+    }
+    // SAFETY: as above; the kernel has blocked what the handler wants blocked.
+    unsafe { run(sig, info, context) };
+}
+
+/// A fault of the program's or our own instruction cannot wait.
+///
+/// # Safety
+/// `info` is valid.
+unsafe fn is_fault(sig: c_int, info: *const siginfo_t) -> bool {
+    // SAFETY: by contract. What the kernel itself raises has a positive code.
+    unsafe { mask::bit(sig) & mask::FAULTS != 0 && (*info).si_code > 0 }
+}
+
+/// Calls the program's handler. The mask is already the handler's.
+///
+/// # Safety
+/// `info` and `context` are as the kernel gives them to a handler.
+unsafe fn run(sig: c_int, info: *mut siginfo_t, context: *mut ucontext_t) {
+    let Some(action) = take(sig) else {
+        // SAFETY: `info` is valid. What the signal means now is the kernel's business.
+        return unsafe { deferred::send_again(info) };
+    };
+    let mark = 0u8;
+    let me = Thread::known();
+    let outer = me.map(|me| {
+        me.handlers.fetch_add(1, Ordering::Relaxed);
+        if action.flags & SA_RESTART == 0 {
+            me.interruptions.fetch_add(1, Ordering::Relaxed);
+        }
+        me.handler_at
+            .swap(&raw const mark as usize, Ordering::Relaxed)
+    });
+    // SAFETY: the program installed a handler of this type at this address; one that takes the
+    // signal number alone ignores the other two registers.
+    unsafe {
+        let function = std::mem::transmute::<usize, Function>(action.address);
+        function(sig, info, context.cast());
+    }
+    if let (Some(me), Some(outer)) = (me, outer) {
+        me.handler_at.store(outer, Ordering::Relaxed);
+    }
+}
+
+/// The handler to call now; `None` when there is none any more. A one-shot handler is used up.
+fn take(sig: c_int) -> Option<Action> {
+    let handler = &HANDLERS[sig as usize];
+    let action = handler.get();
+    if !action.is_handler() || action.flags & SA_RESETHAND == 0 {
+        return Some(action).filter(Action::is_handler);
+    }
+    handler
+        .address
+        .compare_exchange(
+            action.address,
+            libc::SIG_DFL,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        )
+        .ok()?;
+    // SAFETY: a zeroed sigaction is valid; the address is that of libc's sigaction, stored when the
+    // handler was installed. Flags and mask stay, as in the kernel.
+    unsafe {
+        let mut act: SigAction = std::mem::zeroed();
+        act.sa_flags = action.flags;
+        act.sa_mask = mask::set(action.mask);
+        let real = std::mem::transmute::<usize, RealSigaction>(REAL.load(Ordering::Acquire));
+        real(sig, &act, std::ptr::null_mut());
+    }
+    Some(action)
+}
+
+/// The mask under which a handler runs that interrupts `mask`.
+fn handler_mask(sig: c_int, mask: u64) -> u64 {
+    let action = HANDLERS[sig as usize].get();
+    let own = if action.flags & SA_NODEFER == 0 {
+        mask::bit(sig)
+    } else {
+        0
+    };
+    mask | action.mask | own
+}
+
+fn wants_own_stack(sig: c_int) -> bool {
+    HANDLERS[sig as usize].get().flags & SA_ONSTACK != 0
+}
+
+/// May handlers run at all?
+pub fn any_installed() -> bool {
+    ANY.load(Ordering::Acquire)
+}
+
+/// SIGPIPE for this thread, as the kernel sends it.
+pub fn broken_pipe() {
+    // SAFETY: all zero is a valid siginfo.
+    let mut info: siginfo_t = unsafe { std::mem::zeroed() };
+    info.si_signo = libc::SIGPIPE;
+    info.si_code = libc::SI_USER;
+    let sender = [
+        rustix::process::getpid().as_raw_nonzero().get() as u32,
+        rustix::process::getuid().as_raw(),
+    ];
+    // SAFETY: pid and uid of the sender lie behind the three numbers and their padding (the kernel's
+    // asm-generic/siginfo.h), well inside the structure.
+    unsafe {
+        (&raw mut info)
+            .cast::<u8>()
+            .add(16)
+            .cast::<[u32; 2]>()
+            .write(sender);
+        deferred::send_again(&raw const info);
+    }
+}
+
+/// The counts at the beginning of a call, to compare with later.
+#[derive(Clone, Copy)]
+pub struct Seen {
+    handlers: u32,
+    interruptions: u32,
+}
+
+impl Seen {
+    pub fn now(me: &Thread) -> Seen {
+        Seen {
+            handlers: me.handlers.load(Ordering::Relaxed),
+            interruptions: me.interruptions.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A wait was interrupted: does that end recv and send? Not if the handler was installed with
+    /// SA_RESTART; one that we have not counted (installed past libc) does. What has been seen is
+    /// not seen again.
+    pub fn ends_call(&mut self, me: &Thread) -> bool {
+        let before = std::mem::replace(self, Seen::now(me));
+        before.handlers == self.handlers || before.interruptions != self.interruptions
+    }
+
+    /// Any handler ran: poll and its kind end.
+    pub fn any_handler(&self, me: &Thread) -> bool {
+        me.handlers.load(Ordering::Relaxed) != self.handlers
+    }
+}
