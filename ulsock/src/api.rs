@@ -24,8 +24,9 @@ pub use crate::lifecycle::{
     passing_fds, received_fds, shutdown, socket_opened,
 };
 pub use crate::options::{fcntl, ioctl, setsockopt};
-pub use crate::poll::{poll, select, select_limit};
+pub use crate::poll::poll;
 pub use crate::process::{freeze as memory_locked, init};
+pub use crate::select::{select, select_limit};
 pub use crate::signal::{sigaction, RealSigaction};
 pub use crate::uring::made as io_uring_made;
 pub use crate::vfork::{child as vfork_child, parent as vfork_parent, prepare as vfork_prepare};

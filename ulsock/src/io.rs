@@ -88,11 +88,14 @@ fn by_kernel(record: &'static Record, handle: Handle, way: Way) -> Carry {
     Carry::Ours(handle)
 }
 
-fn verdict(result: Option<Result<usize, Errno>>) -> Verdict {
+fn verdict(fd: c_int, result: Option<Result<usize, Errno>>) -> Verdict {
     match result {
         Some(Ok(n)) => Verdict::Done(n as isize),
         Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
-        // Closed by another thread, or not managed any more: the kernel has the word.
+        // Closed by another thread, which has opened another connection at this number: that one's
+        // stream is none of this call's business.
+        None if matches!(table::get(fd), Slot::Record(_)) => Verdict::Fail(libc::EBADF),
+        // Closed, or not managed any more: the kernel has the word.
         None => Verdict::Bypass,
     }
 }
@@ -119,16 +122,12 @@ fn receive(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
             cancel::point();
             let len = Buffers::total(list);
             if flags & libc::MSG_TRUNC != 0 {
-                return verdict(conn::recv::recv(
-                    handle,
-                    &mut conn::buffers::Bin,
-                    len,
-                    flags,
-                ));
+                let result = conn::recv::recv(handle, &mut conn::buffers::Bin, len, flags);
+                return verdict(fd, result);
             }
             let result = conn::recv::recv(handle, &mut Buffers::new(list), len, flags);
             after_call(handle);
-            verdict(result)
+            verdict(fd, result)
         }
     }
 }
@@ -141,7 +140,7 @@ fn transmit(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
             let len = Buffers::total(list);
             let result = conn::send::send(handle, &mut Buffers::new(list), len, flags);
             after_call(handle);
-            verdict(result)
+            verdict(fd, result)
         }
     }
 }
@@ -387,7 +386,7 @@ pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: us
     }
     match (result, source.error) {
         (Some(Ok(0)), Some(error)) => Verdict::Fail(error.raw_os_error()),
-        (result, _) => verdict(result),
+        (result, _) => verdict(out, result),
     }
 }
 

@@ -35,6 +35,7 @@ mod record;
 mod relay;
 pub mod rundir;
 mod segment;
+mod select;
 mod signal;
 mod spin;
 mod spinners;

@@ -321,10 +321,14 @@ pub fn shutdown(fd: RawFd, how: c_int) -> Verdict {
         Slot::Record(_) => {}
         _ => return Verdict::Bypass,
     }
-    if let Some(handle) = options::managed(fd) {
-        conn::close::shutdown(handle, how);
+    let Some(handle) = options::managed(fd) else {
+        return Verdict::Bypass;
+    };
+    match conn::close::shutdown(handle, how) {
+        Some(Ok(())) => Verdict::Done(0),
+        Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
+        None => Verdict::Bypass,
     }
-    Verdict::Bypass
 }
 
 /// `close_range` and `closefrom`: everything in the range but our own fds.

@@ -1,4 +1,4 @@
-//! `poll` and `select` over fds of which some are managed connections.
+//! `poll` over fds of which some are managed connections.
 //!
 //! Managed ones are looked at in user space; for the sleep their wires are armed and the kernel
 //! polls the program's other fds, the managed kernel sockets and our bells in one call.
@@ -6,10 +6,7 @@
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
-use libc::{
-    c_int, c_short, fd_set, nfds_t, pollfd, sigset_t, timespec, POLLERR, POLLHUP, POLLIN, POLLOUT,
-    POLLPRI,
-};
+use libc::{c_short, nfds_t, pollfd, sigset_t, timespec, POLLIN, POLLNVAL, POLLOUT, POLLPRI};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 use smallvec::SmallVec;
@@ -55,14 +52,14 @@ pub unsafe fn poll(
         return Verdict::Bypass;
     };
     match poll_ours(fds, limit, mask) {
-        Some(Ok(n)) => Verdict::Done(n as isize),
-        Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
+        Some((Ok(n), _)) => Verdict::Done(n as isize),
+        Some((Err(error), _)) => Verdict::Fail(error.raw_os_error()),
         None => Verdict::Bypass,
     }
 }
 
 #[inline]
-fn is_ours(fd: RawFd) -> bool {
+pub fn is_ours(fd: RawFd) -> bool {
     matches!(
         table::get(fd),
         Slot::Record(_) | Slot::Epoll(_) | Slot::Internal
@@ -70,14 +67,14 @@ fn is_ours(fd: RawFd) -> bool {
 }
 
 #[derive(Clone, Copy)]
-struct Limit {
+pub struct Limit {
     deadline: Deadline,
     impatient: bool,
 }
 
 impl Limit {
     /// `None` for a time that the kernel shall refuse itself.
-    fn new(time: Option<&timespec>) -> Option<Limit> {
+    pub fn new(time: Option<&timespec>) -> Option<Limit> {
         let Some(time) = time else {
             return Some(Limit {
                 deadline: Deadline::never(),
@@ -103,7 +100,7 @@ struct Watched {
 }
 
 /// Up to so many fds no memory is needed: a signal handler may poll.
-const FEW: usize = 64;
+pub const FEW: usize = 64;
 
 /// What a poll knows about its fds.
 #[derive(Default)]
@@ -135,11 +132,12 @@ impl Drop for Lists {
     }
 }
 
-fn poll_ours(
+/// Also says whether it slept.
+pub fn poll_ours(
     fds: &mut [pollfd],
     limit: Limit,
     mask: *const sigset_t,
-) -> Option<Result<usize, Errno>> {
+) -> Option<(Result<usize, Errno>, bool)> {
     cancel::point();
     let critical = Critical::enter()?;
     let me = critical.0;
@@ -151,10 +149,11 @@ fn poll_ours(
         me,
         seen: Seen::now(me),
         capped: false,
+        slept: false,
         bed: None,
         critical: Some(critical),
     };
-    Some(poll.run())
+    Some((poll.run(), poll.slept))
 }
 
 /// All of it happens inside a critical section but the sleep, so that a handler never finds gates
@@ -168,6 +167,7 @@ struct Poll<'a> {
     seen: Seen,
     /// A consumer that does not read shows only by the time that passes.
     capped: bool,
+    slept: bool,
     bed: Option<Sleep>,
     critical: Option<Critical>,
 }
@@ -329,7 +329,7 @@ impl Poll<'_> {
             .iter_mut()
             .filter(|entry| table::get(entry.fd) == Slot::Internal)
         {
-            entry.revents = libc::POLLNVAL;
+            entry.revents = POLLNVAL;
         }
         Ok(self.fds.iter().filter(|entry| entry.revents != 0).count())
     }
@@ -360,6 +360,7 @@ impl Poll<'_> {
             None => Sleep::prepare(self.me, self.seen).ok_or(Errno::INTR)?,
         };
         bed.make_bed();
+        self.slept = true;
         let waiter = waiter::mine(self.me);
         if let Some(waiter) = waiter {
             bed.lie_down(waiter);
@@ -464,126 +465,4 @@ fn enter_gates(lists: &mut Lists, record: &Record, handle: Handle, events: c_sho
     if events & out != 0 && record.tx.gate.enter() {
         lists.gates.push((handle, Way::Out));
     }
-}
-
-const READ: c_short = POLLIN | POLLHUP | POLLERR;
-const WRITE: c_short = POLLOUT | POLLERR;
-
-/// `select` by way of `poll`, for sets that hold one of our connections.
-///
-/// # Safety
-/// As libc's `pselect`.
-pub unsafe fn select(
-    nfds: c_int,
-    read: *mut fd_set,
-    write: *mut fd_set,
-    except: *mut fd_set,
-    timeout: *const timespec,
-    mask: *const sigset_t,
-) -> Verdict {
-    if !(0..=1 << 20).contains(&nfds) {
-        return Verdict::Bypass;
-    }
-    let sets = [read, write, except].map(|set| Bits { words: set.cast() });
-    // SAFETY: each set has bits for all numbers below `nfds`, by contract.
-    let any = (0..nfds).any(|fd| unsafe { sets.iter().any(|set| set.has(fd)) } && is_ours(fd));
-    if !any {
-        return Verdict::Bypass;
-    }
-    // SAFETY: null or valid by contract.
-    let Some(limit) = Limit::new(unsafe { timeout.as_ref() }) else {
-        return Verdict::Bypass;
-    };
-    // SAFETY: as above.
-    let mut fds: SmallVec<[pollfd; FEW]> = (0..nfds)
-        .filter_map(|fd| unsafe { asked(&sets, fd) })
-        .collect();
-    match poll_ours(&mut fds, limit, mask) {
-        Some(Ok(_)) if fds.iter().any(|entry| entry.revents & libc::POLLNVAL != 0) => {
-            Verdict::Fail(libc::EBADF)
-        }
-        // SAFETY: as above.
-        Some(Ok(_)) => Verdict::Done(unsafe { answer(&sets, nfds, &fds) }),
-        Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
-        None => Verdict::Bypass,
-    }
-}
-
-/// How many numbers `select` shall look at. The kernel looks at no more than its table of numbers has,
-/// and programs rely on that: they ask for as many as they may have, with sets that are shorter. But
-/// our own numbers have made the table longer.
-#[inline]
-pub fn select_limit(nfds: c_int) -> c_int {
-    if nfds <= table::FD_SET_SIZE || !crate::process::is_on() {
-        return nfds;
-    }
-    // As in the kernel, in whole words.
-    nfds.min((table::end_of_programs() + 63) & !63)
-}
-
-/// A set of any length, as programs with more than 1024 fds use it.
-#[derive(Clone, Copy)]
-struct Bits {
-    words: *mut u64,
-}
-
-impl Bits {
-    /// # Safety
-    /// Null, or with bits up to `fd`.
-    unsafe fn has(&self, fd: RawFd) -> bool {
-        // SAFETY: by contract.
-        !self.words.is_null() && unsafe { *self.words.add(fd as usize / 64) } >> (fd % 64) & 1 != 0
-    }
-
-    /// # Safety
-    /// As for `has`.
-    unsafe fn put(&self, fd: RawFd, on: bool) {
-        if !self.words.is_null() {
-            // SAFETY: by contract.
-            let word = unsafe { &mut *self.words.add(fd as usize / 64) };
-            *word = *word & !(1 << (fd % 64)) | u64::from(on) << (fd % 64);
-        }
-    }
-}
-
-/// # Safety
-/// The sets have bits up to `fd`.
-unsafe fn asked(sets: &[Bits; 3], fd: RawFd) -> Option<pollfd> {
-    // SAFETY: by contract.
-    let [read, write, except] = sets.map(|set| unsafe { set.has(fd) });
-    let mut events = 0;
-    for (on, bit) in [(read, POLLIN), (write, POLLOUT), (except, POLLPRI)] {
-        if on {
-            events |= bit;
-        }
-    }
-    (events != 0).then_some(pollfd {
-        fd,
-        events,
-        revents: 0,
-    })
-}
-
-/// # Safety
-/// The sets have bits below `nfds`.
-unsafe fn answer(sets: &[Bits; 3], nfds: c_int, fds: &[pollfd]) -> isize {
-    let mut count = 0;
-    for fd in 0..nfds {
-        // SAFETY: by contract.
-        sets.iter().for_each(|set| unsafe { set.put(fd, false) });
-    }
-    for entry in fds {
-        for (set, asked, bits) in [
-            (&sets[0], POLLIN, READ),
-            (&sets[1], POLLOUT, WRITE),
-            (&sets[2], POLLPRI, POLLPRI),
-        ] {
-            if entry.events & asked != 0 && entry.revents & bits != 0 {
-                // SAFETY: by contract.
-                unsafe { set.put(entry.fd, true) };
-                count += 1;
-            }
-        }
-    }
-    count
 }

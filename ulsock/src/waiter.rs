@@ -41,7 +41,8 @@ pub struct Waiters {
 
 #[derive(Default)]
 struct Pool {
-    made: u32,
+    /// All of them, by number.
+    made: Vec<&'static Waiter>,
     idle: Vec<&'static Waiter>,
 }
 
@@ -64,17 +65,22 @@ impl Waiters {
         if let Some(waiter) = pool.idle.pop() {
             return Some(waiter);
         }
-        if pool.made as usize >= WAITERS {
+        let number = pool.made.len() as u32;
+        if number as usize >= WAITERS {
             return None;
         }
-        let waiter = Waiter {
-            number: pool.made,
+        let waiter: &'static Waiter = Box::leak(Box::new(Waiter {
+            number,
             event: Doorbell::new_event().ok()?,
             strangers: [const { OnceLock::new() }; STRANGERS],
-            asleep: self.word(pool.made),
-        };
-        pool.made += 1;
-        Some(Box::leak(Box::new(waiter)))
+            asleep: self.word(number),
+        }));
+        pool.made.push(waiter);
+        Some(waiter)
+    }
+
+    fn by_number(&self, number: u32) -> Option<&'static Waiter> {
+        self.pool.lock().ok()?.made.get(number as usize).copied()
     }
 
     fn word(&self, number: u32) -> &'static AtomicU32 {
@@ -133,6 +139,15 @@ impl Waiter {
             .map_while(OnceLock::get)
             .map(|(_, bell)| bell);
         std::iter::once(&self.event).chain(strangers)
+    }
+}
+
+/// Wakes a waiter of this process by the name that it has on a wire: its number, and above it a
+/// board. The name has lain in memory that the peer can write: at worst the wrong one looks.
+pub fn ring_own(name: u32) {
+    let waiter = process::waiters().and_then(|waiters| waiters.by_number(name & 0xffff));
+    if let Some(bell) = waiter.and_then(|waiter| waiter.bells().next()) {
+        let _ = rustix::io::write(bell.wait_fd(), &1u64.to_ne_bytes());
     }
 }
 

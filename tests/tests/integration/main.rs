@@ -26,11 +26,13 @@ mod signals;
 mod sockperf;
 mod stress;
 mod symbols;
+mod threads;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tests::ends::{kernel_only, Ends, Side};
 use tests::pattern;
 use tests::place::Place;
 
@@ -53,6 +55,29 @@ fn c_program(name: &str, place: &Place) -> String {
     let errors = String::from_utf8_lossy(&compiler.stderr);
     assert!(compiler.status.success(), "{name}: {errors}");
     program.to_string_lossy().into_owned()
+}
+
+/// Runs a program of `tests/c` on kernel TCP and then, with each way of spinning, accelerated: it must
+/// print the same.
+fn same_as_kernel(name: &str, arguments: &str, spins: &[&str]) {
+    let place = Place::new(Ends::Kernel);
+    let program = c_program(name, &place);
+    let kernel = place.client(&program).args(arguments).run();
+    if kernel_only() {
+        return;
+    }
+    for spin in spins {
+        let place = Place::new(Ends::Both).eager().with("ULSOCK_SPIN_US", spin);
+        let program = c_program(name, &place);
+        let accelerated = place.client(&program).args(arguments).run();
+        assert_eq!(accelerated, kernel, "{name} with ULSOCK_SPIN_US={spin}");
+        place.check_quiet();
+        let (report, _) = place.report(Side::Client);
+        assert!(
+            report.upgraded > 0 && report.ring_bytes() > report.kernel_bytes(),
+            "{name} with ULSOCK_SPIN_US={spin}: {report:?}"
+        );
+    }
 }
 
 /// Writes a file with `length` bytes of the pattern.

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use libc::c_int;
 use netstack::ring::Look;
-use rustix::net::sockopt;
+use rustix::io::Errno;
+use rustix::net::{sockopt, Shutdown};
 
 use super::wait::{sleep, Deadline};
 use super::{Conn, Handle};
 use crate::bed::Sleep;
 use crate::record::flag;
+use crate::waiter;
 
 /// How long closing waits for a peer that does not read.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -54,23 +56,34 @@ fn hint(conn: &Conn<'_>) {
         .store(1, Ordering::Release);
 }
 
-/// Before `shutdown`: later sends find the kernel's EPIPE.
-pub fn shutdown(handle: Handle, how: c_int) {
+/// The whole of a `shutdown` that ends our own direction: later sends find the kernel's EPIPE, and
+/// those that wait for room find it at once. `None`: the kernel's business alone.
+pub fn shutdown(handle: Handle, how: c_int) -> Option<Result<(), Errno>> {
     crate::epoll::shut_down(handle);
-    if let (libc::SHUT_RD, Some(conn)) = (how, Conn::enter(handle)) {
+    if let (libc::SHUT_RD | libc::SHUT_RDWR, Some(conn)) = (how, Conn::enter(handle)) {
         conn.record.set(flag::SHUT_READING);
     }
-    // Anything else sends no FIN, or is refused.
-    if how != libc::SHUT_WR && how != libc::SHUT_RDWR {
-        return;
-    }
+    let kernel = match how {
+        libc::SHUT_WR => Shutdown::Write,
+        libc::SHUT_RDWR => Shutdown::Both,
+        _ => return None,
+    };
     finish_resend(handle);
-    if let Some(conn) = Conn::enter(handle) {
-        conn.record.set(flag::SHUT);
-        if how == libc::SHUT_RDWR {
-            conn.record.set(flag::SHUT_READING);
-        }
-        hint(&conn);
+    let conn = Conn::enter(handle)?;
+    conn.record.set(flag::SHUT);
+    hint(&conn);
+    let result = rustix::net::shutdown(conn.socket, kernel);
+    wake_senders(&conn);
+    Some(result)
+}
+
+/// Threads of our own that wait for room look again; epoll sets hear the kernel.
+fn wake_senders(conn: &Conn<'_>) {
+    let wire = &conn.link.tx_shared().room.space;
+    let mut slots = wire.trip_all();
+    while slots != 0 {
+        waiter::ring_own(wire.name(slots.trailing_zeros() as usize));
+        slots &= slots - 1;
     }
 }
 

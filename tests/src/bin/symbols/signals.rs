@@ -19,6 +19,8 @@ pub const CASES: &[Case] = &[
     ("sigset", signal),
     ("siginterrupt", siginterrupt),
     ("sigignore", sigignore),
+    ("pthread_cancel", pthread_cancel),
+    ("pthread_setcanceltype", pthread_setcanceltype),
 ];
 
 const SIGNAL: c_int = libc::SIGUSR1;
@@ -128,4 +130,39 @@ fn sigignore(scene: &mut Scene, name: &'static str) {
     call!(scene, name, fn(c_int) -> c_int, SIGNAL);
     raise(scene);
     call!(scene, name, fn(c_int) -> c_int, 777);
+}
+
+/// Of a thread that waits for ever.
+fn pthread_cancel(scene: &mut Scene, name: &'static str) {
+    extern "C" fn wait(_: *mut libc::c_void) -> *mut libc::c_void {
+        // SAFETY: no pointers.
+        unsafe { libc::pause() };
+        std::ptr::null_mut()
+    }
+    // SAFETY: all zero is a thread's name; the call fills it in.
+    let thread = unsafe {
+        let mut thread = std::mem::zeroed();
+        libc::pthread_create(&mut thread, std::ptr::null(), wait, std::ptr::null_mut());
+        thread
+    };
+    call!(scene, name, fn(libc::pthread_t) -> c_int, thread);
+    let mut status = std::ptr::null_mut();
+    // SAFETY: the thread from above, which is joined once.
+    unsafe { libc::pthread_join(thread, &mut status) };
+    let status = status as isize;
+    scene.note("status", status);
+}
+
+fn pthread_setcanceltype(scene: &mut Scene, name: &'static str) {
+    for kind in [1, 0, 7] {
+        let mut old = -1;
+        call!(
+            scene,
+            name,
+            fn(c_int, *mut c_int) -> c_int,
+            kind,
+            &raw mut old
+        );
+        scene.note("old", old);
+    }
 }

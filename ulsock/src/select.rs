@@ -1,0 +1,135 @@
+//! `select` by way of `poll`, for sets that hold one of our connections.
+
+use std::os::fd::RawFd;
+
+use libc::{
+    c_int, c_short, fd_set, pollfd, sigset_t, timespec, POLLERR, POLLHUP, POLLIN, POLLNVAL,
+    POLLOUT, POLLPRI,
+};
+use smallvec::SmallVec;
+
+use crate::api::Verdict;
+use crate::poll::{is_ours, poll_ours, Limit, FEW};
+use crate::table;
+
+const READ: c_short = POLLIN | POLLHUP | POLLERR | POLLNVAL;
+const WRITE: c_short = POLLOUT | POLLERR | POLLNVAL;
+const EXCEPT: c_short = POLLPRI | POLLNVAL;
+
+/// # Safety
+/// As libc's `pselect`.
+pub unsafe fn select(
+    nfds: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> Verdict {
+    if !(0..=1 << 20).contains(&nfds) {
+        return Verdict::Bypass;
+    }
+    let sets = [read, write, except].map(|set| Bits { words: set.cast() });
+    // SAFETY: each set has bits for all numbers below `nfds`, by contract.
+    let any = (0..nfds).any(|fd| unsafe { sets.iter().any(|set| set.has(fd)) } && is_ours(fd));
+    if !any {
+        return Verdict::Bypass;
+    }
+    // SAFETY: null or valid by contract.
+    let Some(limit) = Limit::new(unsafe { timeout.as_ref() }) else {
+        return Verdict::Bypass;
+    };
+    // SAFETY: as above.
+    let mut fds: SmallVec<[pollfd; FEW]> = (0..nfds)
+        .filter_map(|fd| unsafe { asked(&sets, fd) })
+        .collect();
+    match poll_ours(&mut fds, limit, mask) {
+        // As the kernel: a number that is closed later, while it sleeps, is ready.
+        Some((Ok(_), false)) if fds.iter().any(|entry| entry.revents & POLLNVAL != 0) => {
+            Verdict::Fail(libc::EBADF)
+        }
+        // SAFETY: as above.
+        Some((Ok(_), _)) => Verdict::Done(unsafe { answer(&sets, nfds, &fds) }),
+        Some((Err(error), _)) => Verdict::Fail(error.raw_os_error()),
+        None => Verdict::Bypass,
+    }
+}
+
+/// How many numbers `select` shall look at. The kernel looks at no more than its table of numbers has,
+/// and programs rely on that: they ask for as many as they may have, with sets that are shorter. But
+/// our own numbers have made the table longer.
+#[inline]
+pub fn select_limit(nfds: c_int) -> c_int {
+    if nfds <= table::FD_SET_SIZE || !crate::process::is_on() {
+        return nfds;
+    }
+    // As in the kernel, in whole words.
+    nfds.min((table::end_of_programs() + 63) & !63)
+}
+
+/// A set of any length, as programs with more than 1024 fds use it.
+#[derive(Clone, Copy)]
+struct Bits {
+    words: *mut u64,
+}
+
+impl Bits {
+    /// # Safety
+    /// Null, or with bits up to `fd`.
+    unsafe fn has(&self, fd: RawFd) -> bool {
+        // SAFETY: by contract.
+        !self.words.is_null() && unsafe { *self.words.add(fd as usize / 64) } >> (fd % 64) & 1 != 0
+    }
+
+    /// # Safety
+    /// As for `has`.
+    unsafe fn put(&self, fd: RawFd, on: bool) {
+        if !self.words.is_null() {
+            // SAFETY: by contract.
+            let word = unsafe { &mut *self.words.add(fd as usize / 64) };
+            *word = *word & !(1 << (fd % 64)) | u64::from(on) << (fd % 64);
+        }
+    }
+}
+
+/// # Safety
+/// The sets have bits up to `fd`.
+unsafe fn asked(sets: &[Bits; 3], fd: RawFd) -> Option<pollfd> {
+    // SAFETY: by contract.
+    let [read, write, except] = sets.map(|set| unsafe { set.has(fd) });
+    let mut events = 0;
+    for (on, bit) in [(read, POLLIN), (write, POLLOUT), (except, POLLPRI)] {
+        if on {
+            events |= bit;
+        }
+    }
+    (events != 0).then_some(pollfd {
+        fd,
+        events,
+        revents: 0,
+    })
+}
+
+/// # Safety
+/// The sets have bits below `nfds`.
+unsafe fn answer(sets: &[Bits; 3], nfds: c_int, fds: &[pollfd]) -> isize {
+    let mut count = 0;
+    for fd in 0..nfds {
+        // SAFETY: by contract.
+        sets.iter().for_each(|set| unsafe { set.put(fd, false) });
+    }
+    for entry in fds {
+        for (set, asked, bits) in [
+            (&sets[0], POLLIN, READ),
+            (&sets[1], POLLOUT, WRITE),
+            (&sets[2], POLLPRI, EXCEPT),
+        ] {
+            if entry.events & asked != 0 && entry.revents & bits != 0 {
+                // SAFETY: by contract.
+                unsafe { set.put(entry.fd, true) };
+                count += 1;
+            }
+        }
+    }
+    count
+}
