@@ -5,6 +5,13 @@
 
 static atomic_int cleaned, returned, entered;
 static long value;
+static atomic_int tid;
+
+static void await_entry(void) {
+    while (!entered)
+        nap_us(1000);
+    await_sleep(tid);
+}
 
 static void clean(void *arg) {
     (void)arg;
@@ -17,6 +24,7 @@ static void clean(void *arg) {
 static void *run(void *arg) {
     const struct call *call = arg;
     pthread_cleanup_push(clean, NULL);
+    tid = own_tid();
     entered = 1;
     value = call->run();
     returned++;
@@ -43,7 +51,7 @@ static void while_asleep(const struct call *call) {
     pthread_t thread;
     begin_call(call);
     pthread_create(&thread, NULL, run, (void *)call);
-    nap_us(20000);
+    await_entry();
     pthread_cancel(thread);
     say(call->name, "asleep", thread);
     finish(call);
@@ -85,7 +93,7 @@ static void disabled(void) {
     pthread_t thread;
     warm_pair(the_pair);
     pthread_create(&thread, NULL, run_disabled, (void *)&calls[0]);
-    nap_us(20000);
+    await_entry();
     pthread_cancel(thread);
     nap_us(20000);
     send_all(the_pair[1], "12345678", 8);
@@ -160,7 +168,7 @@ static void on_kernel(void) {
         connect_pair(the_pair);
         const struct call *call = turn ? &accepting : &calls[0];
         pthread_create(&thread, NULL, run, (void *)call);
-        nap_us(20000);
+        await_entry();
         pthread_cancel(thread);
         say(call->name, "on a fresh socket", thread);
         /* It becomes what it can. */
@@ -181,7 +189,7 @@ int main(int argc, char **argv) {
     warm_pair(the_pair);
     pthread_t thread;
     pthread_create(&thread, NULL, run_anywhere, (void *)&calls[0]);
-    nap_us(20000);
+    await_entry();
     pthread_cancel(thread);
     say("recv", "anywhere", thread);
     end_call(0);

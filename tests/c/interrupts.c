@@ -19,11 +19,16 @@ static void kick(void *arg) {
     pthread_kill(main_thread, SIGUSR1);
 }
 
+static void kick_asleep(void *arg) {
+    await_sleep(getpid());
+    kick(arg);
+}
+
 /* First the signal, and later what the call waits for. */
 static void kick_and_serve(void *arg) {
     const struct call *call = arg;
-    kick(NULL);
-    nap_us(30000);
+    kick_asleep(NULL);
+    nap_us(20000);
     if (call->out)
         drain(the_pair[1], the_fill);
     else
@@ -42,7 +47,7 @@ static void interrupted(const struct call *call, const char *how, int flags, lon
     handled = 0;
     /* A call that restarts would wait for ever. */
     int restarts = flags & SA_RESTART && call->moves && !timeout_us;
-    later_begin(&later, 30000, restarts ? kick_and_serve : kick, (void *)call);
+    later_begin(&later, 1000, restarts ? kick_and_serve : kick_asleep, (void *)call);
     long value = call->run();
     int times = handled;
     later_end(&later);

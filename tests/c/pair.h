@@ -162,6 +162,24 @@ static inline const char *result(long value) {
     return to;
 }
 
+static inline pid_t own_tid(void) { return (pid_t)syscall(SYS_gettid); }
+
+/* Until the thread has been asleep for a while, on a busy machine too; one that spins for ever is
+ * given up on. */
+static inline void await_sleep(pid_t tid) {
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+    for (int turns = 0, asleep = 0; turns < 40 && asleep < 3; turns++) {
+        nap_us(4000);
+        int fd = open(path, O_RDONLY);
+        ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
+        close(fd);
+        line[n > 0 ? n : 0] = 0;
+        char *end = strrchr(line, ')');
+        asleep = end && end[2] == 'S' ? asleep + 1 : 0;
+    }
+}
+
 /* A thread that acts on another after a while. */
 struct later {
     pthread_t thread;

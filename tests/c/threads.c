@@ -95,9 +95,10 @@ static void bytes(void) {
 
 static long blocked_value;
 static int blocked_error;
-static atomic_int woken;
+static atomic_int woken, blocked_tid;
 static void *block_in(void *arg) {
     const struct call *call = arg;
+    blocked_tid = own_tid();
     blocked_value = call->run();
     blocked_error = errno;
     woken = 1;
@@ -107,15 +108,26 @@ static const char *outcome(void) {
     errno = blocked_error;
     return result(blocked_value);
 }
-static void shut_down_under(const struct call *call, int how, const char *name) {
+static pthread_t begin_blocked(const struct call *call) {
     pthread_t thread;
     begin_call(call);
-    woken = 0;
+    woken = blocked_tid = 0;
     pthread_create(&thread, NULL, block_in, (void *)call);
-    nap_us(20000);
+    while (!blocked_tid)
+        nap_us(1000);
+    await_sleep(blocked_tid);
+    return thread;
+}
+/* Within reason, on a busy machine too. */
+static int was_woken(void) {
+    for (int turns = 0; turns < 100 && !woken; turns++)
+        nap_us(2000);
+    return woken;
+}
+static void shut_down_under(const struct call *call, int how, const char *name) {
+    pthread_t thread = begin_blocked(call);
     shutdown(the_pair[0], how);
-    nap_us(30000);
-    int at_once = woken;
+    int at_once = was_woken();
     if (!at_once)
         close(the_pair[1]);
     pthread_join(thread, NULL);
@@ -129,12 +141,8 @@ static void shut_down_under(const struct call *call, int how, const char *name) 
 /* A close does not wake a sleeper; data that comes later does, and then it is closed indeed. What a
  * receive gets then is a known difference: of it only the end is looked at. */
 static void close_under(const struct call *call) {
-    pthread_t thread;
+    pthread_t thread = begin_blocked(call);
     char byte;
-    begin_call(call);
-    woken = 0;
-    pthread_create(&thread, NULL, block_in, (void *)call);
-    nap_us(20000);
     close(the_pair[0]);
     nap_us(30000);
     int at_once = woken;
@@ -279,6 +287,7 @@ static void *outlive(void *arg) {
 }
 static void *detached(void *arg) {
     (void)arg;
+    blocked_tid = own_tid();
     call_recv();
     return NULL;
 }
@@ -310,8 +319,12 @@ int main(int argc, char **argv) {
     forks();
     warm_pair(the_pair);
     pthread_t thread;
+    blocked_tid = 0;
     pthread_create(&thread, NULL, detached, NULL);
     pthread_detach(thread);
+    while (!blocked_tid)
+        nap_us(1000);
+    await_sleep(blocked_tid);
     int own[2];
     warm_pair(own);
     memcpy(the_pair, own, sizeof own);
