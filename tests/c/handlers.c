@@ -74,9 +74,14 @@ static void pending_and_let_in(void) {
 }
 
 /* A signal that the call's mask blocks comes when the call is over. */
+static void kick_nap_serve(void *arg) {
+    kick((void *)SIGUSR1);
+    nap_us(30000);
+    serve(arg);
+}
 static void blocked_by_the_mask(void) {
     for (int kind = 0; kind < 3; kind++) {
-        struct later signals, data;
+        struct later later;
         struct pollfd entry = {0, POLLIN, 0};
         struct epoll_event event;
         sigset_t one;
@@ -89,8 +94,7 @@ static void blocked_by_the_mask(void) {
         sigaddset(&one, SIGUSR1);
         handled = 0;
         /* The first one while the call may still spin. */
-        later_begin(&signals, 5, kick, (void *)SIGUSR1);
-        later_begin(&data, 30000, serve, NULL);
+        later_begin(&later, 5, kick_nap_serve, NULL);
         entry.fd = the_pair[0];
         FD_ZERO(&set);
         FD_SET(the_pair[0], &set);
@@ -101,8 +105,7 @@ static void blocked_by_the_mask(void) {
         default: value = epoll_pwait(the_set, &event, 1, -1, &one); break;
         }
         int after = handled;
-        later_end(&signals);
-        later_end(&data);
+        later_end(&later);
         printf("blocked by the mask %d: %s, handled %d\n", kind, before ? "1" : result(value), after);
         drain(the_pair[0], 1);
         end_call(0);

@@ -3,12 +3,12 @@
 
 use crate::same_as_kernel;
 
-/// Waits that spin as they see fit, not at all, for long, for ever.
-const SPINS: &[&str] = &["auto", "0", "1000", "-1"];
+/// Waits that spin as they see fit, not at all, for long.
+const SPINS: &[&str] = &["auto", "0", "1000"];
 
 #[test]
 fn interruption_and_restart() {
-    same_as_kernel("interrupts", "", SPINS);
+    same_as_kernel("interrupts", "", &["auto", "0", "-1"]);
 }
 
 #[test]

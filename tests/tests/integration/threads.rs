@@ -4,5 +4,5 @@ use crate::same_as_kernel;
 
 #[test]
 fn threads_and_connections() {
-    same_as_kernel("threads", "2000 200", &["auto", "0"]);
+    same_as_kernel("threads", "1000 100", &["auto", "0"]);
 }
