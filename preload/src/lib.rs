@@ -26,6 +26,7 @@ mod lifecycle;
 mod messages;
 mod numbers;
 mod options;
+mod plugins;
 mod process;
 mod readiness;
 mod signals;
@@ -46,6 +47,7 @@ const GROUPS: &[&[fn()]] = &[
     messages::RESOLVE,
     numbers::RESOLVE,
     options::RESOLVE,
+    plugins::RESOLVE,
     process::RESOLVE,
     readiness::RESOLVE,
     signals::RESOLVE,

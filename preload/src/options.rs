@@ -29,11 +29,23 @@ hooks! {
     }
 
     redhook fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int {
-        answer!(api::guard(fd), real()(fd, level, name, value, len))
+        answer!(api::getsockopt(fd, level, name), {
+            let result = real()(fd, level, name, value, len);
+            if result == 0 {
+                errno::keep(|| api::option_read(fd, level, name, value, len));
+            }
+            result
+        })
     }
 
     redhook fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
-        answer!(api::setsockopt(fd, level, name, value, len), real()(fd, level, name, value, len))
+        answer!(api::setsockopt(fd, level, name, value, len), {
+            let result = real()(fd, level, name, value, len);
+            if result == 0 {
+                errno::keep(|| api::option_set(fd, level, name));
+            }
+            result
+        })
     }
 
     redhook fn sockatmark(fd: c_int) -> c_int {

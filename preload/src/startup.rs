@@ -6,6 +6,7 @@
 
 use crate::{cancellation, signals, GROUPS};
 use libc::{c_int, c_void};
+use std::ptr::null_mut;
 use ulsock::api;
 
 #[used]
@@ -17,11 +18,16 @@ static LOAD: extern "C" fn() = load;
 static UNLOAD: extern "C" fn() = unload;
 
 extern "C" {
+    fn __cxa_atexit(
+        handler: extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+        library: *mut c_void,
+    ) -> c_int;
     fn __cxa_at_quick_exit(handler: extern "C" fn(*mut c_void), library: *mut c_void) -> c_int;
     static mut __dso_handle: c_void;
 }
 
-extern "C" fn at_quick_exit(_: *mut c_void) {
+extern "C" fn at_exit(_: *mut c_void) {
     api::exiting();
 }
 
@@ -35,11 +41,16 @@ extern "C" fn load() {
     signals::adopt();
     api::init();
     // SAFETY: a function of our own, which stays loaded. It runs after the program's own handlers.
-    unsafe { __cxa_at_quick_exit(at_quick_exit, &raw mut __dso_handle) };
+    unsafe { __cxa_at_quick_exit(at_exit, &raw mut __dso_handle) };
 }
 
-/// glibc calls the destructors of shared objects after the program's own `atexit` handlers, which
-/// may still want to send.
+/// The destructors of the program's other libraries, which may still want to send, come after ours.
+/// They all run within one exit handler, and a handler that is registered meanwhile runs after it
+/// (glibc's stdlib/exit.c starts its list over).
 extern "C" fn unload() {
-    api::exiting();
+    // SAFETY: a function of our own, which stays loaded.
+    let registered = unsafe { __cxa_atexit(at_exit, null_mut(), null_mut()) };
+    if registered != 0 {
+        api::exiting();
+    }
 }

@@ -13,8 +13,8 @@ pub use crate::cancel::{
 };
 pub use crate::epoll::{epoll_ctl, epoll_wait};
 pub use crate::inherit::{
-    before_chroot, before_exec, before_seccomp, before_spawn, before_spawn_of_all, exec_failed,
-    exiting, fork_child, fork_parent, fork_prepare,
+    before_chroot, before_exec, before_plugin, before_seccomp, before_spawn, before_spawn_of_all,
+    exec_failed, exiting, fork_child, fork_parent, fork_prepare,
 };
 pub use crate::io::{
     recv, recvfrom, recvmmsg, recvmsg, recvv, send, sendfile, sendmmsg, sendmsg, sendv,
@@ -23,11 +23,12 @@ pub use crate::lifecycle::{
     accepted, close, close_range, connected, dup_over, duped, fd_opened, guard, listening,
     passing_fds, received_fds, shutdown, socket_opened,
 };
-pub use crate::options::{fcntl, ioctl, setsockopt};
+pub use crate::options::{fcntl, ioctl};
 pub use crate::poll::poll;
 pub use crate::process::{freeze as memory_locked, init};
 pub use crate::select::{select, select_limit};
 pub use crate::signal::{sigaction, RealSigaction};
+pub use crate::sockopt::{getsockopt, option_read, option_set, setsockopt};
 pub use crate::uring::made as io_uring_made;
 pub use crate::vfork::{child as vfork_child, parent as vfork_parent, prepare as vfork_prepare};
 

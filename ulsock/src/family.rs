@@ -62,7 +62,7 @@ impl Family {
         let mapping =
             Mapping::new(std::os::fd::AsFd::as_fd(&lock), size(), Access::ReadWrite).ok()?;
         let refs = crate::memory::reserve_private(RECORDS * 4)?.cast();
-        let links = crate::memory::reserve_private(RECORDS * 8)?.cast();
+        let links = crate::memory::reserve_pointers(RECORDS * 8)?.cast();
         let fds = crate::memory::reserve_private(RECORDS * 4)?.cast();
         rustix::fs::fallocate(&lock, rustix::fs::FallocateFlags::KEEP_SIZE, 0, 8192).ok()?;
         let family = Family {

@@ -142,6 +142,12 @@ pub fn before_io_uring() {
     return_all(Reason::IoUring, false, Rest::StandInIfAlone);
 }
 
+/// A library is loaded whose calls pass by us, on whatever the program hands to it: as with io_uring.
+pub fn before_plugin() {
+    process::freeze();
+    return_all(Reason::Plugin, false, Rest::StandInIfAlone);
+}
+
 /// Before a seccomp filter loads: everything to the kernel, and then we are not there any more.
 pub fn before_seccomp() {
     return_all(Reason::Sandbox, false, Rest::StandInIfAlone);

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::api::{InFlight, Verdict};
 use crate::cancel;
-use crate::conn::buffers::{Buffers, File};
+use crate::conn::buffers::{Buffers, Control, File};
 use crate::conn::wait::Deadline;
 use crate::conn::{self, Handle};
 use crate::family::Family;
@@ -108,6 +108,10 @@ fn after_call(handle: Handle) {
 }
 
 fn receive(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
+    receive_into(fd, &mut Buffers::new(list), Buffers::total(list), flags)
+}
+
+fn receive_into(fd: c_int, room: &mut Buffers<'_>, len: usize, flags: c_int) -> Verdict {
     if flags & libc::MSG_ERRQUEUE != 0 {
         return crate::lifecycle::guard(fd);
     }
@@ -120,12 +124,11 @@ fn receive(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
         Carry::Verdict(verdict) => verdict,
         Carry::Ours(handle) => {
             cancel::point();
-            let len = Buffers::total(list);
             if flags & libc::MSG_TRUNC != 0 {
                 let result = conn::recv::recv(handle, &mut conn::buffers::Bin, len, flags);
                 return verdict(fd, result);
             }
-            let result = conn::recv::recv(handle, &mut Buffers::new(list), len, flags);
+            let result = conn::recv::recv(handle, room, len, flags);
             after_call(handle);
             verdict(fd, result)
         }
@@ -133,12 +136,15 @@ fn receive(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
 }
 
 fn transmit(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
+    transmit_from(fd, &mut Buffers::new(list), Buffers::total(list), flags)
+}
+
+fn transmit_from(fd: c_int, bytes: &mut Buffers<'_>, len: usize, flags: c_int) -> Verdict {
     match carry(fd, Way::Out, flags) {
         Carry::Verdict(verdict) => verdict,
         Carry::Ours(handle) => {
             cancel::point();
-            let len = Buffers::total(list);
-            let result = conn::send::send(handle, &mut Buffers::new(list), len, flags);
+            let result = conn::send::send(handle, bytes, len, flags);
             after_call(handle);
             verdict(fd, result)
         }
@@ -226,11 +232,16 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> Verdict {
         return Verdict::Bypass;
     };
     // SAFETY: by contract.
-    let verdict = unsafe { recvv(fd, header.msg_iov, header.msg_iovlen, flags) };
+    let Some(list) = (unsafe { list(header.msg_iov, header.msg_iovlen) }) else {
+        return Verdict::Bypass;
+    };
+    let mut control = control(header);
+    let mut room = Buffers::with_control(list, &mut control);
+    let verdict = receive_into(fd, &mut room, Buffers::total(list), flags);
     if matches!(verdict, Verdict::Done(_)) {
         header.msg_namelen = 0;
-        header.msg_controllen = 0;
-        header.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
+        header.msg_controllen = control.written;
+        header.msg_flags = control.flags | flags & libc::MSG_CMSG_CLOEXEC;
     }
     verdict
 }
@@ -249,7 +260,22 @@ pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> Verdict {
         }
     }
     // SAFETY: by contract.
-    unsafe { sendv(fd, header.msg_iov, header.msg_iovlen, flags) }
+    let Some(list) = (unsafe { list(header.msg_iov, header.msg_iovlen) }) else {
+        return Verdict::Bypass;
+    };
+    let mut control = control(header);
+    let mut bytes = Buffers::with_control(list, &mut control);
+    transmit_from(fd, &mut bytes, Buffers::total(list), flags)
+}
+
+/// The control data of a message, none yet written.
+fn control(header: &msghdr) -> Control {
+    Control {
+        at: header.msg_control,
+        len: header.msg_controllen,
+        written: 0,
+        flags: 0,
+    }
 }
 
 /// Runs one call per message until one moves nothing; the first decides the verdict.

@@ -37,6 +37,7 @@ pub mod rundir;
 mod segment;
 mod select;
 mod signal;
+mod sockopt;
 mod spin;
 mod spinners;
 pub mod stats;

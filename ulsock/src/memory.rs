@@ -25,6 +25,25 @@ fn reserve(size: usize, kind: MapFlags) -> Option<*mut u8> {
     base.ok().map(|base| base.cast())
 }
 
+/// The same for tables of pointers to what we have allocated: a leak checker in the program, which
+/// does not look into mappings by itself, is told to.
+pub fn reserve_pointers(size: usize) -> Option<*mut u8> {
+    let base = reserve_private(size)?;
+    // SAFETY: a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__lsan_register_root_region".as_ptr()) };
+    if found.is_null() {
+        // SAFETY: no arguments; it takes back the message that the program must not find.
+        unsafe { libc::dlerror() };
+    } else {
+        // SAFETY: sanitizer/lsan_interface.h declares it so; the mapping stays for ever.
+        unsafe {
+            let register: unsafe extern "C" fn(*const u8, usize) = std::mem::transmute(found);
+            register(base, size);
+        }
+    }
+    Some(base)
+}
+
 /// Registers this process for [`barrier_in_all_threads`].
 pub fn init() {
     membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);

@@ -1,11 +1,8 @@
-//! Socket options and file flags of our connections: what the program sets, we must know.
+//! File flags and requests of our connections: what the program sets, we must know.
 
 use std::os::fd::{BorrowedFd, RawFd};
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use libc::{c_int, c_ulong, c_void, socklen_t, timeval};
-use netstack::ring::mark::LEVEL_SIZE;
+use libc::{c_int, c_ulong};
 use rustix::fs::OFlags;
 use rustix::net::sockopt::{self, Timeout};
 
@@ -16,7 +13,6 @@ use crate::family::Family;
 use crate::process;
 use crate::reason::Reason;
 use crate::record::{flag, Record, State};
-use crate::sys::tcp;
 use crate::table::{self, Slot};
 
 /// Not in the libc crate.
@@ -28,29 +24,7 @@ const SIOCATMARK: c_ulong = 0x8905;
 pub fn load(record: &Record, socket: BorrowedFd<'_>) {
     let flags = rustix::fs::fcntl_getfl(socket).unwrap_or(OFlags::empty());
     record.put(flag::NONBLOCK, flags.contains(OFlags::NONBLOCK));
-    let micros = |time: Option<Duration>| time.map_or(0, |time| time.as_micros().max(1) as u64);
-    record
-        .recv_timeout_us
-        .store(micros(tcp::recv_timeout(socket)), Ordering::Relaxed);
-    record
-        .send_timeout_us
-        .store(micros(tcp::send_timeout(socket)), Ordering::Relaxed);
-    record
-        .recv_lowat
-        .store(tcp::recv_lowat(socket).unwrap_or(1), Ordering::Relaxed);
-    record.put(flag::HELD_BACK, tcp::is_corked(socket).unwrap_or(false));
-    if let Some(bytes) = tcp::send_buffer(socket) {
-        limit_rings(record, bytes.into());
-    }
-}
-
-/// The program has said how much a send may take before it waits: a ring is no larger than that (but
-/// for the smallest), and what it cannot hold goes to the kernel, whose buffers have that limit.
-fn limit_rings(record: &Record, bytes: u64) {
-    let fits = LEVEL_SIZE.iter().rposition(|size| *size <= bytes);
-    record
-        .largest
-        .store(fits.unwrap_or(0) as u32, Ordering::Relaxed);
+    crate::sockopt::load(record, socket);
 }
 
 /// The record behind a number, if it is one of our connections.
@@ -183,76 +157,5 @@ fn count(fd: c_int, to: *mut c_int, counter: fn(&Conn<'_>) -> Option<u64>) -> Ve
             Verdict::Done(0)
         }
         _ => Verdict::Bypass,
-    }
-}
-
-/// Before `setsockopt`.
-///
-/// # Safety
-/// As libc's `setsockopt`.
-pub unsafe fn setsockopt(
-    fd: c_int,
-    level: c_int,
-    name: c_int,
-    value: *const c_void,
-    len: socklen_t,
-) -> Verdict {
-    match table::get(fd) {
-        Slot::Internal => return Verdict::Fail(libc::EBADF),
-        Slot::Record(_) => {}
-        _ => return Verdict::Bypass,
-    }
-    let Some((_, _, record)) = record_of(fd) else {
-        return Verdict::Bypass;
-    };
-    let len = len as usize;
-    // SAFETY: the program says that `value` has `len` bytes.
-    let number = unsafe { read::<c_int>(value, len) };
-    match (level, name) {
-        (libc::SOL_SOCKET, libc::SO_RCVTIMEO) => {
-            // SAFETY: as above.
-            set_timeout(&record.recv_timeout_us, unsafe { read(value, len) })
-        }
-        (libc::SOL_SOCKET, libc::SO_SNDTIMEO) => {
-            // SAFETY: as above.
-            set_timeout(&record.send_timeout_us, unsafe { read(value, len) })
-        }
-        (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => {
-            record
-                .recv_lowat
-                .store(number.unwrap_or(1).max(1) as u32, Ordering::Relaxed);
-            // What was too little may be enough now.
-            if let Some(handle) = managed(fd) {
-                crate::epoll::touch(handle);
-            }
-        }
-        // The kernel doubles what the program asks for.
-        (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => {
-            limit_rings(record, number.unwrap_or(0).max(0) as u64 * 2)
-        }
-        (libc::IPPROTO_TCP, libc::TCP_CORK) => {
-            record.put(flag::HELD_BACK, number.unwrap_or(0) != 0)
-        }
-        // Kernel TLS and zero copy work on the kernel's stream; urgent bytes inline are in it.
-        (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR)
-        | (libc::SOL_SOCKET, libc::SO_OOBINLINE | libc::SO_ZEROCOPY) => to_kernel(fd, Reason::Call),
-        _ => {}
-    }
-    Verdict::Bypass
-}
-
-/// # Safety
-/// `value` is null or has `len` bytes.
-unsafe fn read<T: Copy>(value: *const c_void, len: usize) -> Option<T> {
-    // SAFETY: long enough, by the check and by contract.
-    (!value.is_null() && len >= std::mem::size_of::<T>())
-        .then(|| unsafe { value.cast::<T>().read_unaligned() })
-}
-
-fn set_timeout(place: &std::sync::atomic::AtomicU64, time: Option<timeval>) {
-    let Some(time) = time else { return };
-    if time.tv_sec >= 0 && (0..1_000_000).contains(&time.tv_usec) {
-        let micros = (time.tv_sec as u64).saturating_mul(1_000_000) + time.tv_usec as u64;
-        place.store(micros, Ordering::Relaxed);
     }
 }

@@ -26,10 +26,11 @@ pub enum Reason {
     PeerGone,
     Protocol,
     IoUring,
+    Plugin,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 21] = [
+    pub const ALL: [Reason; 22] = [
         Reason::None,
         Reason::Young,
         Reason::NoPeer,
@@ -51,6 +52,7 @@ impl Reason {
         Reason::PeerGone,
         Reason::Protocol,
         Reason::IoUring,
+        Reason::Plugin,
     ];
 
     pub fn name(self) -> &'static str {
@@ -76,6 +78,7 @@ impl Reason {
             Reason::PeerGone => "peer-gone",
             Reason::Protocol => "protocol",
             Reason::IoUring => "io-uring",
+            Reason::Plugin => "plugin",
         }
     }
 

@@ -54,8 +54,8 @@ static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// Load time: the mappings for all blocks and beds (untouched pages cost nothing).
 pub fn init() {
-    let blocks = crate::memory::reserve_private(MOST * size_of::<Thread>());
-    let beds = crate::memory::reserve_private(MOST * size_of::<Bed>());
+    let blocks = crate::memory::reserve_pointers(MOST * size_of::<Thread>());
+    let beds = crate::memory::reserve_pointers(MOST * size_of::<Bed>());
     let (Some(base), Some(beds)) = (blocks, beds) else {
         return;
     };

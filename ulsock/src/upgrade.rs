@@ -21,6 +21,7 @@ use crate::pair::{Claim, Pair};
 use crate::process::{self, Locked};
 use crate::reason::Reason;
 use crate::record::{flag, Record, Role, State};
+use crate::sockopt;
 use crate::sys::{diag, tcp};
 use crate::thread::Thread;
 
@@ -216,7 +217,8 @@ impl Attempt<'_> {
         if crate::uring::found() {
             return Err(Reason::IoUring);
         }
-        if local == peer || !established || tcp::is_mptcp(self.socket) {
+        let unfit = local == peer || !established || tcp::is_mptcp(self.socket);
+        if unfit || sockopt::needs_kernel(self.socket) {
             return Err(Reason::Call);
         }
         let netns = tcp::netns_cookie(self.socket).map_err(|_| Reason::Call)?;

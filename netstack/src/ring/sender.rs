@@ -62,7 +62,12 @@ impl TxState {
     }
 
     pub fn must_resend(&self) -> bool {
-        self.resend_from < self.resend_to
+        self.left_to_resend() > 0
+    }
+
+    /// Bytes that must go through the kernel again.
+    pub fn left_to_resend(&self) -> u64 {
+        self.resend_to.saturating_sub(self.resend_from)
     }
 
     /// Where the current stretch began.

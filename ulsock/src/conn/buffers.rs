@@ -2,13 +2,14 @@
 //!
 //! The program's pointers are used as the kernel would use them, for the length of one copy.
 
-use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
-use libc::iovec;
+use libc::{c_int, c_long, c_void, iovec, msghdr};
 use netstack::ring::{Sink, Source};
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::{RecvFlags, SendFlags};
+
+use crate::sys::raw;
 
 /// Pieces handed to the kernel at once.
 const PIECES: usize = 16;
@@ -35,16 +36,38 @@ pub trait Incoming: Sink {
     ) -> Result<usize, Errno>;
 }
 
+/// Control data of a message: the kernel reads it, or has room to write.
+pub struct Control {
+    pub at: *mut c_void,
+    pub len: usize,
+    /// What the kernel wrote there, and the flags that it set.
+    pub written: usize,
+    pub flags: c_int,
+}
+
 /// A place in the program's buffers.
 pub struct Buffers<'a> {
     list: &'a [iovec],
     /// Bytes of the first buffer that are done.
     done: usize,
+    control: Option<&'a mut Control>,
 }
 
 impl<'a> Buffers<'a> {
     pub fn new(list: &'a [iovec]) -> Buffers<'a> {
-        Buffers { list, done: 0 }
+        Buffers {
+            list,
+            done: 0,
+            control: None,
+        }
+    }
+
+    /// What of it goes through the kernel takes `control` along.
+    pub fn with_control(list: &'a [iovec], control: &'a mut Control) -> Buffers<'a> {
+        Buffers {
+            control: Some(control),
+            ..Buffers::new(list)
+        }
     }
 
     pub fn total(list: &[iovec]) -> usize {
@@ -99,6 +122,7 @@ impl<'a> Buffers<'a> {
         let mut rest = Buffers {
             list: self.list,
             done: self.done,
+            control: None,
         };
         let (mut used, mut left) = (0, most);
         while used < PIECES && left > 0 {
@@ -141,13 +165,8 @@ impl Outgoing for Buffers<'_> {
         most: usize,
         flags: SendFlags,
     ) -> Result<usize, Errno> {
-        let (pieces, used) = self.pieces(most);
-        // SAFETY: IoSlice has iovec's layout, and the pieces lie within the program's buffers.
-        let slices =
-            unsafe { std::slice::from_raw_parts(pieces.as_ptr().cast::<IoSlice<'_>>(), used) };
         let flags = flags | SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let n = rustix::net::sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), flags)?;
-        self.skip(n);
+        let (n, _) = self.message(libc::SYS_sendmsg, socket, most, flags.bits())?;
         Ok(n)
     }
 }
@@ -159,15 +178,38 @@ impl Incoming for Buffers<'_> {
         most: usize,
         flags: RecvFlags,
     ) -> Result<usize, Errno> {
-        let (mut pieces, used) = self.pieces(most);
-        // SAFETY: IoSliceMut has iovec's layout, and the pieces lie within the program's buffers.
-        let slices = unsafe {
-            std::slice::from_raw_parts_mut(pieces.as_mut_ptr().cast::<IoSliceMut<'_>>(), used)
-        };
         let flags = flags | RecvFlags::DONTWAIT;
-        let got = rustix::net::recvmsg(socket, slices, &mut RecvAncillaryBuffer::default(), flags)?;
-        self.skip(got.bytes);
-        Ok(got.bytes)
+        let (n, header) = self.message(libc::SYS_recvmsg, socket, most, flags.bits())?;
+        if let Some(control) = &mut self.control {
+            control.written = header.msg_controllen;
+            control.flags = header.msg_flags;
+        }
+        Ok(n)
+    }
+}
+
+impl Buffers<'_> {
+    /// sendmsg or recvmsg with the next up to `most` bytes.
+    fn message(
+        &mut self,
+        call: c_long,
+        socket: BorrowedFd<'_>,
+        most: usize,
+        flags: u32,
+    ) -> Result<(usize, msghdr), Errno> {
+        let (mut pieces, used) = self.pieces(most);
+        // SAFETY: all zero is a message without name and control data.
+        let mut header: msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = pieces.as_mut_ptr();
+        header.msg_iovlen = used;
+        if let Some(control) = &self.control {
+            (header.msg_control, header.msg_controllen) = (control.at, control.len);
+        }
+        let (fd, message) = (socket.as_raw_fd() as usize, &raw mut header as usize);
+        // SAFETY: the pieces and the control data lie within what the program gave.
+        let n = unsafe { raw::syscall(call, [fd, message, flags as usize])? };
+        self.skip(n);
+        Ok((n, header))
     }
 }
 

@@ -16,7 +16,7 @@ use super::lock::Held;
 use super::wait::{raw_ppoll, Slot};
 use super::Conn;
 use crate::link::Rings;
-use crate::record::flag;
+use crate::record::{flag, Role};
 use crate::sys::tcp;
 
 const IN: c_short = POLLIN | POLLRDNORM;
@@ -228,11 +228,27 @@ impl Conn<'_> {
             return None;
         }
         let mut held = self.lock_tx()?;
-        let written = held.state().written;
-        if !held.state().on_ring() {
-            return tcp::outq(self.socket).ok().map(u64::from);
+        let state = held.state();
+        if state.on_ring() {
+            // The ring is the peer's memory: what is in it has arrived, as in the kernel what lies
+            // in the other end's queue.
+            return Some(0);
         }
-        Some(written.saturating_sub(self.link.tx_shared().consumer.head.load(Ordering::Acquire)))
+        let queued = tcp::outq(self.socket).ok().map(u64::from)?;
+        Some(queued + state.left_to_resend())
+    }
+
+    /// What TCP_INFO counts. `None` while the kernel's own counts are true.
+    pub fn totals(&self) -> Option<tcp::Totals> {
+        let syn = u64::from(self.record.role() == Role::Connected);
+        let (pending, unread) = (self.unsent_bytes()?, self.readable_bytes()?);
+        let sent = self.lock_tx()?.state().written;
+        let received = self.lock_rx()?.state().pos + unread;
+        Some(tcp::Totals {
+            acked: (sent + syn).saturating_sub(pending),
+            sent,
+            received,
+        })
     }
 
     /// Asks to be rung at `name` for what `wanted` waits for; `None` when that is impossible, and

@@ -4,15 +4,15 @@
 //! it only ever asks, never changes the socket.
 
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-use libc::c_int;
+use libc::{c_int, socklen_t};
 use rustix::io::{self, Errno};
 use rustix::ioctl::{ioctl, Getter, Opcode};
 use rustix::net::{ipproto, sockopt};
 
-use super::getsockopt;
+use super::{getsockopt, raw};
 
 /// asm-generic/socket.h; libc does not name it on every target.
 const SO_NETNS_COOKIE: c_int = 71;
@@ -37,6 +37,11 @@ pub fn netns_cookie(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
+// struct tcp_info, include/uapi/linux/tcp.h: 8 bytes, 24 u32, two pacing rates, then
+// tcpi_bytes_acked and tcpi_bytes_received (since Linux 4.1).
+const BYTES_ACKED: usize = 120;
+const BYTES_RECEIVED: usize = 128;
+
 /// The part of TCP_INFO that we use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
@@ -50,23 +55,65 @@ pub struct Info {
 
 /// Reads TCP_INFO.
 pub fn info(fd: BorrowedFd<'_>) -> io::Result<Info> {
-    // struct tcp_info, include/uapi/linux/tcp.h: 8 bytes, 24 u32, two pacing rates, then
-    // tcpi_bytes_acked and tcpi_bytes_received (since Linux 4.1).
-    const BYTES_ACKED: usize = 120;
-    const BYTES_RECEIVED: usize = 128;
     let mut bytes = [0; 136];
     let len = getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
     exactly(len, bytes.len())?;
-    let word = |at: usize| {
-        let mut word = [0; 8];
-        word.copy_from_slice(&bytes[at..at + 8]);
-        u64::from_ne_bytes(word)
-    };
     Ok(Info {
         state: bytes[0],
-        bytes_acked: word(BYTES_ACKED),
-        bytes_received: word(BYTES_RECEIVED),
+        bytes_acked: word(&bytes, BYTES_ACKED),
+        bytes_received: word(&bytes, BYTES_RECEIVED),
     })
+}
+
+/// Is a classic filter attached? Asked without room, the kernel tells its length.
+pub fn has_filter(fd: BorrowedFd<'_>) -> bool {
+    let mut instructions: socklen_t = 0;
+    let (socket, to) = (fd.as_raw_fd() as usize, &raw mut instructions as usize);
+    let (level, name) = (libc::SOL_SOCKET as usize, libc::SO_GET_FILTER as usize);
+    // SAFETY: no room to write to, and a length that lives across the call.
+    let asked = unsafe { raw::syscall(libc::SYS_getsockopt, [socket, level, name, 0, to]) };
+    asked.is_ok() && instructions > 0
+}
+
+/// The byte counts of TCP_INFO, whoever carried the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Totals {
+    /// With the SYN, where it counts; without FINs.
+    pub acked: u64,
+    pub sent: u64,
+    pub received: u64,
+}
+
+impl Totals {
+    /// Puts them into a TCP_INFO that the kernel has filled, as far as the program has room for it.
+    pub fn write(&self, info: &mut [u8]) {
+        const BYTES_SENT: usize = 200;
+        const BYTES_RETRANS: usize = 208;
+        // include/net/tcp_states.h: our FIN has been acknowledged; the peer's has arrived.
+        let (ours, theirs) = match info.first() {
+            Some(5) => (1, 0),
+            Some(6) => (1, 1),
+            Some(8 | 9 | 11) => (0, 1),
+            _ => (0, 0),
+        };
+        let sent = self.sent + word(info, BYTES_RETRANS);
+        let fields = [
+            (BYTES_ACKED, self.acked + ours),
+            (BYTES_RECEIVED, self.received + theirs),
+            (BYTES_SENT, sent),
+        ];
+        for (at, value) in fields {
+            if let Some(place) = info.get_mut(at..at + 8) {
+                place.copy_from_slice(&value.to_ne_bytes());
+            }
+        }
+    }
+}
+
+/// A count of TCP_INFO; 0 where it ends before.
+fn word(info: &[u8], at: usize) -> u64 {
+    let bytes = info.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0, u64::from_ne_bytes)
 }
 
 /// Bytes written but not yet acknowledged by the other end.

@@ -2,6 +2,7 @@
 //! in a process of its own on two descriptors of that kind and prints what its calls returned; the
 //! test compares that with and without ulsock. With ulsock it also demands what the table says of
 //! the symbol: that the connection is still accelerated afterwards, or has returned to the kernel.
+//! Scenarios of several calls follow, which need no row in the table.
 
 mod data;
 mod exec;
@@ -12,6 +13,7 @@ mod options;
 mod process;
 mod raw;
 mod readiness;
+mod scenarios;
 mod scene;
 mod signals;
 mod special;
@@ -20,6 +22,7 @@ mod streams;
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use scenarios::SCENARIOS;
 use scene::{Kind, Scene};
 use tests::args::Args;
 
@@ -80,11 +83,19 @@ fn main() {
         "symbols without a case: {untested:?}; cases without a symbol: {unknown:?}"
     );
     cases.retain(|name, _| only.is_empty() || *name == only);
-    let failed: Vec<_> = cases
+    let mut failed: Vec<_> = cases
         .into_iter()
-        .filter(|(name, run)| !in_a_child(|| play(kind, name, *run, effects[name])))
+        .filter(|(name, run)| !in_a_child(|| play_symbol(kind, name, *run, effects[name])))
         .map(|(name, _)| name)
         .collect();
+    if matches!(kind, Kind::Tcp | Kind::Kernel) {
+        let wanted = SCENARIOS
+            .iter()
+            .filter(|(name, ..)| only.is_empty() || *name == only);
+        let played =
+            wanted.filter(|(name, effect, run)| !in_a_child(|| play(kind, name, effect, run)));
+        failed.extend(played.map(|(name, ..)| name));
+    }
     assert!(failed.is_empty(), "failed: {failed:?}");
 }
 
@@ -107,10 +118,7 @@ fn in_a_child(play: impl FnOnce()) -> bool {
     }
 }
 
-fn play(kind: Kind, name: &'static str, run: fn(&mut Scene, &'static str), effect: &str) {
-    // SAFETY: no handler.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
-    let mut scene = Scene::new(kind);
+fn play_symbol(kind: Kind, name: &'static str, run: fn(&mut Scene, &'static str), effect: &str) {
     if under_ulsock() && !scene::address(name).is_null() {
         let ours = library_of(name).contains("ulsock");
         assert_eq!(
@@ -119,17 +127,21 @@ fn play(kind: Kind, name: &'static str, run: fn(&mut Scene, &'static str), effec
             "{name} comes from the right library"
         );
     }
-    run(&mut scene, name);
+    play(kind, name, effect, |scene| run(scene, name));
+}
+
+fn play(kind: Kind, name: &str, effect: &str, run: impl FnOnce(&mut Scene)) {
+    // SAFETY: no handler.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    let mut scene = Scene::new(kind);
+    run(&mut scene);
     if !scene.ended {
         scene.exchange();
     }
     if kind == Kind::Tcp && under_ulsock() && !scene.ended {
         let rings = effect != "returns";
-        assert!(
-            scene.reaches_rings(rings),
-            "{name}: {effect}, but rings are used: {}",
-            !rings
-        );
+        let reached = scene.reaches_rings(rings);
+        assert!(reached, "{name}: {effect}, but rings are used: {}", !rings);
     }
     let text = format!("{name}\n{}", scene.lines());
     std::io::stdout()

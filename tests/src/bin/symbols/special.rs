@@ -10,6 +10,8 @@ pub const CASES: &[Case] = &[
     ("prctl", prctl),
     ("mlockall", mlockall),
     ("chroot", chroot),
+    ("dlopen", dlopen),
+    ("dlmopen", dlmopen),
     ("io_uring_queue_init", queue_init),
     ("io_uring_queue_init_params", queue_init_params),
     ("io_uring_queue_init_mem", queue_init_mem),
@@ -154,6 +156,31 @@ fn mlockall(scene: &mut Scene, name: &'static str) {
 fn chroot(scene: &mut Scene, name: &'static str) {
     for path in [c"/nonexistent", c"/"] {
         call!(scene, name, fn(*const c_char) -> c_int, path.as_ptr());
+    }
+}
+
+fn dlopen(scene: &mut Scene, name: &'static str) {
+    for path in [c"libm.so.6", c"/nonexistent.so"] {
+        call!(
+            scene,
+            name,
+            fn(*const c_char, c_int) -> *mut c_void,
+            path.as_ptr(),
+            libc::RTLD_NOW
+        );
+    }
+}
+
+fn dlmopen(scene: &mut Scene, name: &'static str) {
+    for path in [c"libm.so.6", c"/nonexistent.so"] {
+        call!(
+            scene,
+            name,
+            fn(c_long, *const c_char, c_int) -> *mut c_void,
+            0,
+            path.as_ptr(),
+            libc::RTLD_NOW
+        );
     }
 }
 

@@ -274,14 +274,8 @@ fn finish(scene: &mut Scene, request: &mut libc::aiocb) {
 fn aio_read(scene: &mut Scene, name: &'static str) {
     let mut room = [0; 5];
     let mut request = request(scene.b, &mut room, 0);
-    // What lies unread in a ring comes to the kernel at the sender's next call.
-    if !scene.kind.is_stream() {
-        scene.feed(b"bytes");
-    }
+    scene.feed(b"bytes");
     let result = call!(scene, name, fn(*mut libc::aiocb) -> c_int, &raw mut request);
-    if scene.kind.is_stream() {
-        scene.feed(b"bytes");
-    }
     if result == 0 {
         finish(scene, &mut request);
     }
