@@ -24,7 +24,7 @@ use crate::{spin, thread::Thread};
 
 /// A ring whose consumer keeps up grows to this level, larger ones only hold what nobody reads.
 pub const BUSY_LEVEL: u8 = 2;
-/// So much in the kernel's queue is held back by the receiver's window, not by Nagle or a cork.
+/// So much in the kernel's queue is held back by the receiver's window, not by a cork.
 const WINDOW_LIMITED: u32 = 64 << 10;
 
 /// The largest ring of all holds as much as kernel TCP would take with nobody reading: when it is
@@ -247,16 +247,20 @@ impl Conn<'_> {
             && tcp::not_sent(self.socket).is_ok_and(|queued| queued == 0 || self.push_out(queued))
     }
 
-    /// Much in the kernel's queue waits for the receiver's window only; a tail that a cork holds
-    /// back as well is let go.
+    /// What the kernel still holds waits for the receiver's window, and then the ring may come
+    /// behind it; or Nagle's algorithm or a cork holds a tail back, which is let go. A cork over
+    /// little is respected: the program is about to say more.
     fn push_out(&self, queued: u32) -> bool {
-        if queued < WINDOW_LIMITED {
-            return false;
-        }
         if self.record.has(flag::HELD_BACK) {
+            if queued < WINDOW_LIMITED {
+                return false;
+            }
             let corked = tcp::is_corked(self.socket).unwrap_or(false);
             let _ = sockopt::set_tcp_cork(self.socket, false);
             let _ = sockopt::set_tcp_cork(self.socket, corked);
+        } else if sockopt::tcp_nodelay(self.socket) == Ok(false) {
+            let _ = sockopt::set_tcp_nodelay(self.socket, true);
+            let _ = sockopt::set_tcp_nodelay(self.socket, false);
         }
         true
     }

@@ -29,12 +29,9 @@ pub struct News {
 
 /// Looks at everyone in the queue once and tells the program of those that have news.
 pub fn gather(state: &mut State, events: &mut [epoll_event]) -> usize {
-    let mut told = 0;
-    for _ in 0..state.queued() {
-        if told == events.len() {
-            break;
-        }
-        let Some(fd) = state.next() else { break };
+    let (mut told, newest) = (0, state.newest());
+    while told < events.len() {
+        let Some(fd) = state.next(newest) else { break };
         if let Finding::News(news) = examine_armed(state, fd) {
             if let Some(event) = tell(state, fd, &news) {
                 events[told] = event;

@@ -85,8 +85,8 @@ impl State {
     /// Looks at everyone in the queue; who has something to tell stays there.
     fn anything_to_tell(&mut self) -> bool {
         let mut any = false;
-        for _ in 0..self.queued() {
-            let Some(fd) = self.next() else { break };
+        let newest = self.newest();
+        while let Some(fd) = self.next(newest) {
             if matches!(look::examine_armed(self, fd), Finding::News(_)) {
                 any = true;
                 self.enqueue(fd);

@@ -353,9 +353,16 @@ impl State {
         }
     }
 
-    /// The next member to look at; one that has gone, or come back since, is passed over.
-    pub fn next(&mut self) -> Option<RawFd> {
-        while let Some((fd, ticket)) = self.queue.pop_front() {
+    /// The ticket given out last.
+    pub fn newest(&self) -> u64 {
+        self.tickets
+    }
+
+    /// The next member to look at that was queued not after `newest`; one that has gone, or come
+    /// back since, is passed over. So whoever is told and queued again has its turn another time.
+    pub fn next(&mut self, newest: u64) -> Option<RawFd> {
+        while let Some(&(fd, ticket)) = self.queue.front().filter(|(_, t)| *t <= newest) {
+            self.queue.pop_front();
             if let Some(member) = self
                 .members
                 .get_mut(&fd)
