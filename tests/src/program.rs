@@ -205,6 +205,11 @@ impl Running {
         read(&self.output)
     }
 
+    /// What it has complained about so far.
+    pub fn errors(&self) -> String {
+        read(&self.errors)
+    }
+
     /// Waits until `done` holds; fails when the program ends first or the time is over.
     pub fn until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
         let start = Instant::now();

@@ -134,7 +134,7 @@ fn exchange(
     }
     pattern::check(0, 0, &answer[header..]).map_err(|wrong| io::Error::other(wrong.to_string()))?;
     let open = keep && !head.contains("connection: close");
-    if !open && stream.read(&mut [0])? != 0 {
+    if !open && read(stream, &mut [0])? != 0 {
         return Err(io::Error::other("bytes after the answer"));
     }
     Ok(open)
@@ -142,10 +142,20 @@ fn exchange(
 
 fn more(stream: &mut TcpStream, answer: &mut Vec<u8>) -> io::Result<()> {
     let mut buffer = [0; 16384];
-    let n = stream.read(&mut buffer)?;
+    let n = read(stream, &mut buffer)?;
     if n == 0 {
         return Err(ErrorKind::UnexpectedEof.into());
     }
     answer.extend_from_slice(&buffer[..n]);
     Ok(())
+}
+
+/// A debugger that attaches interrupts a read with a timeout.
+fn read(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
 }

@@ -104,11 +104,15 @@ fn succeed(proxy: &Proxy, old: Running) -> Running {
 fn master_reloads_under_load() {
     for &ends in Ends::all() {
         let proxy = Proxy::prepare(ends);
-        let haproxy = proxy.haproxy("-W -db").start().listening(proxy.port);
+        let mut haproxy = proxy.haproxy("-W -db").start().listening(proxy.port);
         let load = Load::start(&proxy.nginx.place, proxy.port);
-        for _ in 0..RELOADS {
+        for reload in 0..RELOADS {
             sleep(Duration::from_millis(400));
             haproxy.signal(libc::SIGUSR2);
+            // A signal that comes while it loads is lost.
+            haproxy.until("it has reloaded", |haproxy| {
+                haproxy.errors().matches("Loading success").count() > reload + 1
+            });
         }
         sleep(Duration::from_millis(400));
         load.stop(RELOADS);

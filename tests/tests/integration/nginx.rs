@@ -27,13 +27,19 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    fn start(ends: Ends, workers: usize) -> Self {
+    /// With both files, in a place of its own.
+    pub fn start(ends: Ends, workers: usize) -> Self {
         Self::start_in(Place::new(ends).eager(), Side::Server, workers)
     }
 
     /// Starts it on one side of `place`.
     pub fn start_in(place: Place, side: Side, workers: usize) -> Self {
-        let port = prepare(&place, workers);
+        Self::start_with(place, side, workers, "")
+    }
+
+    /// The same with more in its configuration's block `http`.
+    pub fn start_with(place: Place, side: Side, workers: usize, more: &str) -> Self {
+        let port = prepare(&place, workers, more);
         let server = program(&place, side).arg("-g").arg("daemon off;");
         let server = server.start().listening(port);
         Self {
@@ -53,6 +59,11 @@ impl Nginx {
         curl.args(options).directory(self.place.folder()).run()
     }
 
+    /// Its master process.
+    pub fn pid(&self) -> u32 {
+        self.server.pid()
+    }
+
     /// Ends it after its last request; gives the place back for the check.
     pub fn stop(self) -> Place {
         let finished = self.server.stop(libc::SIGQUIT);
@@ -62,13 +73,17 @@ impl Nginx {
 }
 
 /// Writes what nginx needs into the work folder; gives the port.
-fn prepare(place: &Place, workers: usize) -> u16 {
+fn prepare(place: &Place, workers: usize, more: &str) -> u16 {
     let port = ports::free();
     let folder = place.folder();
     fs::create_dir(folder.join("www")).expect("www");
     pattern_file(&folder.join("www/small"), SMALL_FILE);
     pattern_file(&folder.join("www/big"), BIG_FILE);
-    fs::write(folder.join("nginx.conf"), config(folder, port, workers)).expect("config");
+    fs::write(
+        folder.join("nginx.conf"),
+        config(folder, port, workers, more),
+    )
+    .expect("config");
     port
 }
 
@@ -82,18 +97,19 @@ fn program(place: &Place, side: Side) -> Program {
         .arg(folder.join("nginx.conf"))
 }
 
-fn config(folder: &Path, port: u16, workers: usize) -> String {
+fn config(folder: &Path, port: u16, workers: usize, more: &str) -> String {
     let folder = folder.display();
     format!(
         "env LD_PRELOAD; env ULSOCK_RUN_DIR; env ULSOCK_REPORT; env ULSOCK_UPGRADE_AFTER;
          env ULSOCK_CHAOS; user www-data; worker_processes {workers}; pid {folder}/nginx.pid;
-         error_log stderr; events {{ worker_connections 512; }}
+         error_log {folder}/nginx-error.err; events {{ worker_connections 512; }}
          http {{
              access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000;
              client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
              fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi;
              scgi_temp_path {folder}/scgi;
              server {{ listen 127.0.0.1:{port}; root {folder}/www; }}
+             {more}
          }}"
     )
 }
@@ -209,10 +225,11 @@ fn reload_under_load() {
 fn new_binary_under_load() {
     for &ends in Ends::all() {
         let place = Place::new(ends).eager();
-        let port = prepare(&place, 2);
+        let port = prepare(&place, 2, "");
         // Kept until the daemon has a session of its own: its group is killed when it is dropped.
         let starter = program(&place, Side::Server).start();
         let master = Master::after(0, &place);
+        wait_for(|| procfs::children(master.0 as u32).pop());
         starter.succeed();
         let load = Load::start(&place, port);
         sleep(Duration::from_millis(200));
@@ -248,6 +265,11 @@ impl Load {
         let keep = Self::KEPT;
         let options = format!("port={port} file=small bytes={SMALL_FILE} keep={keep} fresh=4");
         Self(load.args(&options).start())
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.0.pid()
     }
 
     /// Ends it: all requests must have been answered, and only kept connections that a reload closed

@@ -54,7 +54,15 @@ impl Postgres {
             .start()
             .listening(self.port);
         self.server = Some(server);
-        self.sql("select 1");
+        self.wait_until_ready();
+    }
+
+    /// After its start, and after a killed backend, it recovers and refuses connections for a moment.
+    fn wait_until_ready(&self) {
+        let ready = || self.client("pg_isready").start().wait().status.success();
+        while !ready() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn client(&self, name: &str) -> Program {
@@ -228,18 +236,7 @@ fn killed_backend(postgres: &Postgres, way: &str) {
         "{}",
         finished.errors
     );
-    // After a kill the server recovers and refuses connections for a moment.
-    let ready = || {
-        postgres
-            .client("pg_isready")
-            .start()
-            .wait()
-            .status
-            .success()
-    };
-    while !ready() {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    postgres.wait_until_ready();
 }
 
 #[test]
