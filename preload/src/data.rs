@@ -1,6 +1,7 @@
 //! Bytes in and out: read, write, recv, send and their vector forms.
 //!
-//! `read` and `write` on a socket are `recv` and `send` without flags, in the kernel and here.
+//! `read` and `write` on a socket are `recv` and `send` without flags, in the kernel and here; but for
+//! a read, or a vector, of no bytes.
 
 use libc::{c_int, c_void, iovec, off64_t, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use ulsock::api::{self, Verdict};
@@ -16,15 +17,40 @@ const COUNT: usize = size_of::<u64>();
 /// `preadv2` and `pwritev2` at this offset act as `readv` and `writev`, on sockets too.
 const HERE: off64_t = -1;
 
+/// What `preadv2` and `pwritev2` ask of a socket.
+enum Positioned {
+    /// The call without a position, with these message flags.
+    Here(c_int),
+    /// The kernel's business: other positions it refuses, other flags may be new.
+    Kernel,
+}
+
+fn positioned(fd: c_int, count: c_int, offset: off64_t, flags: c_int) -> Positioned {
+    const KNOWN: c_int =
+        libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_NOWAIT | libc::RWF_APPEND;
+    if offset != HERE || !countable(count) {
+        return Positioned::Kernel;
+    }
+    if flags & !KNOWN != 0 {
+        api::to_kernel(fd);
+        return Positioned::Kernel;
+    }
+    Positioned::Here(if flags & libc::RWF_NOWAIT != 0 {
+        libc::MSG_DONTWAIT
+    } else {
+        0
+    })
+}
+
 hooks! {
     redhook fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
-        answer!(api::recv(fd, buf, len, 0), real()(fd, buf, len))
+        answer!(api::read(fd, buf, len), real()(fd, buf, len))
     }
 
     redhook fn readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
         let verdict = || match countable(count) {
             // SAFETY: the program's own vector of `count` entries.
-            true => unsafe { api::recvv(fd, iov, count as usize, 0) },
+            true => unsafe { api::readv(fd, iov, count as usize, 0) },
             false => Verdict::Bypass,
         };
         answer!(verdict(), real()(fd, iov, count))
@@ -48,7 +74,7 @@ hooks! {
     redhook fn writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
         let verdict = || match countable(count) {
             // SAFETY: the program's own vector of `count` entries.
-            true => unsafe { api::sendv(fd, iov, count as usize, 0) },
+            true => unsafe { api::writev(fd, iov, count as usize, 0) },
             false => Verdict::Bypass,
         };
         answer!(verdict(), real()(fd, iov, count))
@@ -73,27 +99,21 @@ hooks! {
 
     /// At any other offset a socket fails (ESPIPE), whoever carries it.
     redhook fn preadv2(fd: c_int, iov: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t {
-        if offset == HERE && flags == 0 {
-            // SAFETY: the program's own arguments.
-            return unsafe { readv::hooked(fd, iov, count) };
-        }
-        if offset == HERE {
-            api::to_kernel(fd);
-        }
-        // SAFETY: the program's own arguments.
-        unsafe { real()(fd, iov, count, offset, flags) }
+        let verdict = || match positioned(fd, count, offset, flags) {
+            // SAFETY: the program's own vector of `count` entries.
+            Positioned::Here(flags) => unsafe { api::readv(fd, iov, count as usize, flags) },
+            Positioned::Kernel => Verdict::Bypass,
+        };
+        answer!(verdict(), real()(fd, iov, count, offset, flags))
     }
 
     redhook fn pwritev2(fd: c_int, iov: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t {
-        if offset == HERE && flags == 0 {
-            // SAFETY: the program's own arguments.
-            return unsafe { writev::hooked(fd, iov, count) };
-        }
-        if offset == HERE {
-            api::to_kernel(fd);
-        }
-        // SAFETY: the program's own arguments.
-        unsafe { real()(fd, iov, count, offset, flags) }
+        let verdict = || match positioned(fd, count, offset, flags) {
+            // SAFETY: the program's own vector of `count` entries.
+            Positioned::Here(flags) => unsafe { api::writev(fd, iov, count as usize, flags) },
+            Positioned::Kernel => Verdict::Bypass,
+        };
+        answer!(verdict(), real()(fd, iov, count, offset, flags))
     }
 
     /// Inside libc these two are a read and a write, on whatever the number is.

@@ -17,7 +17,7 @@ pub use crate::inherit::{
     exec_failed, exiting, fork_child, fork_parent, fork_prepare,
 };
 pub use crate::io::{
-    recv, recvfrom, recvmmsg, recvmsg, recvv, send, sendfile, sendmmsg, sendmsg, sendv,
+    read, readv, recv, recvfrom, recvmmsg, recvmsg, send, sendfile, sendmmsg, sendmsg, writev,
 };
 pub use crate::lifecycle::{
     accepted, close, close_range, connected, dup_over, duped, fd_opened, guard, listening,

@@ -15,7 +15,7 @@ use crate::family::Family;
 use crate::options;
 use crate::process;
 use crate::reason::Reason;
-use crate::record::{Record, State};
+use crate::record::{flag, Record, State};
 use crate::table::{self, Slot};
 use crate::upgrade;
 
@@ -124,6 +124,9 @@ fn receive_into(fd: c_int, room: &mut Buffers<'_>, len: usize, flags: c_int) -> 
         Carry::Verdict(verdict) => verdict,
         Carry::Ours(handle) => {
             cancel::point();
+            if len == 0 {
+                return verdict(fd, until_readable(handle, flags));
+            }
             if flags & libc::MSG_TRUNC != 0 {
                 let result = conn::recv::recv(handle, &mut conn::buffers::Bin, len, flags);
                 return verdict(fd, result);
@@ -135,11 +138,27 @@ fn receive_into(fd: c_int, room: &mut Buffers<'_>, len: usize, flags: c_int) -> 
     }
 }
 
+/// A receive of no bytes waits, and fails, as one of some would; but whatever ends the wait, it has
+/// then succeeded.
+fn until_readable(handle: Handle, flags: c_int) -> Option<Result<usize, Errno>> {
+    let patient = flags & libc::MSG_DONTWAIT == 0 && !handle.record()?.has(flag::NONBLOCK);
+    let flags = flags & !libc::MSG_WAITALL | libc::MSG_PEEK;
+    let mut room = conn::buffers::Bin;
+    match conn::recv::until_interrupted(handle, &mut room, 1, flags)? {
+        Err(Errno::AGAIN | Errno::INTR) if patient => Some(Ok(0)),
+        result => Some(result.map(|_| 0)),
+    }
+}
+
 fn transmit(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
     transmit_from(fd, &mut Buffers::new(list), Buffers::total(list), flags)
 }
 
 fn transmit_from(fd: c_int, bytes: &mut Buffers<'_>, len: usize, flags: c_int) -> Verdict {
+    // No bytes are in nobody's way, and the kernel knows whether they fail.
+    if len == 0 {
+        return crate::lifecycle::guard(fd);
+    }
     match carry(fd, Way::Out, flags) {
         Carry::Verdict(verdict) => verdict,
         Carry::Ours(handle) => {
@@ -149,6 +168,18 @@ fn transmit_from(fd: c_int, bytes: &mut Buffers<'_>, len: usize, flags: c_int) -
             verdict(fd, result)
         }
     }
+}
+
+/// # Safety
+/// As libc's `read`.
+#[inline]
+pub unsafe fn read(fd: c_int, buf: *mut c_void, len: usize) -> Verdict {
+    // Unlike recv, the kernel's read of no bytes does not look at the socket.
+    if len == 0 {
+        return crate::lifecycle::guard(fd);
+    }
+    // SAFETY: by contract.
+    unsafe { recv(fd, buf, len, 0) }
 }
 
 /// # Safety
@@ -188,19 +219,27 @@ unsafe fn list<'a>(iov: *const iovec, count: usize) -> Option<&'a [iovec]> {
         return Some(&[]);
     }
     // SAFETY: by contract.
-    Some(unsafe { std::slice::from_raw_parts(iov, count) })
+    let list = unsafe { std::slice::from_raw_parts(iov, count) };
+    // Lengths below zero the kernel refuses, before it looks at the socket.
+    let sound = list
+        .iter()
+        .all(|piece| piece.iov_len <= isize::MAX as usize);
+    sound.then_some(list)
 }
 
 /// # Safety
-/// As libc's `readv`.
-pub unsafe fn recvv(fd: c_int, iov: *const iovec, count: usize, flags: c_int) -> Verdict {
+/// As libc's `readv`, with `MSG_DONTWAIT` or without.
+pub unsafe fn readv(fd: c_int, iov: *const iovec, count: usize, flags: c_int) -> Verdict {
     // SAFETY: by contract.
-    unsafe { list(iov, count) }.map_or(Verdict::Bypass, |list| receive(fd, list, flags))
+    match unsafe { list(iov, count) } {
+        Some(list) if Buffers::total(list) > 0 => receive(fd, list, flags),
+        _ => crate::lifecycle::guard(fd),
+    }
 }
 
 /// # Safety
-/// As libc's `writev`.
-pub unsafe fn sendv(fd: c_int, iov: *const iovec, count: usize, flags: c_int) -> Verdict {
+/// As libc's `writev`, with `MSG_DONTWAIT` or without.
+pub unsafe fn writev(fd: c_int, iov: *const iovec, count: usize, flags: c_int) -> Verdict {
     // SAFETY: by contract.
     unsafe { list(iov, count) }.map_or(Verdict::Bypass, |list| transmit(fd, list, flags))
 }
@@ -313,6 +352,12 @@ pub unsafe fn recvmmsg(
     if vec.is_null() || options::managed(fd).is_none() {
         return one_by_one(fd, Way::In);
     }
+    // As in the kernel, a pending error comes before any bytes.
+    if flags & libc::MSG_ERRQUEUE == 0 {
+        if let Some(error) = options::take_error(fd) {
+            return Verdict::Fail(error.raw_os_error());
+        }
+    }
     // SAFETY: null or valid by contract.
     let limit = unsafe { timeout.as_ref() };
     let limit = limit.map(|time| {
@@ -336,13 +381,7 @@ pub unsafe fn recvmmsg(
             } else {
                 flags
             };
-            let verdict = recvmsg(fd, &mut entry.msg_hdr, flags);
-            // End of file: the kernel tells it once.
-            if done > 0 && matches!(verdict, Verdict::Done(0)) {
-                None
-            } else {
-                Some(verdict)
-            }
+            Some(recvmsg(fd, &mut entry.msg_hdr, flags))
         })
     }
 }
@@ -378,6 +417,9 @@ fn one_by_one(fd: c_int, way: Way) -> Verdict {
 pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: usize) -> Verdict {
     if table::get(input) == Slot::Internal {
         return Verdict::Fail(libc::EBADF);
+    }
+    if count == 0 {
+        return crate::lifecycle::guard(out);
     }
     let handle = match carry(out, Way::Out, 0) {
         Carry::Verdict(verdict) => return verdict,

@@ -284,7 +284,7 @@ pub fn dup_over(old: RawFd, new: RawFd) -> Verdict {
 }
 
 fn is_open(fd: RawFd) -> bool {
-    // SAFETY: only asks whether the number is open.
+    // SAFETY: only asks whether the number is open; a borrowed one must not be -1.
     fd >= 0 && rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) }).is_ok()
 }
 

@@ -86,6 +86,13 @@ pub fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> rustix::io::Result<()> 
     sockopt::set_tcp_nodelay(to, sockopt::tcp_nodelay(from)?)
 }
 
+/// The error that is pending on a socket; it is told once.
+pub fn take_error(fd: RawFd) -> Option<rustix::io::Errno> {
+    // SAFETY: the program is calling with this number.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    sockopt::socket_error(socket).ok()?.err()
+}
+
 /// Returns a connection to the kernel for good, before a call that we do not handle on rings.
 pub fn to_kernel(fd: RawFd, reason: Reason) {
     if let Some((family, number, record)) = record_of(fd) {

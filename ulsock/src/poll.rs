@@ -69,7 +69,7 @@ pub fn is_ours(fd: RawFd) -> bool {
 #[derive(Clone, Copy)]
 pub struct Limit {
     deadline: Deadline,
-    impatient: bool,
+    pub impatient: bool,
 }
 
 impl Limit {

@@ -43,7 +43,11 @@ pub unsafe fn select(
     let mut fds: SmallVec<[pollfd; FEW]> = (0..nfds)
         .filter_map(|fd| unsafe { asked(&sets, fd) })
         .collect();
-    match poll_ours(&mut fds, limit, mask) {
+    let mut result = poll_ours(&mut fds, limit, mask);
+    while matches!(result, Some((Ok(_), _))) && !limit.impatient && drop_hung_up(&mut fds) {
+        result = poll_ours(&mut fds, limit, mask);
+    }
+    match result {
         // As the kernel: a number that is closed later, while it sleeps, is ready.
         Some((Ok(_), false)) if fds.iter().any(|entry| entry.revents & POLLNVAL != 0) => {
             Verdict::Fail(libc::EBADF)
@@ -65,6 +69,24 @@ pub fn select_limit(nfds: c_int) -> c_int {
     }
     // As in the kernel, in whole words.
     nfds.min((table::end_of_programs() + 63) & !63)
+}
+
+/// Unlike poll, select does not tell those who wait for exceptions alone about a hang-up: if there is
+/// nothing else to tell, they are waited for no more (`true`: wait on), for nothing comes after it.
+fn drop_hung_up(fds: &mut [pollfd]) -> bool {
+    let hung_up = |entry: &pollfd| {
+        entry.events == POLLPRI && entry.revents != 0 && entry.revents & !(POLLHUP | POLLERR) == 0
+    };
+    let nothing_else = fds.iter().all(|entry| entry.revents == 0 || hung_up(entry));
+    let mut dropped = false;
+    for entry in fds
+        .iter_mut()
+        .filter(|entry| nothing_else && hung_up(entry))
+    {
+        entry.fd = -1;
+        dropped = true;
+    }
+    dropped
 }
 
 /// A set of any length, as programs with more than 1024 fds use it.

@@ -9,7 +9,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use libc::{c_int, c_void, socklen_t, IPPROTO_TCP, SOL_SOCKET};
+use libc::{c_int, c_void, socklen_t, timeval, IPPROTO_TCP, SOL_SOCKET};
 use netstack::ring::mark::LEVEL_SIZE;
 
 use crate::api::Verdict;
@@ -75,6 +75,15 @@ pub unsafe fn setsockopt(
     let number = (!value.is_null() && len as usize >= size_of::<c_int>())
         .then(|| unsafe { value.cast::<c_int>().read_unaligned() });
     let option = (level, name);
+    let limit = record_of(fd).and_then(|(_, _, record)| match option {
+        (SOL_SOCKET, libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW) => Some(&record.recv_timeout_us),
+        (SOL_SOCKET, libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW) => Some(&record.send_timeout_us),
+        _ => None,
+    });
+    if let Some(place) = limit {
+        // SAFETY: by contract.
+        unsafe { note_timeout(place, value, len) };
+    }
     let on = SWITCHES.contains(&option) && number != Some(0);
     let peeks = option == (SOL_SOCKET, libc::SO_PEEK_OFF) && number.is_some_and(|at| at >= 0);
     if on || peeks || ALWAYS.contains(&option) {
@@ -129,9 +138,32 @@ fn limit_rings(record: &Record, socket: BorrowedFd<'_>) {
     }
 }
 
+/// A time limit that was set to a negative time: the kernel does not wait then.
+const AT_ONCE: u64 = 1;
+
+/// The kernel tells a negative time and none alike; the first has been noted when it was set.
 fn set_timeout(place: &AtomicU64, time: Option<Duration>) {
-    let micros = time.map_or(0, |time| time.as_micros().max(1) as u64);
-    place.store(micros, Ordering::Relaxed);
+    match time {
+        Some(time) => place.store(time.as_micros().max(1) as u64, Ordering::Relaxed),
+        None if place.load(Ordering::Relaxed) == AT_ONCE => {}
+        None => place.store(0, Ordering::Relaxed),
+    }
+}
+
+/// Before a time limit is set.
+///
+/// # Safety
+/// `value` is null or has `len` bytes.
+unsafe fn note_timeout(place: &AtomicU64, value: *const c_void, len: socklen_t) {
+    if value.is_null() || (len as usize) < size_of::<timeval>() {
+        return;
+    }
+    // SAFETY: long enough, by the check and by contract.
+    let time = unsafe { value.cast::<timeval>().read_unaligned() };
+    if (0..1_000_000).contains(&time.tv_usec) {
+        let micros = if time.tv_sec < 0 { AT_ONCE } else { 0 };
+        place.store(micros, Ordering::Relaxed);
+    }
 }
 
 fn set_lowat(record: &Record, socket: BorrowedFd<'_>) {

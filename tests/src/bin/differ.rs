@@ -1,7 +1,7 @@
 //! The differential tester's command; see `tests::differ`.
 //!
 //! ```text
-//! differ run [--seed N] [--programs N] [--minutes M] [--jobs N] [--chaos N] [--mode MODE] [--keep FOLDER] [--go-on]
+//! differ run [--seed N] [--programs N] [--minutes M] [--jobs N] [--chaos N] [--mode MODE] [--without CALL,CALL...] [--hand-over] [--keep FOLDER] [--go-on]
 //! differ replay FILE [--mode MODE] [--times N]
 //! differ show [--seed N]
 //! ```
@@ -20,7 +20,7 @@ use tests::differ::mode::Mode;
 use tests::differ::program::Program;
 use tests::differ::{actor, generate};
 
-const USAGE: &str = "differ run [--seed N] [--programs N] [--minutes M] [--jobs N] [--chaos N] [--mode MODE] [--keep FOLDER] [--go-on]
+const USAGE: &str = "differ run [--seed N] [--programs N] [--minutes M] [--jobs N] [--chaos N] [--mode MODE] [--without CALL,CALL...] [--hand-over] [--keep FOLDER] [--go-on]
 differ replay FILE [--mode MODE] [--times N]
 differ show [--seed N]
 MODE is kernel, both, a-only or b-only, then any of ,chaos=N ,ring=BYTES ,frugal";
@@ -57,7 +57,9 @@ impl Options {
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match word.strip_prefix("--") {
-                Some("go-on") => drop(options.values.insert("go-on".to_owned(), "1".to_owned())),
+                Some(key @ ("go-on" | "hand-over")) => {
+                    options.values.insert(key.to_owned(), String::new());
+                }
                 Some(key) => {
                     let value = words
                         .next()
@@ -88,7 +90,13 @@ fn command(options: &Options) -> Result<bool, String> {
         ["run"] => run(options),
         ["replay", file] => replay(options, Path::new(file)),
         ["show"] => {
-            print!("{}", generate::program(options.get("seed")?.unwrap_or(1)));
+            print!(
+                "{}",
+                generate::program(
+                    options.get("seed")?.unwrap_or(1),
+                    options.values.contains_key("hand-over")
+                )
+            );
             Ok(true)
         }
         _ => Err("no such command".to_owned()),
@@ -114,10 +122,16 @@ fn run(options: &Options) -> Result<bool, String> {
         modes: options
             .get("mode")?
             .map_or_else(|| Mode::all(chaos), |mode: Mode| vec![mode]),
+        without: options
+            .get("without")?
+            .map_or_else(Vec::new, |calls: String| {
+                calls.split(',').map(str::to_owned).collect()
+            }),
         jobs: options
             .get("jobs")?
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
         shrink: Duration::from_secs(options.get("shrink")?.unwrap_or(60)),
+        hand_over: options.values.contains_key("hand-over"),
         go_on: options.values.contains_key("go-on"),
         actor: own_path(),
     };
@@ -153,25 +167,13 @@ fn print_summary(summary: &Summary) {
 
 /// Prints a case as the file that replays it.
 fn report(case: &Case, keep: Option<&Path>) {
-    let Case {
-        seed,
-        mode,
-        program,
-        difference,
-        complaints,
-    } = case;
-    let text = format!(
-        "# seed {seed}, mode {mode}, step {}:\n# kernel: {}\n# ulsock: {}\n{program}",
-        difference.step + 1,
-        difference.kernel,
-        difference.ours
-    );
+    let text = case.text();
     println!("---- differs\n{text}----");
-    if !complaints.is_empty() {
-        println!("{complaints}----");
+    for line in case.complaints.lines().take(4) {
+        println!("{line}");
     }
     if let Some(folder) = keep {
-        let file = folder.join(format!("seed-{seed}.txt"));
+        let file = folder.join(format!("seed-{}.txt", case.seed));
         fs::create_dir_all(folder)
             .and_then(|()| fs::write(&file, &text))
             .unwrap_or_else(|error| eprintln!("{file:?}: {error}"));

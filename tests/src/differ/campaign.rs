@@ -21,6 +21,10 @@ pub struct Plan {
     pub time: Duration,
     /// How the accelerated runs go; programs take them in turn.
     pub modes: Vec<Mode>,
+    /// Half of the programs have calls that hand connections over; see [`generate::program`].
+    pub hand_over: bool,
+    /// Calls that are left out of the programs.
+    pub without: Vec<String>,
     /// How many programs run at once.
     pub jobs: usize,
     /// How long to shrink a program that differs.
@@ -43,6 +47,20 @@ pub struct Case {
     pub difference: Difference,
     /// What actors wrote to stderr.
     pub complaints: String,
+}
+
+impl Case {
+    /// The program as the file that replays it, with what it shows.
+    pub fn text(&self) -> String {
+        let Difference { step, kernel, ours } = &self.difference;
+        format!(
+            "# seed {}, mode {}, step {}:\n# kernel: {kernel}\n# ulsock: {ours}\n{}",
+            self.seed,
+            self.mode,
+            step + 1,
+            self.program
+        )
+    }
 }
 
 /// What a campaign came to.
@@ -105,7 +123,10 @@ impl Campaign<'_> {
     }
 
     fn one(&self, judge: &Judge, seed: u64) {
-        let program = generate::program(seed);
+        let mut program = generate::program(seed, self.plan.hand_over);
+        program
+            .steps
+            .retain(|step| !self.plan.without.contains(&step.call));
         let mode = &self.plan.modes[(seed % self.plan.modes.len() as u64) as usize];
         let verdict = judge.compare(&program, mode);
         let report = judge.take_report();

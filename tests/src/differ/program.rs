@@ -50,6 +50,22 @@ impl Step {
         self.find(key).unwrap_or(0)
     }
 
+    /// Is it a call that only the kernel can serve? An accelerated connection with unread bytes then
+    /// waits for its peer for a moment, and gets a stand-in if the peer does not answer.
+    pub fn hands_over(&self) -> bool {
+        const FLAGS: i32 = libc::MSG_OOB | libc::MSG_ZEROCOPY;
+        const OPTIONS: [&str; 4] = ["SO_OOBINLINE", "SO_ZEROCOPY", "SO_TIMESTAMP", "TCP_INQ"];
+        match self.call.as_str() {
+            "exec" | "pass" | "take" | "splice_in" | "splice_out" => true,
+            "SIOCATMARK" | "sockatmark" => true,
+            // A forked child that uses a set of its parent's.
+            call if call.starts_with("epoll_") && self.actor >= 2 => true,
+            "connect" => self.get("unspec") != 0,
+            "setsockopt" => OPTIONS.contains(&names::show("option", self.get("option")).as_str()),
+            _ => self.get("flags") & i64::from(FLAGS) != 0,
+        }
+    }
+
     /// The value of an argument.
     pub fn find(&self, key: &str) -> Option<i64> {
         self.args

@@ -5,6 +5,7 @@ mod chaos;
 mod command;
 mod config;
 mod debuggers;
+mod differ;
 mod handing;
 mod haproxy;
 mod heirs;

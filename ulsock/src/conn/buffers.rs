@@ -11,8 +11,10 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use crate::sys::raw;
 
-/// Pieces handed to the kernel at once.
-const PIECES: usize = 16;
+/// Pieces that are handed to the kernel at once without much stack, and those of the longest vector:
+/// the kernel gets all of them in one call, for each call is a segment, and fails for itself.
+const FEW: usize = 16;
+const MOST: usize = 1024;
 
 /// Gives bytes to a ring, or lets the kernel send them.
 pub trait Outgoing: Source {
@@ -70,10 +72,12 @@ impl<'a> Buffers<'a> {
         }
     }
 
+    /// The kernel too moves no more than this at once (MAX_RW_COUNT).
     pub fn total(list: &[iovec]) -> usize {
         list.iter()
             .map(|piece| piece.iov_len)
             .fold(0, usize::saturating_add)
+            .min(0x7fff_f000)
     }
 
     /// The next contiguous piece.
@@ -113,19 +117,19 @@ impl<'a> Buffers<'a> {
     }
 
     /// The next up to `most` bytes as the kernel wants them.
-    fn pieces(&self, most: usize) -> ([iovec; PIECES], usize) {
+    fn pieces<const N: usize>(&self, most: usize) -> ([iovec; N], usize) {
         let empty = iovec {
             iov_base: std::ptr::null_mut(),
             iov_len: 0,
         };
-        let mut pieces = [empty; PIECES];
+        let mut pieces = [empty; N];
         let mut rest = Buffers {
             list: self.list,
             done: self.done,
             control: None,
         };
         let (mut used, mut left) = (0, most);
-        while used < PIECES && left > 0 {
+        while used < N && left > 0 {
             let Some((at, len)) = rest.next() else { break };
             let n = len.min(left);
             pieces[used] = iovec {
@@ -197,7 +201,21 @@ impl Buffers<'_> {
         most: usize,
         flags: u32,
     ) -> Result<(usize, msghdr), Errno> {
-        let (mut pieces, used) = self.pieces(most);
+        match self.list.len() {
+            ..=FEW => self.message_of::<FEW>(call, socket, most, flags),
+            _ => self.message_of::<MOST>(call, socket, most, flags),
+        }
+    }
+
+    #[inline(never)]
+    fn message_of<const N: usize>(
+        &mut self,
+        call: c_long,
+        socket: BorrowedFd<'_>,
+        most: usize,
+        flags: u32,
+    ) -> Result<(usize, msghdr), Errno> {
+        let (mut pieces, used) = self.pieces::<N>(most);
         // SAFETY: all zero is a message without name and control data.
         let mut header: msghdr = unsafe { std::mem::zeroed() };
         header.msg_iov = pieces.as_mut_ptr();
@@ -292,9 +310,9 @@ impl Incoming for Bin {
         flags: RecvFlags,
     ) -> Result<usize, Errno> {
         let flags = flags | RecvFlags::DONTWAIT | RecvFlags::TRUNC;
-        let mut nothing = [0u8; 4096];
-        let most = most.min(nothing.len());
-        rustix::net::recv(socket, &mut nothing[..most], flags).map(|(_, n)| n)
+        let (socket, flags) = (socket.as_raw_fd() as usize, flags.bits() as usize);
+        // SAFETY: with MSG_TRUNC a TCP socket writes nothing; no address is asked for.
+        unsafe { raw::syscall(libc::SYS_recvfrom, [socket, 0, most, flags, 0, 0]) }
     }
 }
 
@@ -358,7 +376,7 @@ mod tests {
     fn the_kernel_gets_no_more_than_allowed() {
         let mut parts = [b"abc".to_vec(), b"def".to_vec()];
         let iov = list(&mut parts);
-        let (pieces, used) = Buffers::new(&iov).pieces(4);
+        let (pieces, used) = Buffers::new(&iov).pieces::<FEW>(4);
         assert_eq!(Buffers::total(&pieces[..used]), 4);
     }
 }

@@ -1,8 +1,9 @@
 //! Waiting for data to receive, from either carrier.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use libc::{POLLIN, POLLRDHUP};
+use libc::{c_short, POLLIN, POLLRDHUP};
 use netstack::ring::{Look, RxState};
 
 use super::recv::{ask_for_kernel, prefer_ring};
@@ -13,8 +14,22 @@ use crate::record::flag;
 use crate::signal::Seen;
 use crate::{spin, waiter};
 
-/// Waits until the stream has moved on by `least` bytes, or there is something else to look at.
-pub fn wait(conn: Conn<'_>, least: u64, deadline: Deadline, seen: Seen) -> Woken {
+/// How often a peek that wants more than is there looks again: what is left in the kernel's queue, now
+/// or behind what the ring holds, keeps its poll from telling about more.
+const PACE: Duration = Duration::from_millis(1);
+
+/// What a receive waits for.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    /// So many bytes.
+    pub least: u64,
+    /// So many are there and were left there, by a peek.
+    pub there: u64,
+}
+
+/// Waits until the stream has moved on by as many bytes as are wanted, or there is something else to
+/// look at.
+pub fn wait(conn: Conn<'_>, wanted: Wanted, deadline: Deadline, seen: Seen) -> Woken {
     if seen.any_handler(conn.me) {
         return Woken::Interrupted;
     }
@@ -32,10 +47,10 @@ pub fn wait(conn: Conn<'_>, least: u64, deadline: Deadline, seen: Seen) -> Woken
     if on_ring && spin::until(&me.spin, moved) {
         return Woken::Look(0);
     }
-    sleep_for_data(conn, least, deadline, seen)
+    sleep_for_data(conn, wanted, deadline, seen)
 }
 
-fn sleep_for_data(conn: Conn<'_>, least: u64, deadline: Deadline, seen: Seen) -> Woken {
+fn sleep_for_data(conn: Conn<'_>, wanted: Wanted, deadline: Deadline, seen: Seen) -> Woken {
     let (me, socket, handle) = (conn.me, conn.socket, conn.handle);
     let waiter = waiter::mine(me).filter(|waiter| conn.link.pair.hand_over(waiter));
     let Some(bed) = Sleep::prepare(me, seen) else {
@@ -43,20 +58,20 @@ fn sleep_for_data(conn: Conn<'_>, least: u64, deadline: Deadline, seen: Seen) ->
     };
     let slot = Slot::take(&conn.record.rx.slots);
     let (Some(waiter), Some(slot)) = (waiter, slot) else {
-        return sleep_on_kernel(conn, bed, deadline);
+        return sleep_on_kernel(conn, bed, wanted, deadline);
     };
     let slot = slot.keep();
     bed.hold(handle, What::Data(slot as u8));
     bed.lie_down(waiter);
-    let ready = arm_data(&conn, slot, waiter.number, least);
+    let ready = arm_data(&conn, slot, waiter.number, wanted);
     send::serve(&conn);
+    let (events, until) = listen_to(wanted, deadline);
     // Signals must get through while asleep.
     drop(conn);
-    let events = POLLIN | POLLRDHUP;
     let woken = if ready {
         Woken::Look(0)
     } else {
-        sleep(&bed, Some(waiter), socket, events, deadline)
+        paced(sleep(&bed, Some(waiter), socket, events, until), deadline)
     };
     drop(bed);
     if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle)) {
@@ -66,19 +81,36 @@ fn sleep_for_data(conn: Conn<'_>, least: u64, deadline: Deadline, seen: Seen) ->
     woken
 }
 
+/// The kernel socket's events, and until when.
+fn listen_to(wanted: Wanted, deadline: Deadline) -> (c_short, Deadline) {
+    match wanted.there {
+        0 => (POLLIN | POLLRDHUP, deadline),
+        _ => (POLLRDHUP, deadline.min(Deadline::after(PACE))),
+    }
+}
+
+/// The end of a pace is not the end of the wait.
+fn paced(woken: Woken, deadline: Deadline) -> Woken {
+    match woken {
+        Woken::TimedOut if !deadline.passed() => Woken::Look(0),
+        woken => woken,
+    }
+}
+
 /// No bell to be rung with: asks for the kernel, and then sleeps on it alone. If bytes came into
 /// the ring at this very moment, the sender sees the wish after publishing them, or we see them now.
-fn sleep_on_kernel(conn: Conn<'_>, bed: Sleep, deadline: Deadline) -> Woken {
+fn sleep_on_kernel(conn: Conn<'_>, bed: Sleep, wanted: Wanted, deadline: Deadline) -> Woken {
     let (socket, handle) = (conn.socket, conn.handle);
     ask_for_kernel(&conn);
     let ready = conn
         .lock_rx()
-        .is_none_or(|mut held| something_there(&conn, held.state()));
+        .is_none_or(|mut held| something_there(&conn, held.state(), wanted.there));
+    let (events, until) = listen_to(wanted, deadline);
     drop(conn);
     if ready {
         return Woken::Look(0);
     }
-    let woken = sleep(&bed, None, socket, POLLIN | POLLRDHUP, deadline);
+    let woken = paced(sleep(&bed, None, socket, events, until), deadline);
     drop(bed);
     if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle)) {
         conn.note_kernel_events(events);
@@ -88,7 +120,7 @@ fn sleep_on_kernel(conn: Conn<'_>, bed: Sleep, deadline: Deadline) -> Woken {
 
 /// `true`: something is there already; do not sleep. Before management begins there is nothing in
 /// the ring, but the bell is hung up all the same: another thread may begin while this one sleeps.
-fn arm_data(conn: &Conn<'_>, slot: usize, name: u32, least: u64) -> bool {
+fn arm_data(conn: &Conn<'_>, slot: usize, name: u32, wanted: Wanted) -> bool {
     let Some(mut held) = conn.lock_rx() else {
         return true;
     };
@@ -98,20 +130,21 @@ fn arm_data(conn: &Conn<'_>, slot: usize, name: u32, least: u64) -> bool {
     }
     let rx = conn.receiver(held.state());
     // Never beyond what the ring can hold: the sender would wait for us.
-    let least = least.min(rx.size() / 2).max(1);
+    let least = wanted.least.min(wanted.there + rx.size() / 2).max(1);
     rx.arm_data(slot, name, rx.state.pos + least);
-    managed && something_there(conn, held.state())
+    managed && something_there(conn, held.state(), wanted.there)
 }
 
-/// Anything that [`Conn::take`] would find, without taking it: ring bytes or a mark to pass.
-fn something_there(conn: &Conn<'_>, state: &mut RxState) -> bool {
+/// Anything that [`Conn::take`] would find, without taking it: more ring bytes than those that were
+/// left `there`, or a mark to pass.
+fn something_there(conn: &Conn<'_>, state: &mut RxState, there: u64) -> bool {
     if conn.record.has(flag::BROKEN) {
         return false;
     }
     let before = state.carrier();
     match conn.receiver(state).look() {
-        Ok(Look::Ring(0)) => false,
-        Ok(Look::Ring(_)) | Err(_) => true,
+        Ok(Look::Ring(n)) => n > there,
+        Err(_) => true,
         Ok(Look::Kernel { .. }) => before.is_ring(),
     }
 }

@@ -57,6 +57,13 @@ impl Handle {
     }
 }
 
+impl Handle {
+    /// Its record, whoever it serves by now.
+    pub fn record(&self) -> Option<&'static Record> {
+        Some(process::family()?.record(self.number))
+    }
+}
+
 /// What a call needs, valid while the critical section lasts.
 pub struct Conn<'a> {
     pub handle: Handle,

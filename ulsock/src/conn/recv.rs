@@ -8,9 +8,10 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
 use super::begin::begin_rx;
-use super::buffers::Incoming;
+use super::buffers::{Bin, Incoming};
+use super::data::{self, Wanted};
 use super::wait::{Deadline, Woken};
-use super::{data, send, Conn, Handle};
+use super::{send, Conn, Handle};
 use crate::chaos;
 use crate::link::Rings;
 use crate::record::{flag, Counts};
@@ -37,10 +38,33 @@ pub fn recv(
     len: usize,
     flags: c_int,
 ) -> Option<Result<usize, Errno>> {
+    receive(handle, into, len, flags, true)
+}
+
+/// The same, but a handler with SA_RESTART ends it too.
+pub fn until_interrupted(
+    handle: Handle,
+    into: &mut dyn Incoming,
+    len: usize,
+    flags: c_int,
+) -> Option<Result<usize, Errno>> {
+    receive(handle, into, len, flags, false)
+}
+
+fn receive(
+    handle: Handle,
+    into: &mut dyn Incoming,
+    len: usize,
+    flags: c_int,
+    may_restart: bool,
+) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
     let mut seen = Seen::now(me);
     let mut got = 0;
     let mut deadline = None;
+    // Why the wait has ended: what is there now is all that this call gets. A handler with SA_RESTART
+    // ends it only if something is there.
+    let (mut over, mut restarts) = (None, false);
     loop {
         let Some(conn) = Conn::enter(handle) else {
             return (got > 0).then_some(Ok(got));
@@ -51,34 +75,49 @@ pub fn recv(
         } else {
             len.min(conn.lowat())
         };
-        match conn.take(into, len - got, flags, got == 0 && !patient) {
-            Ok(Step::Again) => continue,
-            Ok(Step::Moved(n)) => got += n,
-            Ok(Step::Empty) => {}
-            Ok(Step::Eof) => return Some(Ok(got)),
-            Err(_) if got > 0 => return Some(Ok(got)),
-            Err(error) => return Some(Err(error)),
+        let mut left_there = 0;
+        if flags & MSG_PEEK != 0 && least > 1 && patient && over.is_none() {
+            // A peek leaves what is there: it is made when there is enough.
+            left_there = match conn.take(&mut Bin, len, flags, false) {
+                Ok(Step::Again) => continue,
+                Ok(Step::Moved(n)) => n,
+                Ok(_) => 0,
+                Err(error) => return Some(Err(error)),
+            };
+        }
+        if left_there == 0 || left_there >= least || conn.record.has(flag::PEER_FIN) {
+            match conn.take(into, len - got, flags, got == 0 && !patient) {
+                Ok(Step::Again) => continue,
+                Ok(Step::Moved(n)) => got += n,
+                Ok(Step::Empty) => {}
+                Ok(Step::Eof) => return Some(Ok(got)),
+                Err(_) if got > 0 => return Some(Ok(got)),
+                Err(error) => return Some(Err(error)),
+            }
         }
         if got >= least || (flags & MSG_PEEK != 0 && got > 0) {
             return Some(Ok(got));
         }
-        if !patient {
-            return Some(if got > 0 { Ok(got) } else { Err(Errno::AGAIN) });
+        if let Some(error) = over.or((!patient).then_some(Errno::AGAIN)) {
+            if got > 0 || !restarts {
+                return Some(if got > 0 { Ok(got) } else { Err(error) });
+            }
         }
         let timeout = conn.record.recv_timeout_us.load(Ordering::Relaxed);
         let deadline = *deadline.get_or_insert_with(|| Deadline::after_us(timeout));
-        let ended = match data::wait(conn, (least - got) as u64, deadline, seen) {
+        let wanted = Wanted {
+            least: (least - got) as u64,
+            there: left_there as u64,
+        };
+        over = match data::wait(conn, wanted, deadline, seen) {
             Woken::Look(_) => None,
-            // As in the kernel: with a timeout set, SA_RESTART does not restart.
-            Woken::Interrupted => (seen.ends_call(me) || timeout != 0).then_some(Errno::INTR),
+            Woken::Interrupted => Some(Errno::INTR),
             Woken::TimedOut => Some(Errno::AGAIN),
             Woken::Failed(error) => Some(error),
         };
-        match ended {
-            Some(_) if got > 0 => return Some(Ok(got)),
-            Some(error) => return Some(Err(error)),
-            None => {}
-        }
+        // As in the kernel: with a timeout set, SA_RESTART does not restart.
+        let restarts_call = over == Some(Errno::INTR) && !seen.ends_call(me) && timeout == 0;
+        restarts = may_restart && restarts_call;
     }
 }
 

@@ -50,17 +50,30 @@ pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_eve
                 event,
             ))
         }
-        // A set that we do not know (inherited over exec): its members stay with the kernel.
-        (None, Slot::Record(_)) if op != EPOLL_CTL_DEL => {
-            options::to_kernel(fd, Reason::Waiters);
-            Verdict::Bypass
-        }
+        (None, Slot::Record(_)) => unknown_set(epfd, op, fd, event),
         (_, Slot::Epoll(inner)) => {
             nest(outer, op, inner, fd);
             other(outer, epfd, op, fd, event)
         }
         _ => other(outer, epfd, op, fd, event),
     }
+}
+
+/// A set that we do not know (inherited over exec): its members stay with the kernel. But first the
+/// kernel says whether it is a set at all, and takes this member.
+fn unknown_set(epfd: RawFd, op: c_int, fd: RawFd, event: Option<epoll_event>) -> Verdict {
+    let tried = match (op, event) {
+        (EPOLL_CTL_ADD, Some(_)) => {
+            kernel::add(epfd, fd, 0, 0).and_then(|()| kernel::delete(epfd, fd))
+        }
+        (EPOLL_CTL_MOD, Some(event)) => kernel::modify(epfd, fd, event.events, event.u64),
+        _ => return Verdict::Bypass,
+    };
+    if let Err(error) = tried {
+        return Verdict::Fail(error.raw_os_error());
+    }
+    options::to_kernel(fd, Reason::Waiters);
+    Verdict::Bypass
 }
 
 fn verdict(result: Result<(), Errno>) -> Verdict {

@@ -19,7 +19,7 @@ impl Generator {
         for (flag, percent) in [
             (libc::MSG_DONTWAIT, 40),
             (libc::MSG_NOSIGNAL, 30),
-            (libc::MSG_OOB, 3),
+            (libc::MSG_OOB, if self.urgent { 25 } else { 0 }),
             (libc::MSG_EOR, 3),
             (libc::MSG_DONTROUTE, 2),
             (libc::MSG_ZEROCOPY, 2),
@@ -107,7 +107,7 @@ impl Generator {
             (libc::MSG_PEEK, 15),
             (libc::MSG_WAITALL, 10),
             (libc::MSG_TRUNC, 5),
-            (libc::MSG_OOB, 3),
+            (libc::MSG_OOB, if self.urgent { 25 } else { 0 }),
             (libc::MSG_ERRQUEUE, 2),
             (libc::MSG_CMSG_CLOEXEC, 3),
             (libc::MSG_NOSIGNAL, 3),
@@ -145,7 +145,7 @@ impl Generator {
         } else {
             self.length(LONGEST)
         };
-        let step = step.with("len", length);
+        let step = step.with("len", length.max(self.urgent.into()));
         let step = match call {
             "recv" | "recvfrom" => step.with("flags", self.receive_flags()),
             "readv" | "preadv" => step.with("shape", self.shape()),

@@ -19,21 +19,31 @@ const LONGEST: i64 = 16_000;
 /// listeners and new sockets.
 const CONNECTIONS: i64 = 4;
 
-/// The program of this seed.
-pub fn program(seed: u64) -> Program {
+/// The program of this seed. `hand_over`: with calls that only the kernel can serve. A connection with
+/// unread bytes then gets a stand-in, since peers are idle here, and a stand-in passes bytes on when its
+/// relay gets to it: such programs show differences in time, too.
+pub fn program(seed: u64, hand_over: bool) -> Program {
     let mut generator = Generator {
         rng: Rng::new(seed, 0),
         steps: Vec::new(),
         links: Vec::new(),
         forked: [false; 2],
         budget: BUDGET,
+        urgent: false,
     };
+    let hands_over = hand_over && generator.chance(50);
+    generator.urgent = hands_over && generator.chance(40);
     generator.begin();
     let length = 6 + generator.rng.below(30);
     let theme = generator.rng.below(8);
     while generator.steps.len() < length {
         generator.next(theme);
     }
+    // A stand-in has addresses of its own.
+    generator.steps.retain(|step| match step.call.as_str() {
+        "getsockname" | "getpeername" => !hands_over,
+        _ => hands_over || !step.hands_over(),
+    });
     Program {
         steps: generator.steps,
     }
@@ -51,6 +61,8 @@ struct Generator {
     links: Vec<Link>,
     forked: [bool; 2],
     budget: i64,
+    /// Does it use urgent data? A receive of no bytes then depends on where the mark is.
+    urgent: bool,
 }
 
 impl Generator {

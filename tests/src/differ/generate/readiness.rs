@@ -7,7 +7,13 @@ impl Generator {
     pub(super) fn set(&mut self) -> i64 {
         let mut set = 0;
         for slot in [0, 1, 2, 3, 4, 6, 8, 12] {
-            if self.chance(if slot == 0 { 70 } else { 25 }) {
+            // A set that is polled is no longer accelerated.
+            let percent = match slot {
+                0 => 70,
+                6 => 3,
+                _ => 25,
+            };
+            if self.chance(percent) {
                 set |= 1 << slot;
             }
         }

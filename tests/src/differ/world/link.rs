@@ -14,17 +14,17 @@ impl World {
             return "absent".to_owned();
         }
         let order = |actor, call: &str| Step::new(actor, 0, call).with("v6", v6);
-        let served = self.one(&order(here, "serve").with("to", LISTENER));
+        let served = self.finish(order(here, "serve").with("to", LISTENER));
         let Some(port) = private(&served, "port") else {
             return served;
         };
-        let dialled = self.one(
-            &order(there, "dial")
+        let dialled = self.finish(
+            order(there, "dial")
                 .with("to", step.get("peerfd"))
                 .with("port", port),
         );
-        let accepted = self.one(
-            &order(here, "accepted")
+        let accepted = self.finish(
+            order(here, "accepted")
                 .with("fd", LISTENER)
                 .with("to", step.get("fd")),
         );

@@ -18,10 +18,13 @@ use cast::Cast;
 
 /// Nothing takes that long unless it hangs.
 const HANG: Duration = Duration::from_secs(12);
-/// Asleep for that long: blocked.
-const BLOCKED: Duration = Duration::from_micros(400);
+/// Asleep for that long: blocked. Longer than the pace of a peek that waits for more than is there.
+const BLOCKED: Duration = Duration::from_micros(2500);
 /// The same in a program with time limits on its sockets, which are shorter.
 const BLOCKED_TIMED: Duration = Duration::from_millis(130);
+
+/// Longer than the wait for a peer in a call that returns a connection to the kernel.
+const HANDED_OVER: Duration = Duration::from_millis(300);
 
 /// Where runs leave their traces.
 pub struct Corner {
@@ -57,39 +60,29 @@ pub struct World {
     patience: Duration,
     /// What the last step of each thread was, in case that it sleeps.
     asleep: Vec<(usize, usize, Sleep)>,
+    /// Receives may wait for more than one byte (SO_RCVLOWAT).
+    collects: bool,
 }
 
 /// What a call does when it is woken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sleep {
     Takes,
+    /// Takes what comes until it is enough. On a ring it stays there until then, so that others see
+    /// it for longer.
+    Collects,
     Looks,
     Other,
 }
 
-fn way_to_sleep(call: &str) -> Sleep {
-    match call {
-        "recv" | "read" | "recvfrom" | "readv" | "recvmsg" | "recvmmsg" | "preadv2"
-        | "splice_out" => Sleep::Takes,
-        "accept" | "accept4" | "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => Sleep::Takes,
-        "poll" | "ppoll" | "select" | "pselect" => Sleep::Looks,
-        _ => Sleep::Other,
-    }
-}
-
 /// Runs a program, and gives the outcome of each step and how it ended.
 pub fn run(program: &Program, mode: &Mode, corner: &Corner, actor_program: &Path) -> Vec<String> {
-    let timed = program.steps.iter().any(|step| {
-        step.call == "setsockopt"
-            && step
-                .args
-                .iter()
-                .any(|(key, value)| key == "option" && is_time_limit(*value))
-    });
+    let timed = sets_option(program, &["SO_RCVTIMEO", "SO_SNDTIMEO"]);
     let mut world = World {
         cast: Cast::start(mode, corner, actor_program),
         patience: if timed { BLOCKED_TIMED } else { BLOCKED },
         asleep: Vec::new(),
+        collects: sets_option(program, &["SO_RCVLOWAT"]),
     };
     let mut outcomes: Vec<String> = Vec::new();
     for step in &program.steps {
@@ -104,10 +97,26 @@ pub fn run(program: &Program, mode: &Mode, corner: &Corner, actor_program: &Path
     outcomes
 }
 
-fn is_time_limit(option: i64) -> bool {
-    super::names::OPTIONS
-        .get(option as usize)
-        .is_some_and(|option| option.0.ends_with("TIMEO"))
+/// Does it end what a number means?
+fn closes(step: &Step) -> bool {
+    matches!(
+        step.call.as_str(),
+        "close" | "close_range" | "dup2" | "dup3" | "link" | "connect"
+    )
+}
+
+/// Does the program set one of these options?
+fn sets_option(program: &Program, names: &[&str]) -> bool {
+    let mut options = program
+        .steps
+        .iter()
+        .filter(|step| step.call == "setsockopt")
+        .map(|step| step.get("option"));
+    options.any(|option| {
+        super::names::OPTIONS
+            .get(option as usize)
+            .is_some_and(|option| names.contains(&option.0))
+    })
 }
 
 impl World {
@@ -137,31 +146,60 @@ impl World {
 
     /// Two sleepers of which one takes what wakes both: who comes first is the scheduler's choice.
     fn would_race(&self, step: &Step) -> bool {
+        let of_both = matches!(step.call.as_str(), "bulk" | "flood" | "sendmmsg");
         let asleep = self.asleep.iter().filter(|(actor, thread, _)| {
-            actor % 2 == step.actor % 2 && self.cast.is_busy(*actor, *thread)
+            let related = actor % 2 == step.actor % 2 || of_both;
+            related && self.cast.is_busy(*actor, *thread)
         });
         let mut ways = asleep.map(|(_, _, way)| *way);
-        match way_to_sleep(&step.call) {
-            Sleep::Takes => ways.any(|way| way != Sleep::Other),
-            Sleep::Looks => ways.any(|way| way == Sleep::Takes),
+        match self.way_to_sleep(step) {
+            Sleep::Takes | Sleep::Collects => ways.any(|way| way != Sleep::Other),
+            Sleep::Looks => ways.any(|way| matches!(way, Sleep::Takes | Sleep::Collects)),
+            Sleep::Other if matches!(step.call.as_str(), "probe" | "FIONREAD") => {
+                ways.any(|way| way == Sleep::Collects)
+            }
+            // A known difference: who sleeps on a number that is closed does not get what comes.
+            Sleep::Other if closes(step) => {
+                ways.any(|way| matches!(way, Sleep::Takes | Sleep::Collects))
+            }
+            // A sleeper may wake between two messages, or after the last.
+            Sleep::Other if step.call == "sendmmsg" => ways.any(|way| way != Sleep::Other),
             Sleep::Other => false,
+        }
+    }
+
+    fn way_to_sleep(&self, step: &Step) -> Sleep {
+        let collects = self.collects || step.get("flags") & i64::from(libc::MSG_WAITALL) != 0;
+        match step.call.as_str() {
+            "recv" | "read" | "recvfrom" | "readv" | "recvmsg" | "recvmmsg" | "preadv2"
+                if collects =>
+            {
+                Sleep::Collects
+            }
+            "recv" | "read" | "recvfrom" | "readv" | "recvmsg" | "recvmmsg" | "preadv2" => {
+                Sleep::Takes
+            }
+            "accept" | "accept4" | "splice_out" | "bulk" | "flood" => Sleep::Takes,
+            "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => Sleep::Takes,
+            "poll" | "ppoll" | "select" | "pselect" => Sleep::Looks,
+            _ => Sleep::Other,
         }
     }
 
     /// Gives a step to its thread and waits.
     fn one(&mut self, step: &Step) -> String {
         self.cast.tell(step.actor, step.thread, &step.to_string());
-        let patience = if step.get("timeout") > 0 || step.call == "spawn" {
-            HANG
-        } else {
-            self.patience
+        let patience = match step {
+            _ if step.get("timeout") > 0 || step.call == "spawn" => HANG,
+            _ if step.hands_over() => self.patience.max(HANDED_OVER),
+            _ => self.patience,
         };
         let waited = self.wait(step.actor, step.thread, patience);
         let text = self.note(step.actor, step.thread, waited);
         self.asleep
             .retain(|(actor, thread, _)| (*actor, *thread) != (step.actor, step.thread));
         self.asleep
-            .push((step.actor, step.thread, way_to_sleep(&step.call)));
+            .push((step.actor, step.thread, self.way_to_sleep(step)));
         if step.call == "fork" && text.contains("child") {
             self.cast.expect_child(step.actor, HANG);
         }

@@ -1,0 +1,85 @@
+//! Random programs of socket calls behave on ulsock as on kernel TCP, call by call; and so do those
+//! that once did not, which `tests/differ` keeps. See `tests::differ`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tests::differ::campaign::{self, Case, Plan, Summary};
+use tests::differ::compare::{Judge, Verdict};
+use tests::differ::mode::Mode;
+use tests::differ::program::Program;
+use tests::program::built;
+
+/// Each run of the tests takes the same programs; `differ run` takes others.
+const SEED: u64 = 1;
+
+fn plan(modes: Vec<Mode>, programs: u64, seconds: u64) -> Plan {
+    Plan {
+        seed: SEED,
+        programs,
+        time: Duration::from_secs(seconds),
+        modes,
+        hand_over: false,
+        without: Vec::new(),
+        jobs: 2,
+        shrink: Duration::from_secs(30),
+        go_on: false,
+        actor: built("differ"),
+    }
+}
+
+fn check(summary: &Summary) {
+    let texts: Vec<String> = summary.cases.iter().map(Case::text).collect();
+    assert!(texts.is_empty(), "{}", texts.join("\n"));
+}
+
+#[test]
+fn kernel_against_kernel() {
+    let summary = campaign::run(&plan(vec![Mode::kernel()], 300, 15), &|_, _| {});
+    check(&summary);
+    assert!(
+        summary.undetermined * 50 <= summary.programs,
+        "{:?}",
+        summary.odd_seeds
+    );
+}
+
+#[test]
+fn accelerated_against_kernel() {
+    let summary = campaign::run(&plan(Mode::all(0), u64::MAX, 75), &|_, _| {});
+    check(&summary);
+    assert!(summary.programs >= 100, "{} programs", summary.programs);
+    // An exit right after a connection was made can come before its first ring byte.
+    assert!(
+        summary.on_rings * 20 >= summary.accelerated * 19,
+        "rings in {} of {} programs",
+        summary.on_rings,
+        summary.accelerated
+    );
+}
+
+fn kept() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("differ");
+    let entries = fs::read_dir(folder).expect("tests/differ").flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn programs_that_once_differed() {
+    let judge = Judge::new(built("differ"));
+    for file in kept() {
+        let text = fs::read_to_string(&file).expect("read a program");
+        let program: Program = text
+            .parse()
+            .unwrap_or_else(|error| panic!("{file:?}: {error}"));
+        for mode in ["both", "both,ring=16384,frugal", "both,chaos=200"] {
+            let verdict = judge.compare(&program, &mode.parse().expect("a mode"));
+            if let Verdict::Differs(difference) = verdict {
+                panic!("{} on {mode}: {difference:?}", file.display());
+            }
+        }
+    }
+}
