@@ -7,6 +7,7 @@ use libc::c_char;
 
 use crate::conn::handover::{hand_over, Rest};
 use crate::conn::{self, Conn, Handle};
+use crate::family::Family;
 use crate::lifecycle;
 use crate::options;
 use crate::process;
@@ -26,9 +27,41 @@ pub fn fork_prepare() {
     let Some(family) = process::family() else {
         return;
     };
+    let Ok(mut counted) = COUNTED.lock() else {
+        return;
+    };
+    counted.clear();
     for number in family.held() {
         family.record(number).procs.fetch_add(1, Ordering::AcqRel);
         tell_peer(number);
+        counted.push(number);
+    }
+}
+
+/// Records that a fork under way has counted its child in for, in ascending order. Other threads go
+/// on opening and closing sockets until it happens.
+static COUNTED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// In the child: counts it in for what was opened after the counting, and out for what was closed.
+fn correct_counts(family: &Family) {
+    let Ok(mut counted) = COUNTED.lock() else {
+        return;
+    };
+    let closed = |number: &u32| family.refs(*number).load(Ordering::Relaxed) == 0;
+    for number in counted.iter().copied().filter(closed) {
+        count_out(family, number);
+    }
+    for number in family.held() {
+        if counted.binary_search(&number).is_err() {
+            family.record(number).procs.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+    counted.clear();
+}
+
+fn count_out(family: &Family, number: u32) {
+    if family.record(number).procs.fetch_sub(1, Ordering::AcqRel) == 1 {
+        family.free(number);
     }
 }
 
@@ -50,9 +83,9 @@ pub fn fork_parent(child: i32) {
     if !process::is_on() {
         return;
     }
-    if let Some(family) = process::family().filter(|_| child < 0) {
-        for number in family.held() {
-            family.record(number).procs.fetch_sub(1, Ordering::AcqRel);
+    if let (Some(family), Ok(mut counted)) = (process::family(), COUNTED.lock()) {
+        for number in counted.drain(..).filter(|_| child < 0) {
+            count_out(family, number);
         }
     }
     crate::epoll::unlock_all(u32::try_from(child).ok());
@@ -65,6 +98,9 @@ pub fn fork_child() {
     }
     let me = rustix::process::getpid().as_raw_nonzero().get();
     crate::epoll::unlock_all(u32::try_from(me).ok());
+    if let Some(family) = process::family() {
+        correct_counts(family);
+    }
     process::unlock_after_fork();
     process::after_fork();
     crate::vfork::after_fork();
