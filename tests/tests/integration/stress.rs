@@ -19,8 +19,10 @@ fn run(ends: Ends, mode: &str, chaos: u32, host: &str) {
     }
     let port = ports::free();
     let seed = u64::from(chaos) + 1;
+    // Where rings must carry most, nobody half-closes in the middle.
+    let late = chaos == 0;
     let arguments = format!(
-        "host={host} port={port} mode={mode} seed={seed} bytes={BYTES} conns={CONNECTIONS}"
+        "host={host} port={port} mode={mode} seed={seed} bytes={BYTES} conns={CONNECTIONS} late={late}"
     );
     let start = |side, role| {
         place

@@ -47,12 +47,17 @@ impl<'a> Member<'a> {
         } else {
             libc::POLLIN
         };
-        let write = if self.shut { 0 } else { libc::POLLOUT };
+        let write = if self.sender.is_done() {
+            0
+        } else {
+            libc::POLLOUT
+        };
         read | write
     }
 
     fn shut_when_done(&mut self) {
-        if self.sender.is_done() && !self.shut {
+        let early = !self.link.late || self.receiver.has_all();
+        if self.sender.is_done() && early && !self.shut {
             let stream = &self.link.stream;
             stream.shutdown(Shutdown::Write).expect("shutdown");
             self.shut = true;
@@ -61,9 +66,11 @@ impl<'a> Member<'a> {
 
     /// Up to `steps` receives; gives how many went well before EAGAIN or the end.
     fn receive(&mut self, steps: usize) -> usize {
-        (0..steps)
+        let taken = (0..steps)
             .take_while(|_| !self.receiver.is_done() && went(self.receiver.step()))
-            .count()
+            .count();
+        self.shut_when_done();
+        taken
     }
 
     fn send(&mut self, steps: usize) -> usize {

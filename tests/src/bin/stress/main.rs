@@ -1,5 +1,7 @@
 //! Both sides of a connection send random-sized pieces and check every byte that they receive:
-//! `stress listen|connect port=P mode=M seed=S bytes=N conns=C`, N bytes each way per connection.
+//! `stress listen|connect port=P mode=M seed=S bytes=N conns=C [late=true]`, N bytes each way per
+//! connection. A side half-closes as soon as it has sent all; with `late`, when it has also received
+//! all (not in `records` and `readers`): behind a half-close ulsock sends through the kernel.
 //!
 //! | mode | what varies |
 //! | --- | --- |
@@ -17,6 +19,7 @@ mod threads;
 
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tests::args::Args;
@@ -32,6 +35,9 @@ struct Link {
     listens: bool,
     seed: u64,
     bytes: u64,
+    late: bool,
+    /// Everything has been received, but for the end.
+    complete: AtomicBool,
 }
 
 impl Link {
@@ -82,6 +88,8 @@ fn open(args: &Args) -> Vec<Link> {
             listens,
             seed: args.get("seed"),
             bytes: args.get("bytes"),
+            late: args.get_or("late", false),
+            complete: AtomicBool::new(false),
         })
         .collect()
 }

@@ -202,6 +202,11 @@ impl Receiver {
     }
 
     /// EOF has come, at the right byte.
+    /// All but the end of the stream.
+    pub fn has_all(&self) -> bool {
+        self.position == self.total
+    }
+
     pub fn is_done(&self) -> bool {
         self.ended
     }

@@ -2,8 +2,10 @@
 //! turns under a lock, so that the place of every byte in the stream is known.
 
 use std::net::Shutdown;
+use std::sync::atomic::Ordering;
 use std::sync::Mutex;
 use std::thread;
+use std::time::Duration;
 
 use crate::piece::{Receiver, Sender};
 use crate::Link;
@@ -27,6 +29,9 @@ fn send(link: &Link, crew: usize) {
         }
         !sender.is_done()
     });
+    while link.late && !link.complete.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(1));
+    }
     link.stream.shutdown(Shutdown::Write).expect("shutdown");
 }
 
@@ -36,6 +41,9 @@ fn receive(link: &Link, crew: usize) {
         let mut receiver = receiver.lock().expect("lock");
         if !receiver.is_done() {
             receiver.step_blocking().expect("recv");
+            if receiver.has_all() {
+                link.complete.store(true, Ordering::Relaxed);
+            }
         }
         !receiver.is_done()
     });
