@@ -4,9 +4,13 @@
 //! long as any member of the family, which is how others know whether it is litter. Beside it each
 //! process keeps private tables: how many of its fds hold a record, and the record's link.
 
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use rustix::io::{self, Errno};
+
 use crate::link::Link;
+use crate::memory::{reserve_pointers, reserve_private};
 use crate::record::{flag, Record, State};
 use crate::rundir::RunDir;
 use crate::sys::fds::InternalFd;
@@ -57,14 +61,14 @@ unsafe impl Send for Family {}
 unsafe impl Sync for Family {}
 
 impl Family {
-    pub fn create(dir: &RunDir) -> Option<Family> {
-        let (lock, name) = dir.create_locked("family", size() as u64).ok()?;
-        let mapping =
-            Mapping::new(std::os::fd::AsFd::as_fd(&lock), size(), Access::ReadWrite).ok()?;
-        let refs = crate::memory::reserve_private(RECORDS * 4)?.cast();
-        let links = crate::memory::reserve_pointers(RECORDS * 8)?.cast();
-        let fds = crate::memory::reserve_private(RECORDS * 4)?.cast();
-        rustix::fs::fallocate(&lock, rustix::fs::FallocateFlags::KEEP_SIZE, 0, 8192).ok()?;
+    pub fn create(dir: &RunDir) -> io::Result<Family> {
+        let (lock, name) = dir.create_locked("family", size() as u64)?;
+        let mapping = Mapping::new(lock.as_fd(), size(), Access::ReadWrite)?;
+        let table = |reserved: Option<*mut u8>| reserved.ok_or(Errno::NOMEM);
+        let refs = table(reserve_private(RECORDS * 4))?.cast();
+        let links = table(reserve_pointers(RECORDS * 8))?.cast();
+        let fds = table(reserve_private(RECORDS * 4))?.cast();
+        rustix::fs::fallocate(&lock, rustix::fs::FallocateFlags::KEEP_SIZE, 0, 8192)?;
         let family = Family {
             mapping,
             name,
@@ -80,7 +84,7 @@ impl Family {
             .store(std::mem::size_of::<Record>() as u32, Ordering::Relaxed);
         family.header().members.store(1, Ordering::Relaxed);
         family.header().magic.store(MAGIC, Ordering::Release);
-        Some(family)
+        Ok(family)
     }
 
     pub fn header(&self) -> &Header {

@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::control::Control;
 use crate::family::Family;
 use crate::log;
-use crate::rundir::RunDir;
+use crate::rundir::{RunDir, RunDirError};
 use crate::spinners::Spinners;
 use crate::thread::{Critical, Thread};
 use crate::waiter::Waiters;
@@ -130,7 +130,7 @@ pub fn begin() -> Option<&'static Family> {
 fn open_everything() -> Result<(), String> {
     let dir = RunDir::open(&config().run_dir).map_err(|error| error.to_string())?;
     dir.sweep();
-    let family = Family::create(&dir).ok_or("no room for our tables (is it full?)")?;
+    let family = Family::create(&dir).map_err(|errno| RunDirError::Write(errno).to_string())?;
     let waiters = Waiters::create().ok_or("no memory for our tables")?;
     set(&SPINNERS, Spinners::open(&dir));
     set(&WAITERS, waiters);

@@ -40,6 +40,7 @@ pub enum RunDirError {
     NotADirectory,
     Stranger { owner: u32 },
     NotSticky,
+    Write(Errno),
 }
 
 impl fmt::Display for RunDirError {
@@ -54,6 +55,12 @@ impl fmt::Display for RunDirError {
             RunDirError::NotSticky => {
                 write!(f, "lets others remove files: set its sticky bit (chmod +t)")
             }
+            RunDirError::Write(Errno::ACCESS | Errno::PERM) => {
+                let uid = geteuid().as_raw();
+                write!(f, "uid {uid} may not write there: give it mode 1777")
+            }
+            RunDirError::Write(Errno::NOSPC | Errno::DQUOT) => write!(f, "is full: make room"),
+            RunDirError::Write(errno) => write!(f, "no room for our tables ({errno})"),
         }?;
         f.write_str(", or set ULSOCK_RUN_DIR to another directory")
     }

@@ -25,7 +25,7 @@ use crate::sockopt;
 use crate::sys::{diag, tcp};
 use crate::thread::Thread;
 
-/// In a user namespace different strangers all read as this uid: it proves nothing.
+/// In a user namespace different strangers all read as this uid (nobody).
 const OVERFLOW_UID: u32 = 65534;
 const TCP_ESTABLISHED: u8 = 1;
 /// A claim that is not confirmed by this call is looked at less often.
@@ -157,7 +157,7 @@ impl Attempt<'_> {
             .flatten()
             .ok_or(Reason::NoPeer)?;
         let offer = control.find_offer(&key, other.uid).ok_or(Reason::NoPeer)?;
-        if offer.cookie != other.cookie || other.uid == OVERFLOW_UID {
+        if offer.cookie != other.cookie || !names_one_user(other.uid) {
             return Err(Reason::Identity);
         }
         let pair = control
@@ -244,6 +244,11 @@ fn answer_claims(family: &Family, control: &mut Control) -> Vec<u32> {
     answered
 }
 
+/// Whether a uid proves anything.
+fn names_one_user(uid: u32) -> bool {
+    uid != OVERFLOW_UID || crate::sys::proc::users_are_distinct()
+}
+
 /// A claim has come; is it by the process at the other end of that connection?
 fn confirm(family: &Family, control: &mut Control, number: u32, pair: &Arc<Pair>, claim: Claim) {
     let record = family.record(number);
@@ -254,7 +259,7 @@ fn confirm(family: &Family, control: &mut Control, number: u32, pair: &Arc<Pair>
     let genuine = other.as_ref().is_some_and(|other| {
         other.cookie == claim.claim_cookie
             && other.uid == pair.peer().uid
-            && other.uid != OVERFLOW_UID
+            && names_one_user(other.uid)
     });
     if !genuine {
         let gone = other.is_none();

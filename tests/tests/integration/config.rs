@@ -41,6 +41,11 @@ const CASES: &[Case] = &[
     case("ULSOCK_RUN_DIR", "/proc/1/ulsock", "/proc/1/ulsock"),
 ];
 
+/// A Python program with a connection of its own.
+const CONNECTION: &str = "import socket
+server = socket.create_server(('127.0.0.1', 0))
+socket.create_connection(server.getsockname())";
+
 const FOREIGNER: u32 = 65_534;
 
 /// A place with run directories that must not be used.
@@ -134,6 +139,27 @@ fn the_command_refuses_to_start() {
         assert_eq!(finished.output, "", "{}={}", case.name, case.value);
         check_complaint(&finished, case, place.folder());
     }
+}
+
+#[test]
+fn a_run_directory_that_only_root_writes() {
+    if kernel_only() {
+        return;
+    }
+    let place = Place::new(Ends::both());
+    let run_dir = place.folder().join("roots");
+    fs::create_dir(&run_dir).expect("run directory");
+    let finished = place
+        .server("/usr/bin/python3")
+        .user("www-data")
+        .env("ULSOCK_RUN_DIR", &run_dir)
+        .arg("-c")
+        .arg(CONNECTION)
+        .start()
+        .wait();
+    assert!(finished.status.success(), "{}", finished.errors);
+    let complaint = "roots: uid 33 may not write there: give it mode 1777";
+    assert!(finished.errors.contains(complaint), "{}", finished.errors);
 }
 
 #[test]

@@ -58,3 +58,19 @@ fn tools() {
         place.check(Rings::Most);
     }
 }
+
+/// Outside of user namespaces nobody is a user as any other.
+#[test]
+fn as_nobody() {
+    let place = Place::new(Ends::both());
+    let port = ports::free();
+    let server = place
+        .server("memcached")
+        .args(&format!("-u nobody -l 127.0.0.1 -p {port} -U 0 -t 2"))
+        .start()
+        .listening(port);
+    let arguments = format!("--servers=127.0.0.1:{port} --execute-number=2000 --test=set");
+    place.client("memcslap").args(&arguments).run();
+    server.stop(libc::SIGTERM);
+    place.check(Rings::Most);
+}

@@ -50,11 +50,27 @@ pub fn numbers() -> Vec<RawFd> {
 
 /// The name of our program.
 pub fn program() -> io::Result<String> {
-    let (dir, path) = own(format_args!("comm"))?;
+    let mut name = [0; 64];
+    let name = read(format_args!("comm"), &mut name)?;
+    Ok(String::from_utf8_lossy(name).trim_end().to_owned())
+}
+
+/// Whether every user of the system has a number of its own here, as it is outside of user
+/// namespaces. Asked anew each time: a process can move into one.
+pub fn users_are_distinct() -> bool {
+    let mut map = [0; 64];
+    let every = ["0", "0", "4294967295"];
+    read(format_args!("uid_map"), &mut map).is_ok_and(|map| {
+        let map = String::from_utf8_lossy(map);
+        map.split_ascii_whitespace().eq(every)
+    })
+}
+
+/// The beginning of a file of our own directory.
+fn read<'a>(entry: std::fmt::Arguments<'_>, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+    let (dir, path) = own(entry)?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = Transient::new(openat(dir, &*path, flags, Mode::empty())?);
-    let mut name = [0; 64];
-    let n = io::read(&file, &mut name)?;
-    let name = String::from_utf8_lossy(name.get(..n).unwrap_or_default());
-    Ok(name.trim_end().to_owned())
+    let n = io::read(&file, &mut *buffer)?;
+    Ok(buffer.get(..n).unwrap_or_default())
 }
