@@ -39,6 +39,9 @@ pub struct Bed {
     set: AtomicPtr<Set>,
     /// The lists of a sleeping `poll`, on its stack.
     lists: AtomicPtr<Lists>,
+    /// A plain set that its thread sleeps in. Apart from the rest: other sleeps come and go within
+    /// handlers that interrupt it.
+    dozing: AtomicPtr<Set>,
     pub flights: Flights,
     near_count: AtomicUsize,
     far: AtomicPtr<Vec<Place>>,
@@ -111,6 +114,22 @@ impl Bed {
         pointer.swap(std::ptr::null_mut(), Ordering::Relaxed)
     }
 
+    pub fn is_dozing(&self) -> bool {
+        !self.dozing.load(Ordering::Relaxed).is_null()
+    }
+
+    pub fn doze(&self, set: &'static Set) {
+        let set = std::ptr::from_ref(set).cast_mut();
+        self.dozing.store(set, Ordering::Relaxed);
+    }
+
+    pub fn end_doze(&self) {
+        // SAFETY: null, or a set, which is never freed.
+        if let Some(set) = unsafe { self.take(&self.dozing).as_ref() } {
+            set.end_doze();
+        }
+    }
+
     /// A handler is about to run. If it interrupts a sleep, the thread gets up first and has the
     /// program's mask again when the handler returns: the sleep is over in any case.
     pub fn get_up_for_handler(&self, context: &mut ucontext_t) {
@@ -136,6 +155,7 @@ impl Bed {
     pub fn clear(&self) {
         self.take(&self.lists);
         self.get_up();
+        self.end_doze();
         self.flights.end_all();
         if self.masked.swap(false, Ordering::Relaxed) {
             mask::replace(self.mask.load(Ordering::Relaxed));
@@ -148,6 +168,7 @@ impl Bed {
         self.masked.store(false, Ordering::Relaxed);
         self.take(&self.waiter);
         self.take(&self.set);
+        self.take(&self.dozing);
         self.take(&self.lists);
         self.take(&self.far);
         self.near_count.store(0, Ordering::Relaxed);

@@ -1,7 +1,6 @@
 //! `epoll_ctl`: the kernel has the first word, then we remember what the program registered.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::Ordering;
 
 use libc::{c_int, epoll_event, EPOLLEXCLUSIVE, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD};
 use rustix::io::Errno;
@@ -135,8 +134,7 @@ fn control(
     let state = held.state();
     match (op, event) {
         (EPOLL_CTL_ADD, Some(event)) => {
-            let awake = set.sleepers.load(Ordering::Relaxed) == 0;
-            state.add(handle, epfd, event, awake)?;
+            state.add(handle, epfd, event, set.all_are_up())?;
             set.wake(state);
             Ok(())
         }

@@ -4,8 +4,10 @@ use std::cell::UnsafeCell;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use libc::epoll_event;
 use netstack::ring::SideLock;
 
+use super::plain::Plain;
 use super::state::State;
 use super::Entry;
 use crate::backoff::Backoff;
@@ -28,6 +30,7 @@ pub struct Set {
     pub hurried: AtomicU32,
     /// Somebody waits for the set itself; see [`super::outside`].
     pub watched: AtomicBool,
+    pub(super) plain: Plain,
 }
 
 // SAFETY: `state` is touched only under `lock`.
@@ -58,6 +61,7 @@ impl Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
+        self.set.plain.update(self.state());
         self.set.lock.unlock();
     }
 }
@@ -72,6 +76,7 @@ impl Set {
             spin: History::default(),
             hurried: AtomicU32::new(0),
             watched: AtomicBool::new(false),
+            plain: Plain::default(),
         }
     }
 
@@ -186,8 +191,7 @@ impl Set {
 
     pub fn convert(&self, fd: RawFd) {
         if let Some(mut held) = self.hold_own() {
-            let awake = self.sleepers.load(Ordering::Relaxed) == 0;
-            held.state().convert(fd, awake);
+            held.state().convert(fd, self.all_are_up());
         }
     }
 
@@ -230,9 +234,14 @@ impl Set {
     /// A thread of our own that sleeps in the kernel's wait, or somebody who waits for the set from
     /// outside, looks at the queue.
     pub fn wake(&self, state: &State) {
-        if self.sleepers.load(Ordering::Relaxed) > 0 || self.watched.load(Ordering::Relaxed) {
+        if !self.all_are_up() || self.watched.load(Ordering::Relaxed) {
             state.ring_myself();
         }
+    }
+
+    /// No thread of ours sleeps in the kernel's wait.
+    pub fn all_are_up(&self) -> bool {
+        self.sleepers.load(Ordering::Relaxed) == 0 && !self.plain.has_dozers()
     }
 
     /// One more thread is going to sleep in the kernel's wait. Under the lock, as getting up: one
@@ -251,13 +260,42 @@ impl Set {
     }
 
     pub fn get_up(&self) {
-        let mut held = self.hold();
-        let last = self.sleepers.fetch_sub(1, Ordering::AcqRel) == 1;
+        let held = self.hold();
+        self.sleepers.fetch_sub(1, Ordering::AcqRel);
+        self.rest(held);
+    }
+
+    /// After a doze: nobody rings for dozers who are up.
+    pub fn rest_if_all_are_up(&self) {
+        self.rest(self.hold());
+    }
+
+    fn rest(&self, mut held: Option<Held<'_>>) {
         let watched = self.watched.load(Ordering::Relaxed);
         let waiter = held.as_mut().and_then(|held| held.state().waiter);
-        if let Some(waiter) = waiter.filter(|_| last && !watched) {
+        if let Some(waiter) = waiter.filter(|_| self.all_are_up() && !watched) {
             waiter.get_up();
         }
+    }
+
+    pub fn end_doze(&self) {
+        self.plain.end();
+    }
+
+    /// Of `n` kernel events, keeps the program's own and takes note of ours.
+    pub fn keep_theirs(&self, events: &mut [epoll_event], n: usize) -> usize {
+        let Some(mut held) = self.hold() else {
+            return n;
+        };
+        let mut kept = 0;
+        for index in 0..n {
+            let event = events[index];
+            if let Some(event) = held.state().take_event(&event) {
+                events[kept] = event;
+                kept += 1;
+            }
+        }
+        kept
     }
 
     /// With a duplicate alive (here, in a child, or wherever it was passed to) the kernel goes on

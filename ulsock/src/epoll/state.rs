@@ -1,6 +1,6 @@
 //! What a set knows: its members, who of them is to be looked at, and how it follows processes.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, RawFd};
 
 use libc::{c_short, epoll_event};
@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use super::kernel;
 use super::member::Member;
+use super::numbers::{NumberMap, NumberSet};
 use super::shared::{Holders, Registration};
 use super::tag::{self, Aliases, Meaning};
 use super::wires::View;
@@ -24,7 +25,7 @@ pub struct State {
     pub holders: Option<&'static Holders>,
     /// Of the holders' takings, those that we know of.
     takings: u32,
-    pub members: HashMap<RawFd, Member>,
+    pub members: NumberMap<RawFd, Member>,
     /// Members to look at, each with its ticket.
     queue: VecDeque<(RawFd, u64)>,
     /// Tickets given out.
@@ -34,7 +35,7 @@ pub struct State {
     pub(super) boards: Vec<View>,
     /// Members that wait for space in a ring that could still grow: only time tells that the consumer
     /// has stalled.
-    pub stalled: HashSet<RawFd>,
+    pub stalled: NumberSet<RawFd>,
     /// Its members stay on the kernel.
     pub kernel_only: bool,
     /// Somebody waits for the set itself.
@@ -44,9 +45,9 @@ pub struct State {
     pub aliases: Aliases,
     /// One-shot members that the kernel still watches, by their data: it does not say when their shot
     /// is fired.
-    shots: HashMap<u64, RawFd>,
+    shots: NumberMap<u64, RawFd>,
     /// Data of several one-shot members: whose shot was fired is not known.
-    twins: HashSet<u64>,
+    twins: NumberSet<u64>,
 }
 
 impl State {
@@ -297,6 +298,10 @@ impl State {
                 self.twins.insert(member.data);
             }
         }
+    }
+
+    pub(super) fn has_shots(&self) -> bool {
+        !self.shots.is_empty()
     }
 
     fn is_ambiguous(&self, member: &Member) -> bool {

@@ -33,6 +33,10 @@ impl Aliases {
         data >> 32 == TAG >> 32
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// What to register for the program's `data`.
     pub fn register(&mut self, data: u64) -> u64 {
         if !Aliases::needed(data) {

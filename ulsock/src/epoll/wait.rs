@@ -51,16 +51,21 @@ pub unsafe fn epoll_wait(
     // SAFETY: the program says that there is room for `max` events; none is read before it is written.
     let events = unsafe { std::slice::from_raw_parts_mut(events, max as usize) };
     // SAFETY: null or valid by contract.
-    let deadline = match unsafe { timeout.as_ref() } {
+    let timeout = unsafe { timeout.as_ref() }.map(|time| Timespec {
+        tv_sec: time.tv_sec,
+        tv_nsec: time.tv_nsec,
+    });
+    let deadline = match timeout {
         None => Deadline::never(),
         Some(time) if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) => {
             return Verdict::Bypass
         }
         Some(time) => Deadline::after(Duration::new(time.tv_sec as u64, time.tv_nsec as u32)),
     };
-    // SAFETY: null or valid by contract.
-    let impatient =
-        unsafe { timeout.as_ref() }.is_some_and(|time| time.tv_sec == 0 && time.tv_nsec == 0);
+    if let Some(result) = set.wait_plainly(me, epfd, events, timeout, mask) {
+        return verdict(result);
+    }
+    let impatient = timeout == Some(ZERO);
     let wait = Wait {
         set,
         epfd,
@@ -76,6 +81,10 @@ pub unsafe fn epoll_wait(
     if set.watched.load(Ordering::Relaxed) {
         set.refresh();
     }
+    verdict(result)
+}
+
+fn verdict(result: Result<usize, Errno>) -> Verdict {
     match result {
         Ok(n) => Verdict::Done(n as isize),
         Err(error) => Verdict::Fail(error.raw_os_error()),
@@ -165,7 +174,7 @@ impl Wait {
             .store(hurried.wrapping_add(1), Ordering::Relaxed);
         self.set.refresh();
         match raw_wait(self.epfd, events, Some(ZERO), std::ptr::null()) {
-            Ok(n) => self.keep_theirs(events, n),
+            Ok(n) => self.set.keep_theirs(events, n),
             Err(_) => 0,
         }
     }
@@ -217,7 +226,7 @@ impl Wait {
             self.look_at_stalled();
             return Ok(if again { Slept::Look } else { Slept::TimedOut });
         }
-        let theirs = self.keep_theirs(events, n);
+        let theirs = self.set.keep_theirs(events, n);
         Ok(if theirs > 0 {
             Slept::Told(theirs)
         } else {
@@ -267,22 +276,6 @@ impl Wait {
             let stalled: Vec<_> = state.stalled.iter().copied().collect();
             stalled.into_iter().for_each(|fd| state.enqueue(fd));
         }
-    }
-
-    /// Of `n` kernel events, keeps the program's own and takes note of ours.
-    fn keep_theirs(&self, events: &mut [epoll_event], n: usize) -> usize {
-        let Some(mut held) = self.set.hold() else {
-            return n;
-        };
-        let mut kept = 0;
-        for index in 0..n {
-            let event = events[index];
-            if let Some(event) = held.state().take_event(&event) {
-                events[kept] = event;
-                kept += 1;
-            }
-        }
-        kept
     }
 }
 

@@ -1,12 +1,12 @@
 //! How the members of a set are woken by their peers: a waiter with its bells, boards, tripwires.
 
-use std::collections::HashMap;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
 use libc::{EPOLLET, EPOLLIN};
 
 use super::kernel;
+use super::numbers::NumberMap;
 use super::state::State;
 use super::tag;
 use crate::conn::ready::Armed;
@@ -19,7 +19,7 @@ pub struct View {
     segment: Arc<PairSegment>,
     side: usize,
     board: usize,
-    fds: HashMap<u32, Vec<RawFd>>,
+    fds: NumberMap<u32, Vec<RawFd>>,
 }
 
 impl State {
@@ -74,7 +74,7 @@ impl State {
                     segment: segment.clone(),
                     side,
                     board,
-                    fds: HashMap::new(),
+                    fds: NumberMap::default(),
                 });
                 self.boards.len() - 1
             }

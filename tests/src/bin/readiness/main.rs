@@ -28,8 +28,8 @@ const SCENARIOS: &[Scenario] = scenarios! {
     sets: several_sets duplicated_set errors loops nested_sets nested_edges polled_set_wakes
         closed_with_duplicate closed_alone replaced_number any_data all_numbers_by_select high_numbers;
     fairness: one_at_a_time busy_connection_and_pipe busy_pipe_and_connection timeouts;
-    threads: edge_events_come_once one_shot_comes_once level_wakes_all changes_while_waiting
-        stalled_consumer;
+    threads: edge_events_come_once one_shot_comes_once level_wakes_all accelerated_while_they_sleep
+        changes_while_waiting stalled_consumer;
     processes: set_used_by_child set_used_by_both set_of_a_daemon set_passed_on set_kept_over_exec
         closed_while_a_child_holds_it killed_peer;
 };

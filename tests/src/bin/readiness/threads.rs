@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use libc::{EPOLLET, EPOLLIN, EPOLLONESHOT, EPOLLOUT};
+use libc::{EPOLLET, EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLRDHUP};
 
 use crate::set::Set;
 use crate::world::*;
@@ -161,6 +161,41 @@ pub fn changes_while_waiting() {
         step(set, &quiet, &ready);
         let (told, soon) = waiter.join().expect("waiter");
         say(what, format!("{told}, soon: {soon}"));
+    }
+}
+
+/// Threads fall asleep before the set's only connection becomes accelerated, and stay asleep while it
+/// does: each byte then wakes one of them.
+pub fn accelerated_while_they_sleep() {
+    for sleepers in [1, 3] {
+        let (ends, set) = (fresh(), Set::new());
+        set.add(ends.far, EPOLLRDHUP, 1);
+        let told = Arc::new(AtomicU64::new(0));
+        let far = ends.far;
+        let threads: Vec<_> = (0..sleepers)
+            .map(|_| {
+                let told = told.clone();
+                std::thread::spawn(move || {
+                    let found = set.take(1, 5000);
+                    recv(far, 10);
+                    told.fetch_add(found.len() as u64, Ordering::SeqCst);
+                })
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(50));
+        ends.warm_up();
+        set.modify(ends.far, EPOLLIN | EPOLLET, 2);
+        for count in 1..=sleepers {
+            send(ends.near, 1);
+            let start = Instant::now();
+            while told.load(Ordering::SeqCst) < count && start.elapsed() < Duration::from_secs(4) {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            say("woken", told.load(Ordering::SeqCst));
+        }
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().expect("sleeper"));
     }
 }
 
