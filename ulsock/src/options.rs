@@ -27,6 +27,11 @@ pub fn load(record: &Record, socket: BorrowedFd<'_>) {
     crate::sockopt::load(record, socket);
 }
 
+/// Does the kernel send signals on arrival? It may have been asked to before it was a connection.
+pub fn is_asynchronous(socket: BorrowedFd<'_>) -> bool {
+    rustix::fs::fcntl_getfl(socket).is_ok_and(|flags| flags.bits() & libc::O_ASYNC as u32 != 0)
+}
+
 /// The record behind a number, if it is one of our connections.
 pub fn record_of(fd: RawFd) -> Option<(&'static Family, u32, &'static Record)> {
     let Slot::Record(number) = table::get(fd) else {

@@ -13,7 +13,7 @@ use libc::{c_int, c_void, socklen_t, timeval, IPPROTO_TCP, SOL_SOCKET};
 use netstack::ring::mark::LEVEL_SIZE;
 
 use crate::api::Verdict;
-use crate::conn::Conn;
+use crate::conn::{self, Conn};
 use crate::options::{managed, record_of, to_kernel};
 use crate::reason::Reason;
 use crate::record::{flag, Record};
@@ -110,7 +110,7 @@ pub fn option_set(fd: RawFd, level: c_int, name: c_int) {
             set_lowat(record, socket);
             // What was too little may be enough now.
             if let Some(handle) = managed(fd) {
-                crate::epoll::touch(handle);
+                conn::wake_readers(handle);
             }
         }
         (SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => limit_rings(record, socket),

@@ -17,6 +17,7 @@ use crate::layout::{CLAIMER, CONFIRMED, OFFERER};
 use crate::link::Link;
 use crate::log;
 use crate::offers::Key;
+use crate::options;
 use crate::pair::{Claim, Pair};
 use crate::process::{self, Locked};
 use crate::reason::Reason;
@@ -217,7 +218,10 @@ impl Attempt<'_> {
         if crate::uring::found() {
             return Err(Reason::IoUring);
         }
-        let unfit = local == peer || !established || tcp::is_mptcp(self.socket);
+        let unfit = local == peer
+            || !established
+            || tcp::is_mptcp(self.socket)
+            || options::is_asynchronous(self.socket);
         if unfit || sockopt::needs_kernel(self.socket) {
             return Err(Reason::Call);
         }

@@ -8,6 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{fence, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use netstack::ring::tripwire::Tripwire;
+
 use crate::doorbell::Doorbell;
 use crate::process;
 use crate::segment::Segment;
@@ -142,9 +144,18 @@ impl Waiter {
     }
 }
 
+/// Wakes all of this process who wait at a wire of ours.
+pub fn ring_all(wire: &Tripwire) {
+    let mut slots = wire.trip_all();
+    while slots != 0 {
+        ring_own(wire.name(slots.trailing_zeros() as usize));
+        slots &= slots - 1;
+    }
+}
+
 /// Wakes a waiter of this process by the name that it has on a wire: its number, and above it a
 /// board. The name has lain in memory that the peer can write: at worst the wrong one looks.
-pub fn ring_own(name: u32) {
+fn ring_own(name: u32) {
     let waiter = process::waiters().and_then(|waiters| waiters.by_number(name & 0xffff));
     if let Some(bell) = waiter.and_then(|waiter| waiter.bells().next()) {
         let _ = rustix::io::write(bell.wait_fd(), &1u64.to_ne_bytes());

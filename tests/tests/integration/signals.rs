@@ -1,7 +1,7 @@
 //! Signals and cancellation: directed C programs print what they saw, and it must be what the kernel
 //! alone gives, whether a wait spins for long, for a while, or not at all.
 
-use crate::same_as_kernel;
+use crate::{same_as_kernel, same_as_kernel_by_both};
 
 /// Waits that spin as they see fit, not at all, for long.
 const SPINS: &[&str] = &["auto", "0", "1000"];
@@ -24,4 +24,24 @@ fn jumps_out_of_handlers() {
 #[test]
 fn cancellation() {
     same_as_kernel("cancel", "300", SPINS);
+}
+
+#[test]
+fn stops_and_debuggers() {
+    same_as_kernel("stops", "", &["0"]);
+}
+
+#[test]
+fn signals_on_arrival() {
+    same_as_kernel_by_both("asynchronous", "", &["auto"]);
+}
+
+#[test]
+fn handlers_from_before() {
+    same_as_kernel("early", "", &["auto"]);
+}
+
+#[test]
+fn broken_pipes() {
+    same_as_kernel("broken", "", &["auto"]);
 }

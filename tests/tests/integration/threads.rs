@@ -6,3 +6,8 @@ use crate::same_as_kernel;
 fn threads_and_connections() {
     same_as_kernel("threads", "1000 100", &["auto", "0"]);
 }
+
+#[test]
+fn what_wakes_a_sleeper() {
+    same_as_kernel("wakes", "", &["auto"]);
+}

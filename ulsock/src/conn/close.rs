@@ -73,18 +73,9 @@ pub fn shutdown(handle: Handle, how: c_int) -> Option<Result<(), Errno>> {
     conn.record.set(flag::SHUT);
     hint(&conn);
     let result = rustix::net::shutdown(conn.socket, kernel);
-    wake_senders(&conn);
+    // Threads of our own that wait for room look again; epoll sets hear the kernel.
+    waiter::ring_all(&conn.link.tx_shared().room.space);
     Some(result)
-}
-
-/// Threads of our own that wait for room look again; epoll sets hear the kernel.
-fn wake_senders(conn: &Conn<'_>) {
-    let wire = &conn.link.tx_shared().room.space;
-    let mut slots = wire.trip_all();
-    while slots != 0 {
-        waiter::ring_own(wire.name(slots.trailing_zeros() as usize));
-        slots &= slots - 1;
-    }
 }
 
 /// Bytes that must go through the kernel again have been sent as far as the program knows: they go

@@ -8,7 +8,7 @@ use netstack::ring::{Look, RxState};
 
 use super::recv::{ask_for_kernel, prefer_ring};
 use super::wait::{sleep, Deadline, Slot, Woken};
-use super::{send, Conn};
+use super::{send, Conn, Handle};
 use crate::bed::{Sleep, What};
 use crate::record::flag;
 use crate::signal::Seen;
@@ -48,6 +48,15 @@ pub fn wait(conn: Conn<'_>, wanted: Wanted, deadline: Deadline, seen: Seen) -> W
         return Woken::Look(0);
     }
     sleep_for_data(conn, wanted, deadline, seen)
+}
+
+/// What was too little may be enough now: whoever of this process waits for it looks again.
+pub fn wake_readers(handle: Handle) {
+    if let Some(conn) = Conn::enter(handle) {
+        waiter::ring_all(&conn.link.rx_shared().wait.data);
+    }
+    // The members of sets last: this hangs their wires up again.
+    crate::epoll::touch(handle);
 }
 
 fn sleep_for_data(conn: Conn<'_>, wanted: Wanted, deadline: Deadline, seen: Seen) -> Woken {

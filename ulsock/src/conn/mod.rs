@@ -7,6 +7,7 @@ mod begin;
 pub mod buffers;
 pub mod close;
 mod data;
+mod fixed;
 pub mod handover;
 mod lock;
 pub mod part;
@@ -33,6 +34,7 @@ use crate::reason::Reason;
 use crate::record::{flag, Record, State};
 use crate::thread::{Critical, Thread};
 
+pub use data::wake_readers;
 use lock::Held;
 use ready::Armed;
 

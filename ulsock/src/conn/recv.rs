@@ -61,7 +61,7 @@ fn receive(
     let me = Thread::me()?;
     let mut seen = Seen::now(me);
     let mut got = 0;
-    let mut deadline = None;
+    let (mut deadline, mut least) = (None, None);
     // Why the wait has ended: what is there now is all that this call gets. A handler with SA_RESTART
     // ends it only if something is there.
     let (mut over, mut restarts) = (None, false);
@@ -70,11 +70,11 @@ fn receive(
             return (got > 0).then_some(Ok(got));
         };
         let patient = flags & MSG_DONTWAIT == 0 && !conn.record.has(flag::NONBLOCK);
-        let least = if flags & MSG_WAITALL != 0 {
-            len
-        } else {
-            len.min(conn.lowat())
-        };
+        // As in the kernel, what holds when the call begins.
+        let least = *least.get_or_insert_with(|| match flags & MSG_WAITALL {
+            0 => len.min(conn.lowat()),
+            _ => len,
+        });
         let mut left_there = 0;
         if flags & MSG_PEEK != 0 && least > 1 && patient && over.is_none() {
             // A peek leaves what is there: it is made when there is enough.
@@ -104,7 +104,7 @@ fn receive(
             }
         }
         let timeout = conn.record.recv_timeout_us.load(Ordering::Relaxed);
-        let deadline = *deadline.get_or_insert_with(|| Deadline::after_us(timeout));
+        let deadline = *deadline.get_or_insert_with(|| Deadline::of_socket(timeout));
         let wanted = Wanted {
             least: (least - got) as u64,
             there: left_there as u64,

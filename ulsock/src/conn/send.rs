@@ -84,7 +84,7 @@ pub fn send(
             });
         }
         let timeout = conn.record.send_timeout_us.load(Ordering::Relaxed);
-        let deadline = *deadline.get_or_insert_with(|| Deadline::after_us(timeout));
+        let deadline = *deadline.get_or_insert_with(|| Deadline::of_socket(timeout));
         let ended = match space::wait(conn, step.lack, (len - sent) as u64, deadline, seen) {
             Woken::Look(_) => None,
             // As in the kernel: with a timeout set, SA_RESTART does not restart.

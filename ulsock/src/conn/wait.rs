@@ -12,17 +12,25 @@ use netstack::ring::tripwire::SLOTS;
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
+use super::fixed;
 use crate::bed::Sleep;
 use crate::sys::raw;
 use crate::waiter::{Waiter, BELLS};
 
 /// When a wait ends by itself.
 #[derive(Clone, Copy)]
-pub struct Deadline(Option<Timespec>);
+pub struct Deadline {
+    end: Option<Timespec>,
+    /// A stop of the process ends it, too.
+    of_socket: bool,
+}
 
 impl Deadline {
     pub fn never() -> Deadline {
-        Deadline(None)
+        Deadline {
+            end: None,
+            of_socket: false,
+        }
     }
 
     pub fn after(time: Duration) -> Deadline {
@@ -31,33 +39,43 @@ impl Deadline {
         let seconds = now
             .tv_sec
             .saturating_add(time.as_secs().min(i64::MAX as u64 / 2) as i64);
-        Deadline(Some(Timespec {
+        let end = Timespec {
             tv_sec: seconds + nanos / 1_000_000_000,
             tv_nsec: nanos % 1_000_000_000,
-        }))
-    }
-
-    /// Zero microseconds stand for no timeout, as in SO_RCVTIMEO.
-    pub fn after_us(us: u64) -> Deadline {
-        if us == 0 {
-            Deadline::never()
-        } else {
-            Deadline::after(Duration::from_micros(us))
+        };
+        Deadline {
+            end: Some(end),
+            of_socket: false,
         }
     }
 
-    /// The earlier of two.
+    /// The limit that SO_RCVTIMEO or SO_SNDTIMEO has set; zero microseconds stand for none.
+    pub fn of_socket(us: u64) -> Deadline {
+        match us {
+            0 => Deadline::never(),
+            _ => Deadline {
+                of_socket: true,
+                ..Deadline::after(Duration::from_micros(us))
+            },
+        }
+    }
+
+    /// The earlier of two; for a call with a limit of its socket that limit's rules hold.
     pub fn min(self, other: Deadline) -> Deadline {
-        match (self.0, other.0) {
-            (Some(a), Some(b)) if (b.tv_sec, b.tv_nsec) < (a.tv_sec, a.tv_nsec) => other,
-            (None, Some(_)) => other,
-            _ => self,
+        let end = match (self.end, other.end) {
+            (Some(a), Some(b)) if (b.tv_sec, b.tv_nsec) < (a.tv_sec, a.tv_nsec) => Some(b),
+            (None, end) => end,
+            (end, _) => end,
+        };
+        Deadline {
+            end,
+            of_socket: self.of_socket || other.of_socket,
         }
     }
 
     /// The time left; `None` for ever.
     pub fn left(&self) -> Option<Timespec> {
-        let end = self.0?;
+        let end = self.end?;
         let now = now();
         let nanos =
             (end.tv_sec - now.tv_sec).saturating_mul(1_000_000_000) + (end.tv_nsec - now.tv_nsec);
@@ -77,6 +95,11 @@ impl Deadline {
 fn now() -> Timespec {
     rustix::time::clock_gettime(rustix::time::ClockId::Monotonic)
 }
+
+const NOT_AT_ALL: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
 
 /// A place in a wire's slots, given back when dropped.
 pub struct Slot<'a> {
@@ -153,7 +176,14 @@ pub fn sleep(
     {
         place.fd = bell.wait_fd().as_raw_fd();
     }
-    match sleep.poll(&mut fds, left_to_sleep(deadline), std::ptr::null()) {
+    let left = left_to_sleep(deadline);
+    let slept = match left.filter(|left| deadline.of_socket && *left != NOT_AT_ALL) {
+        Some(left) => sleep.by(std::ptr::null(), |mask| {
+            ppoll_at(&mut fds, fixed::at_most(left), mask)
+        }),
+        None => sleep.poll(&mut fds, left, std::ptr::null()),
+    };
+    match slept {
         Ok(0) if deadline.passed() => Woken::TimedOut,
         Ok(_) => {
             answer_bells(waiter, &fds[1..]);
@@ -177,15 +207,12 @@ pub fn answer_bells(waiter: Option<&Waiter>, polled: &[pollfd]) {
 /// Infinite spinning only looks at the kernel and comes back.
 pub fn left_to_sleep(deadline: Deadline) -> Option<Timespec> {
     match crate::process::config().spin {
-        crate::config::Spin::Forever => Some(Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        }),
+        crate::config::Spin::Forever => Some(NOT_AT_ALL),
         _ => deadline.left(),
     }
 }
 
-/// The system call itself: libc's wrapper is ours.
+/// Without waiting, for some time, or for ever.
 pub fn raw_ppoll(
     fds: &mut [pollfd],
     left: Option<Timespec>,
@@ -196,9 +223,20 @@ pub fn raw_ppoll(
         tv_nsec: left.tv_nsec,
     });
     let time = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: pointers to live locals, the mask null or valid; 8 is the kernel's sigset size.
+    ppoll_at(fds, time, mask)
+}
+
+/// The system call itself: libc's wrapper is ours. It writes the time that is left to `time`, if it
+/// can.
+fn ppoll_at(
+    fds: &mut [pollfd],
+    time: *const libc::timespec,
+    mask: *const sigset_t,
+) -> Result<usize, Errno> {
+    let (at, count) = (fds.as_mut_ptr() as usize, fds.len());
+    // SAFETY: pointers to what lives during the call, the mask null or valid; 8 is the kernel's
+    // sigset size.
     unsafe {
-        let (at, count) = (fds.as_mut_ptr() as usize, fds.len());
         raw::syscall(
             libc::SYS_ppoll,
             [at, count, time as usize, mask as usize, 8],
