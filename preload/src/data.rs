@@ -68,7 +68,7 @@ hooks! {
     }
 
     redhook fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
-        answer!(api::send(fd, buf, len, 0), real()(fd, buf, len))
+        answer!(api::write(fd, buf, len), real()(fd, buf, len))
     }
 
     redhook fn writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {

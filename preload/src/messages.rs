@@ -7,11 +7,11 @@ use crate::errno;
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 use ulsock::api::{self, Verdict};
 
-/// Before a send: tells `api` about control data. A null message is left for the kernel to refuse.
+/// Before a send: tells `api` about control data. A bad message is left for the kernel to refuse.
 unsafe fn passing(msg: *const msghdr) {
-    // SAFETY: the program's own message, null or valid.
+    // SAFETY: the program's own message.
     unsafe {
-        if !msg.is_null() && (*msg).msg_controllen != 0 {
+        if !api::is_bad(msg, size_of::<msghdr>()) && (*msg).msg_controllen != 0 {
             api::passing_fds(msg);
         }
     }
@@ -35,8 +35,9 @@ hooks! {
     }
 
     redhook fn sendmmsg(fd: c_int, vec: *mut mmsghdr, len: c_uint, flags: c_int) -> c_int {
-        // SAFETY: the program's own vector; the kernel too looks at no more than 1024 of them.
-        (0..len.min(1024) as usize).for_each(|i| unsafe { passing(&raw const (*vec.add(i)).msg_hdr) });
+        // SAFETY: the program's own vector, whose entries begin with the message; the kernel too looks at
+        // no more than 1024 of them.
+        (0..len.min(1024) as usize).for_each(|i| unsafe { passing(vec.wrapping_add(i).cast()) });
         answer!(api::sendmmsg(fd, vec, len, flags), real()(fd, vec, len, flags))
     }
 

@@ -25,7 +25,10 @@ pub fn pointer(timeout: &Option<timespec>) -> *const timespec {
 pub unsafe fn valid(timeout: *const timespec) -> bool {
     // SAFETY: the program's own timeout, null or valid.
     unsafe {
-        timeout.is_null() || ((*timeout).tv_sec >= 0 && (0..NANOS).contains(&(*timeout).tv_nsec))
+        timeout.is_null()
+            || (!api::is_bad(timeout, size_of::<timespec>())
+                && (*timeout).tv_sec >= 0
+                && (0..NANOS).contains(&(*timeout).tv_nsec))
     }
 }
 

@@ -17,13 +17,15 @@ pub use crate::inherit::{
     exec_failed, exiting, fork_child, fork_parent, fork_prepare,
 };
 pub use crate::io::{
-    read, readv, recv, recvfrom, recvmmsg, recvmsg, send, sendfile, sendmmsg, sendmsg, writev,
+    read, readv, recv, recvfrom, recvmmsg, recvmsg, send, sendfile, sendmmsg, sendmsg, write,
+    writev,
 };
 pub use crate::lifecycle::{
     accepted, close, close_range, connected, dup_over, duped, fd_opened, guard, listening,
     passing_fds, received_fds, shutdown, socket_opened,
 };
 pub use crate::options::{fcntl, ioctl};
+pub use crate::pointer::is_bad;
 pub use crate::poll::poll;
 pub use crate::process::{freeze as memory_locked, init};
 pub use crate::select::{select, select_limit};

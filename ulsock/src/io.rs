@@ -1,23 +1,27 @@
 //! The data calls: who carries this one, the kernel as it is, or we?
 
+mod messages;
+
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
-use libc::{c_int, c_void, iovec, mmsghdr, msghdr, off64_t, sockaddr, socklen_t, timespec};
+use libc::{c_int, c_void, iovec, off64_t, sockaddr, socklen_t};
 use rustix::io::Errno;
 
 use crate::api::{InFlight, Verdict};
 use crate::cancel;
-use crate::conn::buffers::{Buffers, Control, File};
-use crate::conn::wait::Deadline;
+use crate::conn::buffers::{Buffers, File, Nowhere, Unsound, MOST};
 use crate::conn::{self, Handle};
 use crate::family::Family;
 use crate::options;
+use crate::pointer::{is_bad, Fault};
 use crate::process;
 use crate::reason::Reason;
 use crate::record::{flag, Record, State};
 use crate::table::{self, Slot};
 use crate::upgrade;
+
+pub use messages::{recvmmsg, recvmsg, sendmmsg, sendmsg};
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -131,11 +135,45 @@ fn receive_into(fd: c_int, room: &mut Buffers<'_>, len: usize, flags: c_int) -> 
                 let result = conn::recv::recv(handle, &mut conn::buffers::Bin, len, flags);
                 return verdict(fd, result);
             }
-            let result = conn::recv::recv(handle, room, len, flags);
+            let result = match room.sound() {
+                Ok(()) => conn::recv::recv(handle, room, len, flags),
+                Err(unsound) => receive_some(handle, room, unsound, flags),
+            };
             after_call(handle);
             verdict(fd, result)
         }
     }
+}
+
+/// Into buffers of which some cannot be written: if those before hold what is there, nobody notices.
+#[cold]
+fn receive_some(
+    handle: Handle,
+    room: &mut Buffers<'_>,
+    unsound: Unsound,
+    flags: c_int,
+) -> Option<Result<usize, Errno>> {
+    if unsound.fault == Fault::Refused {
+        return Some(Err(Errno::FAULT));
+    }
+    let sound = unsound.before;
+    let peek = flags & !libc::MSG_WAITALL | libc::MSG_PEEK;
+    match conn::recv::recv(handle, &mut conn::buffers::Bin, sound + 1, peek)? {
+        Ok(n) if n > sound => Some(Err(Errno::FAULT)),
+        Ok(1..) => conn::recv::recv(handle, room, sound, flags),
+        nothing => Some(nothing),
+    }
+}
+
+/// From buffers of which some cannot be read.
+#[cold]
+fn transmit_none(handle: Handle, unsound: Unsound, flags: c_int) -> Option<Result<usize, Errno>> {
+    if unsound.fault == Fault::Refused {
+        return Some(Err(Errno::FAULT));
+    }
+    // When there is room the kernel looks at the bytes, and not before.
+    let result = conn::send::send(handle, &mut Nowhere(unsound.at), 1, flags)?;
+    Some(result.and(Err(Errno::FAULT)))
 }
 
 /// A receive of no bytes waits, and fails, as one of some would; but whatever ends the wait, it has
@@ -163,7 +201,10 @@ fn transmit_from(fd: c_int, bytes: &mut Buffers<'_>, len: usize, flags: c_int) -
         Carry::Verdict(verdict) => verdict,
         Carry::Ours(handle) => {
             cancel::point();
-            let result = conn::send::send(handle, bytes, len, flags);
+            let result = match bytes.sound() {
+                Ok(()) => conn::send::send(handle, bytes, len, flags),
+                Err(unsound) => transmit_none(handle, unsound, flags),
+            };
             after_call(handle);
             verdict(fd, result)
         }
@@ -178,45 +219,46 @@ pub unsafe fn read(fd: c_int, buf: *mut c_void, len: usize) -> Verdict {
     if len == 0 {
         return crate::lifecycle::guard(fd);
     }
-    // SAFETY: by contract.
-    unsafe { recv(fd, buf, len, 0) }
+    receive(fd, &[piece(buf, len)], 0)
 }
 
 /// # Safety
 /// As libc's `recv`.
 pub unsafe fn recv(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> Verdict {
-    receive(
-        fd,
-        &[iovec {
-            iov_base: buf,
-            iov_len: len,
-        }],
-        flags,
-    )
+    receive(fd, &[piece(buf, len.min(MOST))], flags)
+}
+
+/// # Safety
+/// As libc's `write`.
+pub unsafe fn write(fd: c_int, buf: *const c_void, len: usize) -> Verdict {
+    transmit(fd, &[piece(buf.cast_mut(), len)], 0)
 }
 
 /// # Safety
 /// As libc's `send`.
 pub unsafe fn send(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> Verdict {
-    transmit(
-        fd,
-        &[iovec {
-            iov_base: buf.cast_mut(),
-            iov_len: len,
-        }],
-        flags,
-    )
+    transmit(fd, &[piece(buf.cast_mut(), len.min(MOST))], flags)
+}
+
+fn piece(buf: *mut c_void, len: usize) -> iovec {
+    iovec {
+        iov_base: buf,
+        iov_len: len,
+    }
 }
 
 /// # Safety
 /// `iov` has `count` entries.
 unsafe fn list<'a>(iov: *const iovec, count: usize) -> Option<&'a [iovec]> {
     // 1024 is the kernel's own limit.
-    if count > 1024 || (count > 0 && iov.is_null()) {
+    if count > 1024 {
         return None;
     }
     if count == 0 {
         return Some(&[]);
+    }
+    if is_bad(iov, count * size_of::<iovec>()) {
+        return None;
     }
     // SAFETY: by contract.
     let list = unsafe { std::slice::from_raw_parts(iov, count) };
@@ -256,160 +298,15 @@ pub unsafe fn recvfrom(
 ) -> Verdict {
     // SAFETY: by contract.
     let verdict = unsafe { recv(fd, buf, len, flags) };
-    if matches!(verdict, Verdict::Done(_)) && !addr.is_null() && !addrlen.is_null() {
+    if matches!(verdict, Verdict::Done(_)) && !addr.is_null() {
+        // As in the kernel, what has been received is gone then.
+        if is_bad(addrlen, size_of::<socklen_t>()) {
+            return Verdict::Fail(libc::EFAULT);
+        }
         // SAFETY: by contract; a TCP socket names no sender.
         unsafe { *addrlen = 0 };
     }
     verdict
-}
-
-/// # Safety
-/// As libc's `recvmsg`.
-pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> Verdict {
-    // SAFETY: null or valid by contract.
-    let Some(header) = (unsafe { msg.as_mut() }) else {
-        return Verdict::Bypass;
-    };
-    // SAFETY: by contract.
-    let Some(list) = (unsafe { list(header.msg_iov, header.msg_iovlen) }) else {
-        return Verdict::Bypass;
-    };
-    let mut control = control(header);
-    let mut room = Buffers::with_control(list, &mut control);
-    let verdict = receive_into(fd, &mut room, Buffers::total(list), flags);
-    if matches!(verdict, Verdict::Done(_)) {
-        header.msg_namelen = 0;
-        header.msg_controllen = control.written;
-        header.msg_flags = control.flags | flags & libc::MSG_CMSG_CLOEXEC;
-    }
-    verdict
-}
-
-/// # Safety
-/// As libc's `sendmsg`.
-pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> Verdict {
-    // SAFETY: null or valid by contract.
-    let Some(header) = (unsafe { msg.as_ref() }) else {
-        return Verdict::Bypass;
-    };
-    if header.msg_controllen != 0 {
-        // Time stamps and the like belong to the kernel's stream.
-        if let Slot::Record(_) = table::get(fd) {
-            options::to_kernel(fd, Reason::Call);
-        }
-    }
-    // SAFETY: by contract.
-    let Some(list) = (unsafe { list(header.msg_iov, header.msg_iovlen) }) else {
-        return Verdict::Bypass;
-    };
-    let mut control = control(header);
-    let mut bytes = Buffers::with_control(list, &mut control);
-    transmit_from(fd, &mut bytes, Buffers::total(list), flags)
-}
-
-/// The control data of a message, none yet written.
-fn control(header: &msghdr) -> Control {
-    Control {
-        at: header.msg_control,
-        len: header.msg_controllen,
-        written: 0,
-        flags: 0,
-    }
-}
-
-/// Runs one call per message until one moves nothing; the first decides the verdict.
-///
-/// # Safety
-/// `vec` has `len` entries.
-unsafe fn many(
-    vec: *mut mmsghdr,
-    len: u32,
-    mut each: impl FnMut(&mut mmsghdr, u32) -> Option<Verdict>,
-) -> Verdict {
-    let mut done = 0;
-    while done < len.min(1024) {
-        // SAFETY: below `len`.
-        let entry = unsafe { &mut *vec.add(done as usize) };
-        match each(entry, done) {
-            Some(Verdict::Done(n)) => entry.msg_len = n as u32,
-            Some(first) if done == 0 => return first,
-            _ => break,
-        }
-        done += 1;
-    }
-    Verdict::Done(done as isize)
-}
-
-/// # Safety
-/// As libc's `recvmmsg`.
-pub unsafe fn recvmmsg(
-    fd: c_int,
-    vec: *mut mmsghdr,
-    len: u32,
-    flags: c_int,
-    timeout: *mut timespec,
-) -> Verdict {
-    if vec.is_null() || options::managed(fd).is_none() {
-        return one_by_one(fd, Way::In);
-    }
-    // As in the kernel, a pending error comes before any bytes.
-    if flags & libc::MSG_ERRQUEUE == 0 {
-        if let Some(error) = options::take_error(fd) {
-            return Verdict::Fail(error.raw_os_error());
-        }
-    }
-    // SAFETY: null or valid by contract.
-    let limit = unsafe { timeout.as_ref() };
-    let limit = limit.map(|time| {
-        Deadline::after(std::time::Duration::new(
-            time.tv_sec.max(0) as u64,
-            time.tv_nsec.clamp(0, 999_999_999) as u32,
-        ))
-    });
-    let (wait_for_one, flags) = (
-        flags & libc::MSG_WAITFORONE != 0,
-        flags & !libc::MSG_WAITFORONE,
-    );
-    // SAFETY: by contract.
-    unsafe {
-        many(vec, len, |entry, done| {
-            if done > 0 && limit.is_some_and(|limit| limit.passed()) {
-                return None;
-            }
-            let flags = if wait_for_one && done > 0 {
-                flags | libc::MSG_DONTWAIT
-            } else {
-                flags
-            };
-            Some(recvmsg(fd, &mut entry.msg_hdr, flags))
-        })
-    }
-}
-
-/// # Safety
-/// As libc's `sendmmsg`.
-pub unsafe fn sendmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int) -> Verdict {
-    if vec.is_null() || options::managed(fd).is_none() {
-        return one_by_one(fd, Way::Out);
-    }
-    // SAFETY: by contract.
-    unsafe {
-        many(vec, len, |entry, _| {
-            Some(sendmsg(fd, &entry.msg_hdr, flags))
-        })
-    }
-}
-
-/// Not managed: the kernel's own call, counted on its way.
-fn one_by_one(fd: c_int, way: Way) -> Verdict {
-    match carry(fd, way, 0) {
-        Carry::Verdict(verdict) => verdict,
-        // It has become managed just now: the next call is ours, this one finds the gate closed.
-        Carry::Ours(handle) => {
-            options::to_kernel(handle.fd, Reason::Call);
-            Verdict::Bypass
-        }
-    }
 }
 
 /// # Safety
@@ -425,6 +322,9 @@ pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: us
         Carry::Verdict(verdict) => return verdict,
         Carry::Ours(handle) => handle,
     };
+    if !offset.is_null() && is_bad(offset, size_of::<off64_t>()) {
+        return Verdict::Fail(libc::EFAULT);
+    }
     // Rust has no place for this one; the kernel refuses all negative numbers alike.
     if input < 0 {
         return Verdict::Fail(libc::EBADF);
@@ -448,7 +348,7 @@ pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: us
         offset: begin,
         error: None,
     };
-    let result = conn::send::send(handle, &mut source, count.min(0x7fff_f000), 0);
+    let result = conn::send::send(handle, &mut source, count.min(MOST), 0);
     if let (Some(at), Some(end)) = (position, source.offset) {
         *at = end as off64_t;
     }

@@ -28,6 +28,7 @@ mod message;
 mod offers;
 mod options;
 mod pair;
+mod pointer;
 mod poll;
 mod process;
 mod reason;

@@ -9,6 +9,7 @@ use crate::api::Verdict;
 use crate::conn::{self, Handle};
 use crate::family::Family;
 use crate::options;
+use crate::pointer::is_bad;
 use crate::process::{self, Locked};
 use crate::reason::Reason;
 use crate::record::{flag, State};
@@ -375,6 +376,9 @@ fn raw_close_range(first: u32, last: u32, flags: c_int) {
 pub unsafe fn passing_fds(msg: *const libc::msghdr) {
     // SAFETY: by contract.
     unsafe {
+        if is_bad((*msg).msg_control, (*msg).msg_controllen) {
+            return;
+        }
         each_passed(msg, |fd| match table::get(fd) {
             Slot::Epoll(set) => crate::epoll::only_by_kernel(set, fd),
             _ => options::to_kernel(fd, Reason::Passed),

@@ -10,6 +10,7 @@ use crate::api::Verdict;
 use crate::conn::handover::{hand_over, Rest};
 use crate::conn::{Conn, Handle};
 use crate::family::Family;
+use crate::pointer::is_bad;
 use crate::process;
 use crate::reason::Reason;
 use crate::record::{flag, Record, State};
@@ -127,7 +128,9 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> Verdict {
     let pointer = arg as *mut c_int;
     match request {
         libc::FIONBIO => {
-            if let (Some((_, _, record)), false) = (record_of(fd), pointer.is_null()) {
+            if let (Some((_, _, record)), false) =
+                (record_of(fd), is_bad(pointer, size_of::<c_int>()))
+            {
                 // SAFETY: FIONBIO takes a pointer to an int.
                 record.put(flag::NONBLOCK, unsafe { *pointer } != 0);
             }
@@ -150,7 +153,7 @@ fn at_mark(fd: c_int, to: *mut c_int) -> Verdict {
     let before_it = managed(fd)
         .and_then(Conn::enter)
         .is_some_and(|conn| conn.ring_is_unread());
-    if !before_it || to.is_null() {
+    if !before_it || is_bad(to, size_of::<c_int>()) {
         return Verdict::Bypass;
     }
     // SAFETY: the request takes a pointer to an int.
@@ -163,7 +166,7 @@ fn count(fd: c_int, to: *mut c_int, counter: fn(&Conn<'_>) -> Option<u64>) -> Ve
         .and_then(Conn::enter)
         .and_then(|conn| counter(&conn));
     match counted {
-        Some(n) if !to.is_null() => {
+        Some(n) if !is_bad(to, size_of::<c_int>()) => {
             // SAFETY: both requests take a pointer to an int.
             unsafe { *to = n.min(c_int::MAX as u64) as c_int };
             Verdict::Done(0)

@@ -19,6 +19,7 @@ use crate::conn::wait::{answer_bells, left_to_sleep, raw_ppoll, Deadline};
 use crate::conn::{let_go, Conn, Handle};
 use crate::io::Way;
 use crate::options::record_of;
+use crate::pointer::is_bad;
 use crate::record::{Record, State};
 use crate::signal::Seen;
 use crate::spin;
@@ -39,7 +40,7 @@ pub unsafe fn poll(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> Verdict {
-    if fds.is_null() || count == 0 || count > 1 << 20 {
+    if count == 0 || count > 1 << 20 || is_bad(fds, count as usize * size_of::<pollfd>()) {
         return Verdict::Bypass;
     }
     // SAFETY: the program says that there are `count` entries.

@@ -9,6 +9,7 @@ use libc::{
 use smallvec::SmallVec;
 
 use crate::api::Verdict;
+use crate::pointer::is_bad;
 use crate::poll::{is_ours, poll_ours, Limit, FEW};
 use crate::table;
 
@@ -30,6 +31,13 @@ pub unsafe fn select(
         return Verdict::Bypass;
     }
     let sets = [read, write, except].map(|set| Bits { words: set.cast() });
+    let bytes = nfds as usize / 64 * 8 + 8;
+    if sets
+        .iter()
+        .any(|set| !set.words.is_null() && is_bad(set.words, bytes))
+    {
+        return Verdict::Bypass;
+    }
     // SAFETY: each set has bits for all numbers below `nfds`, by contract.
     let any = (0..nfds).any(|fd| unsafe { sets.iter().any(|set| set.has(fd)) } && is_ours(fd));
     if !any {

@@ -15,6 +15,7 @@ use netstack::ring::mark::LEVEL_SIZE;
 use crate::api::Verdict;
 use crate::conn::{self, Conn};
 use crate::options::{managed, record_of, to_kernel};
+use crate::pointer::is_bad;
 use crate::reason::Reason;
 use crate::record::{flag, Record};
 use crate::sys::{self, tcp};
@@ -72,7 +73,7 @@ pub unsafe fn setsockopt(
         _ => return Verdict::Bypass,
     }
     // SAFETY: the program says that `value` has `len` bytes.
-    let number = (!value.is_null() && len as usize >= size_of::<c_int>())
+    let number = (!is_bad(value, len as usize) && len as usize >= size_of::<c_int>())
         .then(|| unsafe { value.cast::<c_int>().read_unaligned() });
     let option = (level, name);
     let limit = record_of(fd).and_then(|(_, _, record)| match option {
@@ -155,7 +156,7 @@ fn set_timeout(place: &AtomicU64, time: Option<Duration>) {
 /// # Safety
 /// `value` is null or has `len` bytes.
 unsafe fn note_timeout(place: &AtomicU64, value: *const c_void, len: socklen_t) {
-    if value.is_null() || (len as usize) < size_of::<timeval>() {
+    if is_bad(value, len as usize) || (len as usize) < size_of::<timeval>() {
         return;
     }
     // SAFETY: long enough, by the check and by contract.

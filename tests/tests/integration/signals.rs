@@ -42,6 +42,11 @@ fn handlers_from_before() {
 }
 
 #[test]
+fn bad_pointers() {
+    same_as_kernel("faults", "", &["auto"]);
+}
+
+#[test]
 fn broken_pipes() {
     same_as_kernel("broken", "", &["auto"]);
 }

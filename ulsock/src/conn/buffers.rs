@@ -9,12 +9,16 @@ use netstack::ring::{Sink, Source};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
+use crate::pointer::{self, Fault};
 use crate::sys::raw;
 
 /// Pieces that are handed to the kernel at once without much stack, and those of the longest vector:
 /// the kernel gets all of them in one call, for each call is a segment, and fails for itself.
 const FEW: usize = 16;
-const MOST: usize = 1024;
+const MANY: usize = 1024;
+
+/// The kernel too moves no more than this at once (MAX_RW_COUNT).
+pub const MOST: usize = 0x7fff_f000;
 
 /// Gives bytes to a ring, or lets the kernel send them.
 pub trait Outgoing: Source {
@@ -47,6 +51,14 @@ pub struct Control {
     pub flags: c_int,
 }
 
+/// The first of the program's buffers that is bad, and the bytes before it.
+#[derive(Clone, Copy)]
+pub struct Unsound {
+    pub before: usize,
+    pub at: *mut c_void,
+    pub fault: Fault,
+}
+
 /// A place in the program's buffers.
 pub struct Buffers<'a> {
     list: &'a [iovec],
@@ -72,12 +84,27 @@ impl<'a> Buffers<'a> {
         }
     }
 
-    /// The kernel too moves no more than this at once (MAX_RW_COUNT).
     pub fn total(list: &[iovec]) -> usize {
         list.iter()
             .map(|piece| piece.iov_len)
             .fold(0, usize::saturating_add)
-            .min(0x7fff_f000)
+            .min(MOST)
+    }
+
+    /// Can all of it be copied, as far as that can be said without trying?
+    #[inline]
+    pub fn sound(&self) -> Result<(), Unsound> {
+        let mut before = 0;
+        for piece in self.list {
+            if let Some(fault) = pointer::fault(piece.iov_base, piece.iov_len) {
+                if piece.iov_len > 0 {
+                    let at = piece.iov_base;
+                    return Err(Unsound { before, at, fault });
+                }
+            }
+            before += piece.iov_len;
+        }
+        Ok(())
     }
 
     /// The next contiguous piece.
@@ -203,7 +230,7 @@ impl Buffers<'_> {
     ) -> Result<(usize, msghdr), Errno> {
         match self.list.len() {
             ..=FEW => self.message_of::<FEW>(call, socket, most, flags),
-            _ => self.message_of::<MOST>(call, socket, most, flags),
+            _ => self.message_of::<MANY>(call, socket, most, flags),
         }
     }
 
@@ -313,6 +340,30 @@ impl Incoming for Bin {
         let (socket, flags) = (socket.as_raw_fd() as usize, flags.bits() as usize);
         // SAFETY: with MSG_TRUNC a TCP socket writes nothing; no address is asked for.
         unsafe { raw::syscall(libc::SYS_recvfrom, [socket, 0, most, flags, 0, 0]) }
+    }
+}
+
+/// What a bad pointer gives: nothing.
+pub struct Nowhere(pub *mut c_void);
+
+impl Source for Nowhere {
+    unsafe fn give(&mut self, _to: *mut u8, _len: usize) -> usize {
+        0
+    }
+}
+
+impl Outgoing for Nowhere {
+    /// The kernel says what is worse, the pointer or the state of the socket.
+    fn kernel_send(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        _most: usize,
+        _flags: SendFlags,
+    ) -> Result<usize, Errno> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let (socket, flags) = (socket.as_raw_fd() as usize, flags.bits() as usize);
+        // SAFETY: the kernel reads nothing from where nothing is.
+        unsafe { raw::syscall(libc::SYS_sendto, [socket, self.0 as usize, 1, flags, 0, 0]) }
     }
 }
 

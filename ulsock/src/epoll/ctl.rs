@@ -12,6 +12,7 @@ use super::tag::Aliases;
 use crate::api::Verdict;
 use crate::conn::Handle;
 use crate::options;
+use crate::pointer::is_bad;
 use crate::process;
 use crate::reason::Reason;
 use crate::record::flag;
@@ -27,6 +28,8 @@ pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_eve
     // DEL takes any pointer.
     let event = if op == EPOLL_CTL_DEL {
         None
+    } else if is_bad(event, size_of::<epoll_event>()) {
+        return Verdict::Bypass;
     } else {
         // SAFETY: null, or valid by contract.
         unsafe { event.as_ref() }.copied()

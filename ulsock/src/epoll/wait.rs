@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use libc::{c_int, epoll_event, sigset_t, timespec};
+use libc::{c_int, epoll_event, pollfd, sigset_t, timespec};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
@@ -17,6 +17,8 @@ use crate::bed::Sleep;
 use crate::cancel;
 use crate::conn::space::STALL;
 use crate::conn::wait::Deadline;
+use crate::pointer::{self, Fault};
+use crate::poll::poll;
 use crate::signal::Seen;
 use crate::spin;
 use crate::table::{self, Slot};
@@ -45,8 +47,12 @@ pub unsafe fn epoll_wait(
     let (Some(set), Some(me)) = (super::get(number), Thread::me()) else {
         return Verdict::Bypass;
     };
-    if max <= 0 || max as usize > MOST / size_of::<epoll_event>() || events.is_null() {
+    if max <= 0 || max as usize > MOST / size_of::<epoll_event>() {
         return Verdict::Bypass;
+    }
+    if let Some(fault) = pointer::fault(events, max as usize * size_of::<epoll_event>()) {
+        // SAFETY: by contract.
+        return unsafe { without_room(epfd, fault, timeout, mask) };
     }
     // SAFETY: the program says that there is room for `max` events; none is read before it is written.
     let events = unsafe { std::slice::from_raw_parts_mut(events, max as usize) };
@@ -88,6 +94,32 @@ fn verdict(result: Result<usize, Errno>) -> Verdict {
     match result {
         Ok(n) => Verdict::Done(n as isize),
         Err(error) => Verdict::Fail(error.raw_os_error()),
+    }
+}
+
+/// There is nowhere to tell: EFAULT, as soon as there is something.
+///
+/// # Safety
+/// As for `epoll_wait`.
+#[cold]
+unsafe fn without_room(
+    epfd: c_int,
+    fault: Fault,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> Verdict {
+    if fault == Fault::Refused {
+        return Verdict::Fail(libc::EFAULT);
+    }
+    let mut set = pollfd {
+        fd: epfd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: by contract.
+    match unsafe { poll(&mut set, 1, timeout, mask) } {
+        Verdict::Done(1..) => Verdict::Fail(libc::EFAULT),
+        other => other,
     }
 }
 
