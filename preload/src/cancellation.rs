@@ -6,7 +6,7 @@ use ulsock::api;
 
 hooks! {
     redhook fn pthread_cancel(thread: pthread_t) -> c_int {
-        api::cancelling();
+        api::cancelling(thread);
         // SAFETY: the program's own argument.
         unsafe { real()(thread) }
     }

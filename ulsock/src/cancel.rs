@@ -6,10 +6,12 @@
 //! Inside a critical section it cannot act: other libc calls are cancellation points too.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use libc::c_int;
+use libc::{c_int, pthread_t};
 
-use crate::thread::Thread;
+use crate::backoff::Backoff;
+use crate::thread::{self, Thread};
 
 pub type SetType = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
 
@@ -24,6 +26,9 @@ const ANYWHERE: c_int = 1;
 /// PTHREAD_CANCEL_DISABLE.
 const DISABLE: c_int = 1;
 
+/// No critical section takes so long, unless its thread is stopped.
+const LONGEST: Duration = Duration::from_secs(1);
+
 static SET_TYPE: AtomicUsize = AtomicUsize::new(0);
 /// Some thread of this process has been cancelled at some time.
 static ANY: AtomicBool = AtomicBool::new(false);
@@ -33,9 +38,15 @@ pub fn init(set_type: SetType) {
     SET_TYPE.store(set_type as usize, Ordering::Relaxed);
 }
 
-/// Before `pthread_cancel`.
-pub fn requested() {
-    ANY.store(true, Ordering::Release);
+/// Before `pthread_cancel`. Critical sections that begin from now on hold it off; the one that the
+/// thread is in, if any, did not know that it must.
+pub fn requested(thread: pthread_t) {
+    ANY.store(true, Ordering::SeqCst);
+    crate::memory::barrier_in_all_threads();
+    let (start, mut backoff) = (Instant::now(), Backoff::default());
+    while thread::is_inside(thread) && start.elapsed() < LONGEST {
+        backoff.pause();
+    }
 }
 
 /// After the program's own `pthread_setcanceltype`.
@@ -63,10 +74,10 @@ pub fn asleep<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A critical section begins.
+/// A critical section has begun.
 #[inline]
 pub fn hold_off(me: &Thread) {
-    if ANY.load(Ordering::Relaxed) || me.cancel_anywhere.load(Ordering::Relaxed) {
+    if ANY.load(Ordering::Relaxed) {
         begin(me);
     }
 }

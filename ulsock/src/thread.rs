@@ -25,6 +25,8 @@ const DEEPEST_HANDLER: usize = 1 << 20;
 pub struct Thread {
     /// Zero: the block is free.
     tid: AtomicU32,
+    /// As libc names it.
+    name: AtomicUsize,
     /// Depth of critical sections; the thread itself writes, the reclaimer reads.
     critical: AtomicU32,
     /// Handlers that ran here: all of them, and those installed without SA_RESTART.
@@ -101,6 +103,9 @@ impl Thread {
     fn begin() -> Option<&'static Thread> {
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let block = Thread::claim(tid)?;
+        // SAFETY: no arguments.
+        let name = unsafe { libc::pthread_self() } as usize;
+        block.name.store(name, Ordering::Relaxed);
         ME.set(block);
         let key = KEY.load(Ordering::Relaxed);
         // SAFETY: the key was created at load time.
@@ -157,12 +162,12 @@ impl Thread {
 
     fn enter(&self) {
         let depth = self.critical.load(Ordering::Relaxed);
+        self.critical.store(depth + 1, Ordering::Relaxed);
+        // The membarrier of the reclaimer, and of who cancels us, is the other half of this fence.
+        compiler_fence(Ordering::SeqCst);
         if depth == 0 {
             cancel::hold_off(self);
         }
-        self.critical.store(depth + 1, Ordering::Relaxed);
-        // The reclaimer's membarrier is the other half of this fence.
-        compiler_fence(Ordering::SeqCst);
     }
 
     fn leave(&self) {
@@ -217,6 +222,14 @@ pub fn quiet() -> bool {
     let me = ME.get();
     let mut others = blocks().iter().filter(|block| !std::ptr::eq(*block, me));
     others.all(|block| block.critical.load(Ordering::Acquire) == 0)
+}
+
+/// Is this other thread in a critical section?
+pub fn is_inside(thread: libc::pthread_t) -> bool {
+    let me = ME.get();
+    let named = |block: &&Thread| block.name.load(Ordering::Relaxed) == thread as usize;
+    let mut others = blocks().iter().filter(|block| !std::ptr::eq(*block, me));
+    others.any(|block| named(&block) && block.critical.load(Ordering::Acquire) > 0)
 }
 
 /// Is the calling thread the only one that has ever come here, of those that live?

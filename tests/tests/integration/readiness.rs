@@ -70,6 +70,7 @@ fn level_edge_and_one_shot() {
 #[test]
 fn sets_and_numbers() {
     compare("sets::");
+    compare("removed::");
 }
 
 #[test]

@@ -40,7 +40,7 @@ use ready::Armed;
 
 /// Names a connection across sleeps: while nobody looks, the fd may be closed and its record serve
 /// another socket.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Handle {
     pub number: u32,
     pub fd: RawFd,

@@ -2,10 +2,11 @@
 
 use std::os::fd::RawFd;
 
-use libc::{c_int, epoll_event, EPOLLEXCLUSIVE, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD};
+use libc::{c_int, epoll_event, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD};
 use rustix::io::Errno;
 
 use super::kernel;
+use super::member::Member;
 use super::set::Set;
 use super::state::State;
 use super::tag::Aliases;
@@ -142,10 +143,7 @@ fn control(
             Ok(())
         }
         (EPOLL_CTL_MOD, Some(event)) => modify(set, state, epfd, handle.fd, event),
-        (EPOLL_CTL_DEL, _) => {
-            state.remove(handle.fd);
-            kernel::delete(epfd, handle.fd)
-        }
+        (EPOLL_CTL_DEL, _) => state.leave(epfd, handle.fd),
         (_, Some(_)) => Err(Errno::INVAL),
         (_, None) => Err(Errno::FAULT),
     }
@@ -158,10 +156,13 @@ fn modify(
     fd: RawFd,
     event: epoll_event,
 ) -> Result<(), Errno> {
+    if state.is_parked(fd) {
+        return Err(Errno::NOENT);
+    }
     let (events, data) = (event.events, event.u64);
     let member = state.members.get_mut(&fd);
     if let Some(member) = member.filter(|member| member.converted.is_some()) {
-        if events & EPOLLEXCLUSIVE as u32 != 0 {
+        if Member::asks_exclusively(events) {
             return Err(Errno::INVAL);
         }
         member.change(events, data);

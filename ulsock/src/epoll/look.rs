@@ -58,6 +58,10 @@ pub fn examine_armed(state: &mut State, fd: RawFd) -> Finding {
                 state.settle(fd);
                 return Finding::Nothing;
             }
+            Finding::Gone => {
+                state.silence_parked(fd);
+                return Finding::Gone;
+            }
             finding => return finding,
         }
     }

@@ -22,8 +22,10 @@ pub struct Member {
     pub converted: Option<&'static Registration>,
     /// The kernel tells when it can write.
     pub output: bool,
-    /// One-shot, and its shot is fired.
+    /// One-shot, and its shot is fired; or parked.
     pub disabled: bool,
+    /// The program has removed it; see [`super::park`].
+    pub parked: bool,
     /// Of its entries in the set's queue, the one that counts; zero: none.
     pub ticket: u64,
     pub armed: Armed,
@@ -58,6 +60,7 @@ impl Member {
             converted: None,
             output: false,
             disabled: false,
+            parked: false,
             ticket: 0,
             armed: Armed::default(),
             name: 0,
@@ -74,7 +77,11 @@ impl Member {
     }
 
     pub fn is_exclusive(&self) -> bool {
-        self.events & EPOLLEXCLUSIVE as u32 != 0
+        Member::asks_exclusively(self.events)
+    }
+
+    pub fn asks_exclusively(events: u32) -> bool {
+        events & EPOLLEXCLUSIVE as u32 != 0
     }
 
     /// The program changes its registration: whatever holds then is news.
@@ -88,7 +95,7 @@ impl Member {
         }
     }
 
-    /// Its shot is fired.
+    /// Nothing more is to be told until it changes.
     pub fn disable(&mut self) {
         self.disabled = true;
         if let Some(registration) = self.converted {

@@ -11,6 +11,7 @@ mod look;
 mod member;
 mod numbers;
 mod outside;
+mod park;
 mod plain;
 mod set;
 mod shared;

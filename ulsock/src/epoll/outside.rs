@@ -27,6 +27,7 @@ impl Set {
         }
         let Some(mut held) = self.hold() else { return };
         let state = held.state();
+        state.evict_all();
         state.watched = true;
         self.watched.store(true, Ordering::Relaxed);
         if let Some(waiter) = state.waiter {

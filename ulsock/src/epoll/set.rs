@@ -306,6 +306,7 @@ impl Set {
             return;
         };
         let state = held.state();
+        state.evict(fd);
         if shared {
             state.give_up(fd, Reason::Call);
         }

@@ -87,6 +87,11 @@ impl State {
                 continue;
             };
             crate::conn::demote(member.handle, Reason::Fork);
+            if member.parked {
+                let _ = kernel::delete(member.epfd, member.fd);
+                registration.free();
+                continue;
+            }
             let (kernel, data) = (
                 Member::kernel_events(events, disabled),
                 self.aliases.register(data),
@@ -95,6 +100,7 @@ impl State {
             registration.free();
         }
         let epfd = self.members.values().next().map(|member| member.epfd);
+        self.members.retain(|_, member| !member.parked);
         if let Some(epfd) = epfd {
             self.take_bells_out(epfd);
         }
@@ -124,6 +130,7 @@ impl State {
         if let Some((_, epfd)) = gone.first() {
             self.take_bells_out(*epfd);
         }
+        self.members.retain(|_, member| !member.parked);
     }
 
     pub fn converted(&self) -> Vec<Handle> {
@@ -156,6 +163,9 @@ impl State {
 
     /// The kernel watches the member from here on.
     fn unconvert(&mut self, fd: RawFd) {
+        if self.is_parked(fd) {
+            return self.evict(fd);
+        }
         self.release(fd);
         if let Some(member) = self.members.get(&fd) {
             let events = Member::kernel_events(member.events, member.disabled);
@@ -186,6 +196,9 @@ impl State {
         event: epoll_event,
         awake: bool,
     ) -> Result<(), Errno> {
+        if self.unpark(handle, epfd, event) {
+            return Ok(());
+        }
         let (fd, events, data) = (handle.fd, event.events, event.u64);
         let stale = self.members.contains_key(&fd);
         let own = self.aliases.register(data);
@@ -335,6 +348,7 @@ impl State {
 
     /// Removes a member, and says how it would be registered with the kernel.
     pub fn take_out(&mut self, fd: RawFd) -> Option<Entry> {
+        self.evict(fd);
         let member = self.members.get(&fd)?;
         let entry = Entry {
             epfd: member.epfd,

@@ -3,6 +3,7 @@
 
 mod fairness;
 mod processes;
+mod removed;
 mod set;
 mod sets;
 mod states;
@@ -27,6 +28,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
         one_shot_output urgent_edge low_water_mark member_before_it_moves;
     sets: several_sets duplicated_set errors loops nested_sets nested_edges polled_set_wakes
         closed_with_duplicate closed_alone replaced_number any_data all_numbers_by_select high_numbers;
+    removed: added_again moved in_an_inner_set changed_meanwhile used_by_a_child;
     fairness: one_at_a_time busy_connection_and_pipe busy_pipe_and_connection timeouts;
     threads: edge_events_come_once one_shot_comes_once level_wakes_all accelerated_while_they_sleep
         changes_while_waiting stalled_consumer;
