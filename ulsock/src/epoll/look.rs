@@ -121,7 +121,11 @@ fn examine_edge(member: &mut Member, conn: &Conn<'_>) -> Finding {
         0 => Finding::Nothing,
         revents if news => Finding::News(News {
             revents,
-            end,
+            // Who hears of input finds what has come in between too.
+            end: match revents & POLLIN {
+                0 => end,
+                _ => conn.stream_end().unwrap_or(end),
+            },
             ends,
             received,
         }),

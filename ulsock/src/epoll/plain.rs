@@ -15,6 +15,7 @@ use rustix::time::Timespec;
 use super::kernel::raw_wait;
 use super::set::Set;
 use super::state::State;
+use super::tag::Aliases;
 use crate::cancel;
 use crate::process;
 use crate::thread::Thread;
@@ -83,10 +84,13 @@ impl Set {
             result
         });
         bed.end_doze();
-        if self.plain.holds() {
-            return result;
+        let result = result?;
+        // Who makes a member ours is about to say so, but the kernel may have been faster.
+        let ours = |event: &epoll_event| Aliases::needed(event.u64);
+        if self.plain.holds() && !events.iter().take(result.unwrap_or(0)).any(ours) {
+            return Some(result);
         }
-        self.after_doze(events, result?)
+        self.after_doze(events, result)
     }
 
     /// What the kernel said may be about members of ours.
