@@ -1,1 +1,58 @@
-//! Small programs for `ulsock compare`; see `src/bin`.
+//! What the small programs behind `ulsock compare` share: the command line, and the two ends.
+//!
+//! Plain std sockets. Nothing here may know of ulsock: these programs stand for anybody's.
+
+pub mod epoll;
+pub mod limits;
+pub mod message;
+pub mod socket;
+pub mod trips;
+
+use std::error::Error;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+pub type Outcome = Result<(), Box<dyn Error>>;
+
+#[derive(Parser)]
+#[command(version)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub role: Role,
+}
+
+#[derive(Subcommand)]
+pub enum Role {
+    /// Serve until the clients have gone, then exit; a TCP port is printed on stdout
+    Server {
+        /// PORT (on 127.0.0.1), HOST:PORT (port 0 lets the system choose), or unix:PATH
+        address: String,
+    },
+    /// Connect to a server, measure, print one line of JSON
+    Client(Load),
+}
+
+/// What a client does, and for how long.
+#[derive(Args)]
+pub struct Load {
+    /// HOST:PORT of the server, or unix:PATH
+    pub address: String,
+    /// Bytes per message
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    pub size: u64,
+    /// Connections at the same time, where the program can have several
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub connections: u64,
+    /// Seconds to measure
+    #[arg(long, default_value = "1", value_parser = seconds)]
+    pub seconds: Duration,
+    /// Seconds that run before the measurement and are left out of it
+    #[arg(long, default_value = "0.05", value_parser = seconds)]
+    pub warm_up: Duration,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number of seconds")?;
+    Duration::try_from_secs_f64(value).map_err(|error| error.to_string())
+}

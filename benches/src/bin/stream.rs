@@ -4,14 +4,12 @@
 //! EOF, and sends its count back to the client, which prints it.
 #![forbid(unsafe_code)]
 
-mod common;
-
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
+use benches::socket::{Listener, Socket};
+use benches::{Cli, Load, Outcome, Role};
 use clap::Parser;
-use common::{Cli, Load, Outcome, Role};
 use serde::{Deserialize, Serialize};
 
 /// Bytes between two looks at the clock, on both sides: 25 ns each would show at 64 B messages.
@@ -41,7 +39,7 @@ struct Line {
 
 fn main() -> Outcome {
     match Cli::parse().role {
-        Role::Server { address } => serve(common::accept_one(&address)?),
+        Role::Server { address } => serve(Listener::bind(&address)?.accept()?),
         Role::Client(load) => {
             let line = send(&load)?;
             println!("{}", serde_json::to_string(&line)?);
@@ -51,10 +49,10 @@ fn main() -> Outcome {
 }
 
 fn send(load: &Load) -> Result<Line, Box<dyn std::error::Error>> {
-    let mut socket = common::connect(&load.address)?;
+    let mut socket = Socket::connect(&load.address)?;
     socket.write_all(&header(load))?;
     send_for(&mut socket, load)?;
-    socket.shutdown(Shutdown::Write)?;
+    socket.finish()?;
     let mut reply = String::new();
     socket.read_to_string(&mut reply)?;
     let count: Count = serde_json::from_str(&reply).map_err(|_| "the server gave no count")?;
@@ -77,7 +75,7 @@ fn header(load: &Load) -> [u8; 16] {
     header
 }
 
-fn send_for(socket: &mut TcpStream, load: &Load) -> Outcome {
+fn send_for(socket: &mut Socket, load: &Load) -> Outcome {
     let mut message = vec![0x5a; usize::try_from(load.size)?];
     let stamp = message.len().min(8);
     let messages_per_look = (CLOCK_EVERY / load.size).max(1);
@@ -93,7 +91,7 @@ fn send_for(socket: &mut TcpStream, load: &Load) -> Outcome {
     Ok(())
 }
 
-fn serve(mut socket: TcpStream) -> Outcome {
+fn serve(mut socket: Socket) -> Outcome {
     let mut header = [0; 16];
     socket.read_exact(&mut header)?;
     let word = |at: usize| header[at..at + 8].try_into().map(u64::from_le_bytes);

@@ -1,16 +1,30 @@
-//! `ulsock compare`: the same two programs on kernel TCP and on ulsock, turn about, on this machine.
+//! `ulsock compare`: the same programs on kernel TCP and on ulsock, turn about, on this machine.
 //! It measures the kernel at its best, and says so when ulsock was not really used.
 
+mod busy;
+mod contender;
 mod cores;
-mod pair;
+mod figure;
+mod find;
+pub mod guard;
+mod html;
+mod measure;
+mod own;
 mod process;
+mod procfs;
+mod programs;
 mod progress;
 mod reap;
 mod result;
 mod scenario;
+mod series;
+mod stage;
 mod table;
 mod usage;
+mod user;
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -20,26 +34,51 @@ use crate::failure::{Failure, Outcome};
 use crate::install::{Install, LIBRARY};
 use crate::preload;
 
-use cores::Placement;
-use pair::{Carrier, Pairs};
+use measure::Plan;
+use own::Own;
 use progress::Progress;
-use result::{Report, Row, Series};
-use scenario::{Scenario, PROGRAMS, SCENARIOS};
+use result::{Host, Report, Skipped};
+use scenario::{Effort, Scenario, PROGRAMS, SCENARIOS};
+use stage::Stage;
 
 /// Long enough for a connection to be offered, claimed and switched.
 const WARM_UP: Duration = Duration::from_millis(60);
 
 #[derive(Args)]
+#[command(override_usage = "ulsock compare [OPTIONS] [-- SERVER... -- CLIENT...]")]
 pub struct Options {
-    /// Seconds that each run measures
-    #[arg(long, default_value_t = 0.4, value_parser = seconds)]
-    seconds: f64,
-    /// Runs of each kind; the figures are medians
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    runs: u32,
+    /// Everything, with more runs; takes some twenty minutes
+    #[arg(long)]
+    full: bool,
+    /// Only these scenarios, comma separated (see --list)
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAMES",
+        conflicts_with = "own"
+    )]
+    only: Vec<String>,
+    /// Say which scenarios there are, and what they need
+    #[arg(long)]
+    list: bool,
+    /// Seconds that each run measures [default: 0.3; with --full 0.5]
+    #[arg(long, value_parser = seconds)]
+    seconds: Option<f64>,
+    /// Runs of each kind; the figures are medians [default: 3; with --full or own programs 5]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: Option<u32>,
     /// Print JSON instead of the tables
     #[arg(long)]
     json: bool,
+    /// Write a page with plots as well
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// What comes before the number that the own client prints about itself
+    #[arg(long, value_name = "TEXT", requires = "own")]
+    figure: Option<String>,
+    /// Your own programs: a server, then a client; {port} in both is replaced by a free port
+    #[arg(last = true, value_name = "SERVER... -- CLIENT")]
+    own: Vec<OsString>,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -49,66 +88,134 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-pub fn run(options: &Options) -> Outcome {
-    preload::check_configuration()?;
-    let install = Install::locate()?;
-    install.prepare(&[LIBRARY, PROGRAMS[0], PROGRAMS[1]])?;
-    let pairs = Pairs::new(&install, Duration::from_secs_f64(options.seconds), WARM_UP)?;
-    let report = measure(&pairs, options)?;
-    if options.json {
-        let text = serde_json::to_string_pretty(&report)
-            .map_err(|error| Failure::work(error.to_string()))?;
-        println!("{text}");
-    } else {
-        print!("{}", table::render(&report));
-    }
-    Ok(if report.accelerated() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(Failure::WORK)
-    })
-}
-
-fn measure(pairs: &Pairs, options: &Options) -> Result<Report, Failure> {
-    let placements = Placement::available();
-    let steps = SCENARIOS.len() * placements.len() * 2 * options.runs as usize;
-    let mut progress = Progress::new(steps, SCENARIOS.len());
-    let mut rows = Vec::new();
-    for scenario in &SCENARIOS {
-        progress.scenario(scenario);
-        rows.push(measure_scenario(
-            pairs,
-            scenario,
-            &placements,
-            options.runs,
-            &progress,
-        )?);
-    }
-    progress.finish();
-    Ok(Report {
-        runs: options.runs,
-        seconds: options.seconds,
-        rows,
-    })
-}
-
-/// A B A B...: what the machine does to one side in these seconds it does to the other.
-fn measure_scenario(
-    pairs: &Pairs,
-    scenario: &'static Scenario,
-    placements: &[Placement],
-    runs: u32,
-    progress: &Progress,
-) -> Result<Row, Failure> {
-    let series = || placements.iter().map(|placement| Series::new(*placement));
-    let (mut kernel, mut ulsock): (Vec<_>, Vec<_>) = (series().collect(), series().collect());
-    for _ in 0..runs {
-        for (kernel, ulsock) in kernel.iter_mut().zip(&mut ulsock) {
-            kernel.extend(|placement| pairs.run(scenario, Carrier::Kernel, placement));
-            progress.step();
-            ulsock.extend(|placement| pairs.run(scenario, Carrier::Ulsock, placement));
-            progress.step();
+impl Options {
+    fn effort(&self) -> Effort {
+        match self.full {
+            true => Effort::Full,
+            false => Effort::Quick,
         }
     }
-    Row::new(scenario, &kernel, &ulsock)
+
+    fn seconds(&self) -> f64 {
+        self.seconds.unwrap_or(if self.full { 0.5 } else { 0.3 })
+    }
+
+    fn runs(&self) -> u32 {
+        let few = !self.full && self.own.is_empty();
+        self.runs.unwrap_or(if few { 3 } else { 5 })
+    }
+}
+
+pub fn run(options: Options) -> Outcome {
+    if options.list {
+        print!("{}", list());
+        return Ok(ExitCode::SUCCESS);
+    }
+    preload::check_configuration()?;
+    let own = match options.own.is_empty() {
+        true => None,
+        false => Some(Own::parse(&options.own, options.figure.clone())?),
+    };
+    let (chosen, skipped) = choose(&options)?;
+    let install = Install::locate()?;
+    let mut files = vec![LIBRARY];
+    files.extend(PROGRAMS);
+    install.prepare(&files)?;
+    let seconds = Duration::from_secs_f64(options.seconds());
+    let stage = Stage::new(install, seconds, WARM_UP)?;
+    let plans = match own {
+        Some(own) => vec![own.plan(&stage)?],
+        None => chosen
+            .iter()
+            .map(|scenario| plan(scenario, options.effort()))
+            .collect(),
+    };
+    let report = measure(&plans, skipped, &stage, &options);
+    print(&report, &options)?;
+    Ok(match report.complete() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(Failure::WORK),
+    })
+}
+
+fn measure(plans: &[Plan], skipped: Vec<Skipped>, stage: &Stage, options: &Options) -> Report {
+    let runs = options.runs();
+    let steps = plans.iter().map(|plan| plan.steps(runs)).sum();
+    let mut progress = Progress::new(steps, plans.len());
+    let mut sections = Vec::new();
+    for plan in plans {
+        progress.scenario(&plan.name);
+        sections.push(measure::section(plan, stage, runs, &progress));
+    }
+    progress.finish();
+    Report {
+        host: Host::here(),
+        runs,
+        seconds: options.seconds(),
+        sections,
+        skipped,
+    }
+}
+
+fn print(report: &Report, options: &Options) -> Result<(), Failure> {
+    if let Some(path) = &options.html {
+        let written = std::fs::write(path, html::page(report));
+        written.map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
+    }
+    if options.json {
+        let text = serde_json::to_string_pretty(report);
+        println!(
+            "{}",
+            text.map_err(|error| Failure::work(error.to_string()))?
+        );
+    } else {
+        print!("{}", table::render(report));
+    }
+    Ok(())
+}
+
+/// The scenarios to run, and those whose programs are missing.
+fn choose(options: &Options) -> Result<(Vec<&'static Scenario>, Vec<Skipped>), Failure> {
+    if !options.own.is_empty() {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let known = |name: &String| SCENARIOS.iter().any(|scenario| scenario.name == name);
+    if let Some(unknown) = options.only.iter().find(|name| !known(name)) {
+        let message = format!("there is no scenario {unknown}: ulsock compare --list names them");
+        return Err(Failure::setup(message));
+    }
+    let wanted = |scenario: &&Scenario| match options.only.is_empty() {
+        true => scenario.quick || options.full,
+        false => options.only.iter().any(|name| name == scenario.name),
+    };
+    let wanted = SCENARIOS.iter().filter(wanted);
+    let (present, absent): (Vec<_>, Vec<_>) =
+        wanted.partition(|scenario| programs::missing(scenario.needs).is_empty());
+    let skipped = absent.iter().map(|scenario| Skipped {
+        name: scenario.name,
+        packages: programs::missing(scenario.needs),
+    });
+    Ok((present, skipped.collect()))
+}
+
+fn plan(scenario: &Scenario, effort: Effort) -> Plan {
+    Plan {
+        name: scenario.name.to_owned(),
+        title: scenario.title.to_owned(),
+        chart: scenario.chart,
+        cases: (scenario.cases)(effort),
+    }
+}
+
+fn list() -> String {
+    let line = |scenario: &Scenario| {
+        let missing = programs::missing(scenario.needs);
+        let state = match (missing.is_empty(), scenario.quick) {
+            (false, _) => format!("needs: apt install {}", missing.join(" ")),
+            (true, true) => "quick".to_owned(),
+            (true, false) => "with --full or --only".to_owned(),
+        };
+        format!("{:12} {} [{state}]\n", scenario.name, scenario.title)
+    };
+    SCENARIOS.iter().map(line).collect()
 }

@@ -29,13 +29,16 @@ enum Command {
     Top(top::Options),
     /// Race ulsock against kernel TCP on this machine
     Compare(compare::Options),
+    #[command(name = compare::guard::SUBCOMMAND, hide = true)]
+    CompareGuard { folder: std::path::PathBuf },
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(options) => run::run(options),
         Command::Top(options) => top::run(&options),
-        Command::Compare(options) => compare::run(&options),
+        Command::Compare(options) => compare::run(options),
+        Command::CompareGuard { folder } => Ok(compare::guard::run(&folder)),
     };
     outcome.unwrap_or_else(|failure| {
         eprintln!("ulsock: {failure}");

@@ -5,10 +5,13 @@ use std::io;
 
 use rustix::thread::{sched_getaffinity, sched_setaffinity, CpuSet};
 
-#[derive(Clone, Copy)]
+use super::usage::End;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     Scheduler,
     TwoCores { server: usize, client: usize },
+    OneCore { both: usize },
 }
 
 impl Placement {
@@ -20,31 +23,32 @@ impl Placement {
         placements
     }
 
+    /// Both ends on the same core.
+    pub fn one_core() -> Option<Placement> {
+        allowed().first().map(|&both| Placement::OneCore { both })
+    }
+
     pub fn name(&self) -> &'static str {
         match self {
             Placement::Scheduler => "scheduler",
             Placement::TwoCores { .. } => "two cores",
+            Placement::OneCore { .. } => "one core",
         }
     }
 
-    /// Starts the server where it belongs.
-    pub fn server<T>(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        match self {
-            Placement::Scheduler => start(),
-            Placement::TwoCores { server, .. } => on_core(*server, start),
-        }
-    }
-
-    /// Starts the client where it belongs.
-    pub fn client<T>(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        match self {
-            Placement::Scheduler => start(),
-            Placement::TwoCores { client, .. } => on_core(*client, start),
+    /// Starts an end where it belongs.
+    pub fn start<T>(&self, end: End, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        match (self, end) {
+            (Placement::Scheduler, _) => start(),
+            (Placement::TwoCores { server, .. }, End::Server) => on_core(*server, start),
+            (Placement::TwoCores { client, .. }, End::Client) => on_core(*client, start),
+            (Placement::OneCore { both }, _) => on_core(*both, start),
         }
     }
 }
 
-fn on_core<T>(core: usize, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+/// Runs `start` on one CPU; what it starts inherits that.
+pub fn on_core<T>(core: usize, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let before = sched_getaffinity(None)?;
     let mut alone = CpuSet::new();
     alone.set(core);
@@ -56,10 +60,7 @@ fn on_core<T>(core: usize, start: impl FnOnce() -> io::Result<T>) -> io::Result<
 
 /// Two CPUs that we may use; not two threads of one core where there is a choice.
 fn two_cores() -> Option<(usize, usize)> {
-    let allowed = sched_getaffinity(None).ok()?;
-    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU)
-        .filter(|&cpu| allowed.is_set(cpu))
-        .collect();
+    let cpus = allowed();
     let (&first, others) = cpus.split_first()?;
     let siblings = siblings(first);
     let second = others
@@ -67,6 +68,15 @@ fn two_cores() -> Option<(usize, usize)> {
         .find(|cpu| !siblings.contains(cpu))
         .or(others.first())?;
     Some((first, *second))
+}
+
+/// The CPUs that this process may use.
+pub fn allowed() -> Vec<usize> {
+    let Ok(allowed) = sched_getaffinity(None) else {
+        return Vec::new();
+    };
+    let cpus = 0..CpuSet::MAX_CPU;
+    cpus.filter(|&cpu| allowed.is_set(cpu)).collect()
 }
 
 /// The CPUs that share a core with `cpu`, itself included (the kernel's list format: `0-1,4`).

@@ -5,8 +5,6 @@ use std::io::{self, IsTerminal};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::scenario::Scenario;
-
 pub struct Progress {
     bar: Option<ProgressBar>,
     scenarios: usize,
@@ -23,14 +21,16 @@ impl Progress {
         }
     }
 
-    pub fn scenario(&mut self, scenario: &Scenario) {
+    pub fn scenario(&mut self, name: &str) {
         self.begun += 1;
+        let place = format!("[{}/{}] {name}", self.begun, self.scenarios);
         match &self.bar {
-            Some(bar) => bar.set_message(scenario.name()),
-            None => eprintln!("[{}/{}] {}", self.begun, self.scenarios, scenario.name()),
+            Some(bar) => bar.set_message(place),
+            None => eprintln!("{place}"),
         }
     }
 
+    /// One more run is over.
     pub fn step(&self) {
         if let Some(bar) = &self.bar {
             bar.inc(1);
@@ -45,6 +45,7 @@ impl Progress {
 }
 
 fn bar(steps: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg:18} {wide_bar} {pos}/{len}  {eta} left");
+    let template = "{msg:22} {wide_bar} run {pos} of {len}, {eta} left";
+    let style = ProgressStyle::with_template(template);
     ProgressBar::new(steps).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

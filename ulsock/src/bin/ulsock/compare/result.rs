@@ -1,200 +1,181 @@
-//! From runs to rows: medians, the kernel's better placement, and whether ulsock was really used.
+//! From series to rows: the kernel's better placement, the ratio, and what the reader must know.
 
 use serde::Serialize;
 
-use super::cores::Placement;
-use super::pair::Sample;
-use super::scenario::{Kind, Scenario};
-use super::usage::Usage;
-use crate::failure::Failure;
-
-/// The runs of one carrier at one placement.
-pub struct Series {
-    placement: Placement,
-    samples: Vec<Sample>,
-    /// How a run went wrong; there are no more runs then.
-    failure: Option<String>,
-}
-
-impl Series {
-    pub fn new(placement: Placement) -> Series {
-        Series {
-            placement,
-            samples: Vec::new(),
-            failure: None,
-        }
-    }
-
-    /// Makes one more run, unless one has failed: a hanging one takes seconds.
-    pub fn extend(&mut self, run: impl FnOnce(&Placement) -> Result<Sample, String>) {
-        if self.failure.is_some() {
-            return;
-        }
-        match run(&self.placement) {
-            Ok(sample) => self.samples.push(sample),
-            Err(why) => {
-                let (number, place) = (self.samples.len() + 1, self.placement.name());
-                self.failure = Some(format!("run {number} ({place}) failed: {why}"));
-            }
-        }
-    }
-
-    /// The medians, unless a run failed.
-    fn figure(&self) -> Result<Figure, String> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
-        }
-        let p99s: Option<Vec<f64>> = self.samples.iter().map(|sample| sample.p99_us).collect();
-        Ok(Figure {
-            ends: self.placement.name(),
-            value: median(self.samples.iter().map(|sample| sample.figure)),
-            p99_us: p99s.map(|values| median(values.into_iter())),
-            cpu_seconds: median(self.samples.iter().map(|sample| sample.cpu)),
-        })
-    }
-
-    /// Why this was not a measurement of ulsock, if it was not: in every run both ends must have upgraded.
-    fn not_accelerated(&self) -> Option<String> {
-        let on_kernel: Vec<&Sample> = self
-            .samples
-            .iter()
-            .filter(|sample| !accelerated(sample))
-            .collect();
-        if on_kernel.is_empty() {
-            return None;
-        }
-        let why = if on_kernel.iter().all(|sample| sample.usage.is_empty()) {
-            "the library did not report; is it loaded?".to_owned()
-        } else {
-            total(on_kernel.iter().copied()).reason_text()
-        };
-        Some(format!(
-            "on kernel TCP in {} of {} runs: {why}",
-            on_kernel.len(),
-            self.samples.len()
-        ))
-    }
-}
-
-fn accelerated(sample: &Sample) -> bool {
-    sample.usage.len() >= 2 && sample.usage.iter().all(|usage| usage.upgraded > 0)
-}
-
-fn total<'a>(samples: impl Iterator<Item = &'a Sample>) -> Usage {
-    let mut sum = Usage::default();
-    samples
-        .flat_map(|sample| &sample.usage)
-        .for_each(|usage| sum.add(usage));
-    sum
-}
-
-/// Medians of a series.
-#[derive(Clone, Serialize)]
-pub struct Figure {
-    /// Where the ends ran.
-    pub ends: &'static str,
-    /// Microseconds per round trip (mean over a run), or bytes per second.
-    pub value: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub p99_us: Option<f64>,
-    /// User and system time of both ends, per million round trips or per gigabyte.
-    pub cpu_seconds: f64,
-}
+use super::contender::Contender;
+use super::figure::Unit;
+use super::scenario::{Chart, Line};
+use super::series::{failures, Figure, Series};
 
 #[derive(Serialize)]
 pub struct Row {
-    #[serde(skip)]
-    pub scenario: &'static Scenario,
-    kind: Kind,
-    size: u64,
-    unit: &'static str,
-    cpu_seconds_per: &'static str,
+    pub label: String,
+    /// The message size or the number of connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub x: Option<f64>,
+    #[serde(serialize_with = "unit_name")]
+    pub unit: Unit,
+    lower_is_better: bool,
+    pub cpu_seconds_per: &'static str,
     /// The better placement.
-    pub kernel: Figure,
-    /// The ends left to the scheduler.
+    pub kernel: Option<Figure>,
+    /// The ends left to the scheduler, where they can be.
     pub ulsock: Option<Figure>,
     /// The ends on two cores, when that is better.
     pub ulsock_pinned: Option<Figure>,
-    /// How many times better ulsock is; none when it was not used.
+    /// Others, each at its better placement.
+    pub references: Vec<Figure>,
+    /// How many times better ulsock is than kernel TCP; none when it was not used.
     pub ratio: Option<f64>,
-    /// Why there is no ratio.
-    pub problem: Option<String>,
+    /// Why something is missing.
+    pub problems: Vec<String>,
     /// The part of ulsock's bytes that went through a ring.
     pub ring_share: f64,
+    /// Whether the connections are meant to leave kernel TCP.
+    pub rings: bool,
+}
+
+fn unit_name<S: serde::Serializer>(unit: &Unit, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&unit.name())
 }
 
 impl Row {
-    /// The first series of both is the one that was left to the scheduler.
-    pub fn new(
-        scenario: &'static Scenario,
-        kernel: &[Series],
-        ulsock: &[Series],
-    ) -> Result<Row, Failure> {
-        let kernel = best(scenario, kernel)
-            .map_err(|why| Failure::work(format!("{} on kernel TCP: {why}", scenario.name())))?;
-        let (left, pinned) = (&ulsock[0], &ulsock[1..]);
-        let figure = left.figure().ok();
-        let problem = ulsock
-            .iter()
-            .find_map(|series| series.failure.clone())
-            .or_else(|| left.not_accelerated());
-        let used = figure.as_ref().filter(|_| problem.is_none());
-        Ok(Row {
-            scenario,
-            kind: scenario.kind,
-            size: scenario.size,
-            unit: scenario.unit(),
-            cpu_seconds_per: scenario.cpu_unit(),
-            ratio: used.map(|figure| scenario.speed_up(kernel.value, figure.value)),
-            ulsock_pinned: used.and_then(|left| better_pinned(scenario, left, pinned.first()?)),
-            ring_share: total(left.samples.iter()).ring_share(),
+    /// The row of a case's line with this number. Of each contender, the first series is the one that
+    /// was left to the scheduler.
+    pub fn new(number: usize, line: Line, series: &[Series]) -> Row {
+        let of = |contender: Contender| -> Vec<&Series> {
+            series
+                .iter()
+                .filter(|series| series.how.contender == contender)
+                .collect()
+        };
+        let kernel = best(number, &line.unit, &of(Contender::Kernel));
+        let ours = of(Contender::Ulsock);
+        let left = ours.first();
+        let ulsock = left.and_then(|series| series.figure(number));
+        let unused = left
+            .filter(|_| line.rings)
+            .and_then(|series| series.not_accelerated());
+        let used = ulsock.as_ref().filter(|_| unused.is_none());
+        let ratio = |kernel: &Figure| Some(line.unit.speed_up(kernel.value, used?.value));
+        let mut problems = failures(series);
+        problems.extend(unused);
+        Row {
+            x: line.x,
+            lower_is_better: line.unit.lower_is_better(),
+            cpu_seconds_per: line.per.name(),
+            ratio: kernel.as_ref().and_then(ratio),
+            ulsock_pinned: used.and_then(|left| better_pinned(number, &line.unit, left, &ours)),
+            references: references(number, &line.unit, series),
+            ring_share: left.map_or(0.0, |series| series.ring_share()),
+            label: line.label,
+            unit: line.unit,
+            rings: line.rings,
             kernel,
-            ulsock: figure,
-            problem,
-        })
+            ulsock,
+            problems,
+        }
+    }
+
+    /// ulsock's figure, unless it is one of kernel TCP under its name.
+    pub fn used(&self) -> Option<&Figure> {
+        self.ulsock.as_ref().filter(|_| self.ratio.is_some())
     }
 }
 
-fn best(scenario: &Scenario, series: &[Series]) -> Result<Figure, String> {
-    let figures: Result<Vec<Figure>, String> = series.iter().map(Series::figure).collect();
-    let better = |a: Figure, b: Figure| {
-        if scenario.better(b.value, a.value) {
-            b
-        } else {
-            a
-        }
+/// The better one, if none of its placements failed.
+fn best(number: usize, unit: &Unit, series: &[&Series]) -> Option<Figure> {
+    let figures: Option<Vec<Figure>> = series.iter().map(|series| series.figure(number)).collect();
+    let better = |a: Figure, b: Figure| match unit.speed_up(a.value, b.value) > 1.0 {
+        true => b,
+        false => a,
     };
-    let best = figures?.into_iter().reduce(better);
-    best.ok_or_else(|| "no runs".to_owned())
+    figures?.into_iter().reduce(better)
 }
 
-fn better_pinned(scenario: &Scenario, left: &Figure, pinned: &Series) -> Option<Figure> {
-    let figure = pinned.figure().ok()?;
-    let better = scenario.better(figure.value, left.value) && pinned.not_accelerated().is_none();
-    better.then_some(figure)
+fn better_pinned(number: usize, unit: &Unit, left: &Figure, ours: &[&Series]) -> Option<Figure> {
+    let pinned = ours
+        .get(1)
+        .filter(|series| series.not_accelerated().is_none())?;
+    let figure = pinned.figure(number)?;
+    (unit.speed_up(left.value, figure.value) > 1.0).then_some(figure)
+}
+
+fn references(number: usize, unit: &Unit, series: &[Series]) -> Vec<Figure> {
+    let mut others: Vec<Contender> = series.iter().map(|series| series.how.contender).collect();
+    others.retain(|contender| !matches!(contender, Contender::Kernel | Contender::Ulsock));
+    others.dedup();
+    let of = |contender: &Contender| -> Vec<&Series> {
+        series
+            .iter()
+            .filter(|series| series.how.contender == *contender)
+            .collect()
+    };
+    others
+        .iter()
+        .filter_map(|other| best(number, unit, &of(other)))
+        .collect()
+}
+
+/// The rows of a scenario.
+#[derive(Serialize)]
+pub struct Section {
+    pub name: String,
+    pub title: String,
+    #[serde(skip)]
+    pub chart: Chart,
+    pub rows: Vec<Row>,
+}
+
+/// A scenario that was left out, and what would cure that.
+#[derive(Serialize)]
+pub struct Skipped {
+    pub name: &'static str,
+    pub packages: Vec<&'static str>,
 }
 
 #[derive(Serialize)]
 pub struct Report {
+    pub host: Host,
+    /// Runs of each kind; the figures are medians of so many.
     pub runs: u32,
     pub seconds: f64,
-    pub rows: Vec<Row>,
+    pub sections: Vec<Section>,
+    pub skipped: Vec<Skipped>,
 }
 
 impl Report {
     /// Whether every row really compares ulsock with the kernel.
-    pub fn accelerated(&self) -> bool {
-        self.rows.iter().all(|row| row.ratio.is_some())
+    pub fn complete(&self) -> bool {
+        let mut rows = self.sections.iter().flat_map(|section| &section.rows);
+        rows.all(|row| row.ratio.is_some() && row.problems.is_empty())
     }
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => f64::NAN,
-        length if length % 2 == 1 => sorted[middle],
-        _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
+/// Where this was measured.
+#[derive(Serialize)]
+pub struct Host {
+    pub system: String,
+    pub cpu: String,
+    pub cpus: usize,
+    pub ulsock: &'static str,
+}
+
+impl Host {
+    pub fn here() -> Host {
+        let name = rustix::system::uname();
+        let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+        let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model = info
+            .lines()
+            .find_map(|line| line.strip_prefix("model name"));
+        Host {
+            system: format!("{} {}", text(name.sysname()), text(name.release())),
+            cpu: model.map_or(String::new(), |model| {
+                model.trim_start_matches(['\t', ' ', ':']).to_owned()
+            }),
+            cpus: super::cores::allowed().len(),
+            ulsock: env!("CARGO_PKG_VERSION"),
+        }
     }
 }

@@ -1,111 +1,161 @@
-//! What is measured: a program, a message size, and how its figure reads.
+//! What is measured. A scenario is a subject (redis, say) with one or more cases; a case is a pair
+//! of programs with fixed options, and gives one or more lines of the table.
 
-use serde::Serialize;
+mod apart;
+mod built_in;
+mod churn;
+mod crowd;
+mod exchange;
+mod iperf3;
+mod memcached;
+mod mpi;
+mod netpipe;
+mod nginx;
+mod pgbench;
+mod ping_pong;
+mod redis;
+mod sockperf;
+mod stream;
+mod team;
+pub mod text;
 
-/// The programs that the scenarios run, and that an installation must have.
-pub const PROGRAMS: [&str; 2] = ["pingpong", "stream"];
+pub use built_in::PROGRAMS;
 
-#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Microseconds per round trip.
-    PingPong,
-    /// Bytes per second.
-    Stream,
+use super::contender::Contender;
+use super::cores::Placement;
+use super::figure::{Per, Unit};
+use super::programs::Need;
+use super::stage::{How, Ran, Stage};
+use super::usage::Usage;
+
+/// How much is measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    Quick,
+    Full,
+}
+
+impl Effort {
+    /// What belongs to the quick run, and with `Full` the rest.
+    pub fn pick<T: Clone>(self, quick: &[T], full: &[T]) -> Vec<T> {
+        match self {
+            Effort::Quick => quick.to_vec(),
+            Effort::Full => full.to_vec(),
+        }
+    }
+}
+
+/// How the lines of a scenario are drawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Chart {
+    /// Over the message size, on log axes.
+    Sizes,
+    /// Over the number of connections.
+    Connections,
+    /// One bar per contender.
+    Bars,
 }
 
 pub struct Scenario {
-    pub kind: Kind,
-    pub size: u64,
+    /// For `--only`.
+    pub name: &'static str,
+    pub title: &'static str,
+    /// What it needs beside ourselves.
+    pub needs: &'static [Need],
+    pub chart: Chart,
+    /// Whether it is part of the quick run.
+    pub quick: bool,
+    pub cases: fn(Effort) -> Vec<Box<dyn Case>>,
 }
 
-const fn ping_pong(size: u64) -> Scenario {
-    Scenario {
-        kind: Kind::PingPong,
-        size,
+/// A line of the table.
+pub struct Line {
+    pub label: String,
+    /// The message size or the number of connections.
+    pub x: Option<f64>,
+    pub unit: Unit,
+    pub per: Per,
+    /// Whether the connections are meant to leave kernel TCP: short ones are not.
+    pub rings: bool,
+}
+
+impl Line {
+    pub fn new(label: impl Into<String>, unit: Unit, per: Per) -> Line {
+        Line {
+            label: label.into(),
+            x: None,
+            unit,
+            per,
+            rings: true,
+        }
+    }
+
+    pub fn at(self, x: u64) -> Line {
+        let x = Some(x as f64);
+        Line { x, ..self }
+    }
+
+    pub fn without_rings(self) -> Line {
+        let rings = false;
+        Line { rings, ..self }
     }
 }
 
-const fn stream(size: u64) -> Scenario {
-    Scenario {
-        kind: Kind::Stream,
-        size,
+/// What one run gave.
+pub struct Reading {
+    /// One for each line.
+    pub values: Vec<f64>,
+    /// Percent and microseconds, where the program tells.
+    pub percentiles: Vec<(f64, f64)>,
+    /// CPU seconds of both ends, per what the lines say.
+    pub cpu: f64,
+    /// What the two ends reported, on ulsock.
+    pub usage: [Option<Usage>; 2],
+}
+
+impl Reading {
+    /// `work` is how many of the units that CPU time is given per.
+    pub fn new(value: f64, ran: Ran, work: f64) -> Reading {
+        Reading {
+            values: vec![value],
+            percentiles: Vec::new(),
+            cpu: ran.cpu.as_secs_f64() / work,
+            usage: ran.usage,
+        }
     }
 }
 
-pub const SCENARIOS: [Scenario; 8] = [
-    ping_pong(1),
-    ping_pong(64),
-    ping_pong(1 << 10),
-    ping_pong(16 << 10),
-    stream(64),
-    stream(1 << 10),
-    stream(16 << 10),
-    stream(256 << 10),
+pub trait Case {
+    fn lines(&self) -> Vec<Line>;
+
+    fn contenders(&self) -> Vec<Contender> {
+        vec![Contender::Kernel, Contender::Ulsock]
+    }
+
+    fn placements(&self) -> Vec<Placement> {
+        Placement::available()
+    }
+
+    /// Runs once; an error says which end failed and how.
+    fn run(&self, how: &How, stage: &Stage) -> Result<Reading, String>;
+}
+
+pub const SCENARIOS: &[Scenario] = &[
+    ping_pong::SCENARIO,
+    stream::SCENARIO,
+    sockperf::SCENARIO,
+    netpipe::SCENARIO,
+    iperf3::SCENARIO,
+    redis::SCENARIO,
+    memcached::SCENARIO,
+    nginx::KEEP_ALIVE,
+    nginx::SHORT,
+    pgbench::SCENARIO,
+    exchange::SCENARIO,
+    churn::SCENARIO,
+    crowd::SCENARIO,
+    team::SCENARIO,
+    apart::ONE_CORE,
+    apart::LOADED,
+    apart::BLOCKING,
 ];
-
-/// Below this size a stream's figure reads in messages, from it on in bytes.
-const SMALL: u64 = 4 << 10;
-
-impl Scenario {
-    pub fn size_name(&self) -> String {
-        match self.size {
-            size if size >= 1 << 10 => format!("{} KiB", size >> 10),
-            size => format!("{size} B"),
-        }
-    }
-
-    pub fn name(&self) -> String {
-        let kind = match self.kind {
-            Kind::PingPong => "ping-pong",
-            Kind::Stream => "stream",
-        };
-        format!("{kind} {}", self.size_name())
-    }
-
-    /// Whether figure `a` is better than `b`.
-    pub fn better(&self, a: f64, b: f64) -> bool {
-        self.speed_up(b, a) > 1.0
-    }
-
-    /// How many times better `new` is than `old`.
-    pub fn speed_up(&self, old: f64, new: f64) -> f64 {
-        match self.kind {
-            Kind::PingPong => old / new,
-            Kind::Stream => new / old,
-        }
-    }
-
-    pub fn figure_text(&self, figure: f64) -> String {
-        match self.kind {
-            Kind::PingPong => format!("{figure:.2} us"),
-            Kind::Stream if self.size < SMALL => {
-                format!("{:.2} M msg/s", figure / self.size as f64 / 1e6)
-            }
-            Kind::Stream => format!("{:.2} GB/s", figure / 1e9),
-        }
-    }
-
-    pub fn unit(&self) -> &'static str {
-        match self.kind {
-            Kind::PingPong => "us per round trip",
-            Kind::Stream => "bytes per second",
-        }
-    }
-
-    /// The unit that CPU time is given per.
-    pub fn cpu_unit(&self) -> &'static str {
-        match self.kind {
-            Kind::PingPong => "million round trips",
-            Kind::Stream => "GB",
-        }
-    }
-
-    /// How many of those units `messages` make.
-    pub fn cpu_units(&self, messages: u64) -> f64 {
-        match self.kind {
-            Kind::PingPong => messages as f64 / 1e6,
-            Kind::Stream => (messages * self.size) as f64 / 1e9,
-        }
-    }
-}

@@ -1,10 +1,10 @@
 //! What the library reports at the end of a process (`ULSOCK_REPORT`): was it really used?
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,14 +34,19 @@ impl Usage {
         }
     }
 
+    fn bytes(&self) -> u64 {
+        self.ring_bytes() + self.kernel_tx_bytes + self.kernel_rx_bytes
+    }
+
+    fn ring_bytes(&self) -> u64 {
+        self.ring_tx_bytes + self.ring_rx_bytes
+    }
+
     /// The part of all bytes that went through a ring.
     pub fn ring_share(&self) -> f64 {
-        let ring = self.ring_tx_bytes + self.ring_rx_bytes;
-        let all = ring + self.kernel_tx_bytes + self.kernel_rx_bytes;
-        if all == 0 {
-            0.0
-        } else {
-            ring as f64 / all as f64
+        match self.bytes() {
+            0 => 0.0,
+            all => self.ring_bytes() as f64 / all as f64,
         }
     }
 
@@ -58,48 +63,58 @@ impl Usage {
     }
 }
 
-/// The file that the processes of one run append their lines to; it goes away with this.
-pub struct UsageFile {
+/// The two ends of a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Server,
+    Client,
+}
+
+impl End {
+    pub fn name(self) -> &'static str {
+        match self {
+            End::Server => "server",
+            End::Client => "client",
+        }
+    }
+}
+
+/// The files that the processes of one run append their lines to, one for each end.
+pub struct UsageFiles {
     folder: PathBuf,
 }
 
-impl UsageFile {
-    /// In a folder that only we can write to: the name of the file is then ours.
-    pub fn create() -> io::Result<UsageFile> {
-        let id = std::process::id();
-        for attempt in 0..100 {
-            let folder = std::env::temp_dir().join(format!("ulsock-compare-{id}-{attempt}"));
-            match fs::DirBuilder::new().mode(0o700).create(&folder) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                result => return result.map(|()| UsageFile { folder }),
-            }
+impl UsageFiles {
+    /// Servers that drop their privileges append to the files too.
+    pub fn create(folder: &Path) -> io::Result<UsageFiles> {
+        let files = UsageFiles {
+            folder: folder.to_owned(),
+        };
+        for end in [End::Server, End::Client] {
+            let file = File::create(files.path(end))?;
+            file.set_permissions(Permissions::from_mode(0o666))?;
         }
-        Err(io::ErrorKind::AlreadyExists.into())
+        Ok(files)
     }
 
-    pub fn path(&self) -> PathBuf {
-        self.folder.join("report")
+    pub fn path(&self, end: End) -> PathBuf {
+        self.folder.join(format!("report.{}", end.name()))
     }
 
+    /// A run that failed may have left lines behind.
     pub fn clear(&self) {
-        // It is not there when no process has reported.
-        let _ = fs::remove_file(self.path());
+        for end in [End::Server, End::Client] {
+            // If it fails, the next run has too many lines: it is not worth a message.
+            let _ = File::create(self.path(end));
+        }
     }
 
-    /// The lines of both ends of the run that has just ended.
-    pub fn read(&self) -> Vec<Usage> {
-        let text = fs::read_to_string(self.path()).unwrap_or_default();
+    /// What an end has reported. The lines of forked processes repeat what their family did, so the
+    /// one that says most is the end's; none if no process reported.
+    pub fn read(&self, end: End) -> Option<Usage> {
+        let text = fs::read_to_string(self.path(end)).unwrap_or_default();
         let lines = text.lines();
-        lines
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect()
-    }
-}
-
-impl Drop for UsageFile {
-    fn drop(&mut self) {
-        self.clear();
-        // What is left in the temporary folder is not worth a message.
-        let _ = fs::remove_dir(&self.folder);
+        let usages = lines.filter_map(|line| serde_json::from_str::<Usage>(line).ok());
+        usages.max_by_key(|usage| (usage.upgraded, usage.bytes()))
     }
 }

@@ -1,0 +1,83 @@
+//! A stream socket of either family, TCP or Unix, and how the programs open one.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+pub enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+pub enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Listener {
+    /// Listens, and prints the port if there is one.
+    pub fn bind(address: &str) -> io::Result<Listener> {
+        if let Some(path) = address.strip_prefix("unix:") {
+            return UnixListener::bind(path).map(Listener::Unix);
+        }
+        let listener = match address.parse::<u16>() {
+            Ok(port) => TcpListener::bind(("127.0.0.1", port))?,
+            Err(_) => TcpListener::bind(address)?,
+        };
+        let mut stdout = io::stdout();
+        writeln!(stdout, "{}", listener.local_addr()?.port())?;
+        stdout.flush()?;
+        Ok(Listener::Tcp(listener))
+    }
+
+    pub fn accept(&self) -> io::Result<Socket> {
+        match self {
+            Listener::Tcp(listener) => Socket::tcp(listener.accept()?.0),
+            Listener::Unix(listener) => Ok(Socket::Unix(listener.accept()?.0)),
+        }
+    }
+}
+
+impl Socket {
+    pub fn connect(address: &str) -> io::Result<Socket> {
+        match address.strip_prefix("unix:") {
+            Some(path) => UnixStream::connect(path).map(Socket::Unix),
+            None => Socket::tcp(TcpStream::connect(address)?),
+        }
+    }
+
+    fn tcp(socket: TcpStream) -> io::Result<Socket> {
+        socket.set_nodelay(true)?;
+        Ok(Socket::Tcp(socket))
+    }
+
+    /// No more will be sent.
+    pub fn finish(&self) -> io::Result<()> {
+        match self {
+            Socket::Tcp(socket) => socket.shutdown(Shutdown::Write),
+            Socket::Unix(socket) => socket.shutdown(Shutdown::Write),
+        }
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => socket.read(buffer),
+            Socket::Unix(socket) => socket.read(buffer),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => socket.write(buffer),
+            Socket::Unix(socket) => socket.write(buffer),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

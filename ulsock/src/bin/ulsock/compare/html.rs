@@ -1,0 +1,269 @@
+//! The comparison as one page that needs nothing else: tables, and plots as inline SVG. It follows
+//! the reader's choice of a light or dark page.
+
+mod bars;
+mod lines;
+mod svg;
+
+use super::figure::{digits, size_text, Unit};
+use super::result::{Report, Row, Section};
+use super::scenario::Chart;
+use super::series::Figure;
+use super::table;
+use bars::{Bar, Group};
+use lines::{Curve, Plot};
+use svg::escape;
+
+const STYLE: &str = include_str!("html/style.css");
+
+pub fn page(report: &Report) -> String {
+    let host = &report.host;
+    let sections: String = report.sections.iter().map(section).collect();
+    let skipped: String = report.skipped.iter().map(skipped).collect();
+    let about = format!(
+        "{}, {} CPUs ({}), ulsock {}. Medians of {} runs of {} s, contenders in turn. Kernel TCP is taken at its \
+         best: with the ends left to the scheduler, or on two cores. ulsock's ends are left to the scheduler.",
+        host.system, host.cpus, host.cpu, host.ulsock, report.runs, report.seconds
+    );
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>ulsock against kernel TCP</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <h1>ulsock against kernel TCP</h1>\n<p class=\"note\">{}</p>\n{}{sections}{skipped}</body>\n</html>\n",
+        escape(&about),
+        glance(report)
+    )
+}
+
+/// All ratios in one picture.
+fn glance(report: &Report) -> String {
+    let rows = report.sections.iter().flat_map(|section| {
+        let label = |row: &Row| format!("{}, {}", section.name, row.label);
+        section
+            .rows
+            .iter()
+            .filter_map(move |row| Some((label(row), row.ratio?)))
+    });
+    let rows: Vec<(String, f64)> = rows.collect();
+    match rows.is_empty() {
+        true => String::new(),
+        false => bars::ratios("How many times better than kernel TCP", &rows).unwrap_or_default(),
+    }
+}
+
+fn skipped(skipped: &super::result::Skipped) -> String {
+    let packages = skipped.packages.join(" ");
+    format!(
+        "<p class=\"note\">{} skipped: apt install {packages}</p>\n",
+        skipped.name
+    )
+}
+
+fn section(section: &Section) -> String {
+    let plots = match section.chart {
+        Chart::Sizes => curves(section, &|x| size_text(x as u64), 16.0),
+        Chart::Connections => curves(section, &|x| digits_short(x), 10.0),
+        Chart::Bars => groups(section),
+    };
+    let percentiles = percentiles(section).unwrap_or_default();
+    let notes = section.rows.iter().flat_map(table::notes);
+    let notes: String = notes
+        .map(|(label, remark)| format!("<li>{}: {}</li>\n", escape(&label), escape(&remark)))
+        .collect();
+    format!(
+        "<h2>{}</h2>\n<div class=\"plots\">\n{plots}{percentiles}</div>\n{}<ul>\n{notes}</ul>\n",
+        escape(&section.title),
+        html_table(section)
+    )
+}
+
+/// All figures of a row: kernel TCP, ulsock, others.
+fn figures(row: &Row) -> Vec<&Figure> {
+    let ours = row.kernel.iter().chain(row.used());
+    ours.chain(&row.references).collect()
+}
+
+fn class(contender: &str) -> &'static str {
+    match contender {
+        "kernel TCP" => "kernel",
+        "ulsock" => "ulsock",
+        "Unix socket" => "unix",
+        "MPI, two copies" => "mpi-copies",
+        _ => "mpi",
+    }
+}
+
+/// A plot of the times and one of the rates, as far as there are such lines.
+fn curves(section: &Section, x_text: &dyn Fn(f64) -> String, base: f64) -> String {
+    let times = plot(
+        section,
+        &Unit::Micros,
+        "Time (less is better)",
+        x_text,
+        base,
+    );
+    let rates = plot(
+        section,
+        &Unit::Bytes,
+        "Bandwidth (more is better)",
+        x_text,
+        base,
+    );
+    times.unwrap_or_default() + &rates.unwrap_or_default()
+}
+
+fn plot(
+    section: &Section,
+    unit: &Unit,
+    title: &str,
+    x_text: &dyn Fn(f64) -> String,
+    base: f64,
+) -> Option<String> {
+    let rows = section
+        .rows
+        .iter()
+        .filter(|row| row.unit.name() == unit.name());
+    let rows: Vec<&Row> = rows.collect();
+    let marks = (0..16).map(|power| base.powi(power));
+    let within = |mark: &f64| {
+        let x = || rows.iter().filter_map(|row| row.x);
+        x().any(|x| x <= *mark) && x().any(|x| x >= *mark)
+    };
+    let plot = Plot {
+        title: title.to_owned(),
+        curves: contenders(&rows)
+            .into_iter()
+            .map(|name| curve(&rows, name))
+            .collect(),
+        marks: Some(marks.filter(within).collect()),
+        x_text,
+        y_text: &|y| unit.text(y),
+    };
+    plot.draw()
+}
+
+fn contenders(rows: &[&Row]) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for figure in rows.iter().flat_map(|row| figures(row)) {
+        if !names.contains(&figure.contender) {
+            names.push(figure.contender);
+        }
+    }
+    names
+}
+
+fn curve(rows: &[&Row], name: &str) -> Curve {
+    let point = |row: &&Row| {
+        let figure = figures(row)
+            .into_iter()
+            .find(|figure| figure.contender == name)?;
+        Some((row.x?, figure.value))
+    };
+    Curve {
+        name: name.to_owned(),
+        class: class(name),
+        points: rows.iter().filter_map(point).collect(),
+    }
+}
+
+fn groups(section: &Section) -> String {
+    let group = |row: &Row| Group {
+        label: row.label.clone(),
+        bars: figures(row)
+            .into_iter()
+            .map(|figure| bar(row, figure))
+            .collect(),
+        ratio: row
+            .ratio
+            .map(|ratio| (format!("{ratio:.2}x"), ratio >= 1.0)),
+    };
+    let rows: Vec<Group> = section.rows.iter().map(group).collect();
+    let lower = section
+        .rows
+        .iter()
+        .filter(|row| row.unit.lower_is_better())
+        .count();
+    let title = match lower {
+        0 => "More is better",
+        all if all == section.rows.len() => "Less is better",
+        _ => "Times: less is better; rates: more is better",
+    };
+    bars::groups(title, &rows)
+}
+
+fn bar(row: &Row, figure: &Figure) -> Bar {
+    Bar {
+        name: figure.contender.to_owned(),
+        class: class(figure.contender),
+        value: figure.value,
+        text: row.unit.text(figure.value),
+    }
+}
+
+/// The percentile curves of one line: of messages of 64 B if there are such, else of the first.
+fn percentiles(section: &Section) -> Option<String> {
+    let told = |row: &&Row| {
+        row.kernel
+            .as_ref()
+            .is_some_and(|figure| !figure.percentiles.is_empty())
+    };
+    let mut rows = section.rows.iter().filter(told);
+    let first = rows.clone().next()?;
+    let row = rows.find(|row| row.x == Some(64.0)).unwrap_or(first);
+    // Over the number of trips of which one is as slow: 99 % is one in a hundred.
+    let rarity = |percent: f64| 100.0 / (100.0 - percent);
+    let curves = figures(row).into_iter().map(|figure| Curve {
+        name: figure.contender.to_owned(),
+        class: class(figure.contender),
+        points: figure
+            .percentiles
+            .iter()
+            .map(|(percent, us)| (rarity(*percent), *us))
+            .collect(),
+    });
+    let marks = [50.0, 90.0, 99.0, 99.9, 99.99].map(rarity).to_vec();
+    let plot = Plot {
+        title: format!("Percentiles, {} (less is better)", row.label),
+        curves: curves.collect(),
+        marks: Some(marks),
+        x_text: &|x| format!("{} %", trimmed(100.0 - 100.0 / x)),
+        y_text: &|y| Unit::Micros.text(y),
+    };
+    plot.draw()
+}
+
+fn trimmed(percent: f64) -> String {
+    let text = format!("{percent:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A whole number without decimals.
+fn digits_short(value: f64) -> String {
+    match value.fract() == 0.0 {
+        true => format!("{value:.0}"),
+        false => digits(value),
+    }
+}
+
+fn html_table(section: &Section) -> String {
+    let table = table::cells_of(section);
+    let cell = |tag: &str, text: &String| format!("<{tag}>{}</{tag}>", escape(text));
+    let header: String = table.header.iter().map(|text| cell("th", text)).collect();
+    let rows = table.rows.iter().zip(&section.rows).map(|(cells, row)| {
+        let cells = cells
+            .iter()
+            .enumerate()
+            .map(|(column, text)| match (column, row.ratio) {
+                (table::RATIO, Some(ratio)) => {
+                    let class = if ratio >= 1.0 { "good" } else { "bad" };
+                    format!("<td class=\"{class}\">{}</td>", escape(text))
+                }
+                _ => cell("td", text),
+            });
+        format!("<tr>{}</tr>\n", cells.collect::<String>())
+    });
+    let rows: String = rows.collect();
+    format!(
+        "<div class=\"wide\"><table><thead><tr>{header}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
+    )
+}

@@ -1,0 +1,131 @@
+//! Curves: a figure over message sizes, connections or percentiles, one curve per contender.
+
+use super::svg::{escape, line, n, text, Axis};
+
+const WIDTH: f64 = 520.0;
+const HEIGHT: f64 = 330.0;
+const LEFT: f64 = 68.0;
+const RIGHT: f64 = 500.0;
+const TOP: f64 = 34.0;
+const BOTTOM: f64 = 286.0;
+
+pub struct Curve {
+    pub name: String,
+    /// CSS class, which gives the colour.
+    pub class: &'static str,
+    pub points: Vec<(f64, f64)>,
+}
+
+pub struct Plot<'a> {
+    pub title: String,
+    pub curves: Vec<Curve>,
+    /// Marks on the x axis; else powers of ten.
+    pub marks: Option<Vec<f64>>,
+    pub x_text: &'a dyn Fn(f64) -> String,
+    pub y_text: &'a dyn Fn(f64) -> String,
+}
+
+impl Plot<'_> {
+    /// The figure, if there is more than one point to draw.
+    pub fn draw(&self) -> Option<String> {
+        let points = || self.curves.iter().flat_map(|curve| &curve.points);
+        let x = Axis::over(points().map(|point| point.0), LEFT, RIGHT)?.wider();
+        let y = Axis::over(points().map(|point| point.1), BOTTOM, TOP)?.wider();
+        if self.curves.iter().all(|curve| curve.points.len() < 2) {
+            return None;
+        }
+        let mut body = self.axes(&x, &y);
+        body.extend(self.curves.iter().map(|curve| self.curve(curve, &x, &y)));
+        body.push_str(&self.legend());
+        let title = escape(&self.title);
+        Some(format!(
+            "<figure><figcaption>{title}</figcaption>\
+             <svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">{body}</svg></figure>\n"
+        ))
+    }
+
+    fn axes(&self, x: &Axis, y: &Axis) -> String {
+        let marks = self.marks.clone().unwrap_or_else(|| x.powers(10.0));
+        let vertical = marks.into_iter().map(|tick| {
+            let at = x.at(tick);
+            let label = text(at, BOTTOM + 18.0, "middle", "", &(self.x_text)(tick));
+            line("grid", (at, TOP), (at, BOTTOM)) + &label
+        });
+        let horizontal = y.ticks().into_iter().map(|tick| {
+            let at = y.at(tick);
+            let label = text(LEFT - 8.0, at + 4.0, "end", "", &(self.y_text)(tick));
+            line("grid", (LEFT, at), (RIGHT, at)) + &label
+        });
+        vertical.chain(horizontal).collect()
+    }
+
+    fn curve(&self, curve: &Curve, x: &Axis, y: &Axis) -> String {
+        let places: Vec<String> = curve
+            .points
+            .iter()
+            .map(|(px, py)| format!("{} {}", n(x.at(*px)), n(y.at(*py))))
+            .collect();
+        let dots = curve.points.iter().map(|(px, py)| {
+            let (cx, cy) = (n(x.at(*px)), n(y.at(*py)));
+            let said = format!(
+                "{}, {}: {}",
+                curve.name,
+                (self.x_text)(*px),
+                (self.y_text)(*py)
+            );
+            let said = escape(&said);
+            format!(r#"<circle cx="{cx}" cy="{cy}" r="3.5"><title>{said}</title></circle>"#)
+        });
+        let dots: String = dots.collect();
+        let path = format!(r#"<path d="M{}"/>"#, places.join("L"));
+        format!(r#"<g class="{}">{path}{dots}</g>"#, curve.class)
+    }
+
+    fn legend(&self) -> String {
+        let mut at = LEFT;
+        let mut legend = String::new();
+        for curve in &self.curves {
+            let (x, name) = (n(at), text(at + 15.0, 18.0, "start", "own", &curve.name));
+            legend.push_str(&format!(
+                r#"<g class="{}"><rect x="{x}" y="8" width="11" height="11" rx="2"/>{name}</g>"#,
+                curve.class
+            ));
+            at += 32.0 + curve.name.chars().count() as f64 * 6.6;
+        }
+        legend
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(points: Vec<(f64, f64)>) -> Option<String> {
+        let curve = Curve {
+            name: "a<b".to_owned(),
+            class: "kernel",
+            points,
+        };
+        let plot = Plot {
+            title: "t".to_owned(),
+            curves: vec![curve],
+            marks: None,
+            x_text: &|x| x.to_string(),
+            y_text: &|y| y.to_string(),
+        };
+        plot.draw()
+    }
+
+    #[test]
+    fn curves() {
+        let drawn = plot(vec![(1.0, 10.0), (100.0, 1.0)]).expect("a plot");
+        assert_eq!(drawn.matches("<circle").count(), 2);
+        assert!(drawn.contains("a&lt;b") && !drawn.contains("a<b") && !drawn.contains("NaN"));
+    }
+
+    #[test]
+    fn nothing_to_draw() {
+        assert!(plot(vec![]).is_none());
+        assert!(plot(vec![(1.0, 1.0)]).is_none());
+    }
+}

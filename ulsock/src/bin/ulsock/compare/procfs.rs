@@ -1,0 +1,127 @@
+//! What /proc says about other processes: their CPU time, and whether they listen.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+/// CPU time of a process and its descendants, those included that it has waited for.
+pub fn cpu_time(pid: u32) -> Duration {
+    let own = running(pid) + waited_for(pid);
+    descendants(pid).into_iter().map(running).sum::<Duration>() + own
+}
+
+/// Nanoseconds on a CPU, of all its threads (proc(5): the first field of `schedstat`).
+fn running(pid: u32) -> Duration {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let nanos = tasks.filter_map(|task| {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(nanos.sum())
+}
+
+/// `cutime` and `cstime` of proc(5), in ticks.
+fn waited_for(pid: u32) -> Duration {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name may hold spaces: fields are counted from its end, where the third begins.
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let ticks: u64 = fields
+        .split_whitespace()
+        .skip(13)
+        .take(2)
+        .filter_map(|field| field.parse::<u64>().ok())
+        .sum();
+    let per_second = rustix::param::clock_ticks_per_second();
+    Duration::from_secs_f64(ticks as f64 / per_second as f64)
+}
+
+fn descendants(pid: u32) -> Vec<u32> {
+    let mut found: Vec<u32> = Vec::new();
+    let mut next = vec![pid];
+    while let Some(parent) = next.pop() {
+        let children = children(parent);
+        next.extend(&children);
+        found.extend(&children);
+    }
+    found
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let lists: Vec<String> = lists.collect();
+    let words = lists.iter().flat_map(|list| list.split_whitespace());
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Whether a TCP socket listens on `port` of this network namespace.
+pub fn listens(port: u16) -> bool {
+    listeners().iter().any(|(known, _)| *known == port)
+}
+
+/// Whether this process or one of its descendants has a listening TCP socket.
+pub fn has_listener(pid: u32) -> bool {
+    let inodes: BTreeSet<String> = listeners().into_iter().map(|(_, inode)| inode).collect();
+    let mut pids = descendants(pid);
+    pids.push(pid);
+    pids.iter().any(|pid| {
+        let files = fs::read_dir(format!("/proc/{pid}/fd"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut links = files.filter_map(|file| fs::read_link(file.path()).ok());
+        links.any(|link| {
+            let name = link.to_string_lossy();
+            let inode = name
+                .strip_prefix("socket:[")
+                .and_then(|rest| rest.strip_suffix(']'));
+            inode.is_some_and(|inode| inodes.contains(inode))
+        })
+    })
+}
+
+/// Ports and inodes of the listening sockets.
+fn listeners() -> Vec<(u16, String)> {
+    ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .filter_map(|path| fs::read_to_string(path).ok())
+        .flat_map(|text| text.lines().filter_map(listener).collect::<Vec<_>>())
+        .collect()
+}
+
+/// A line of /proc/net/tcp, if its state is 0A: listening.
+fn listener(line: &str) -> Option<(u16, String)> {
+    let mut fields = line.split_whitespace().skip(1);
+    let (_, port) = fields.next()?.rsplit_once(':')?;
+    let state = fields.nth(1)?;
+    let inode = fields.nth(5)?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    (state == "0A").then(|| (port, inode.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_kernel() {
+        let listening = "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000   101        0 31337 1 0000000000000000 100 0 0 10 0";
+        assert_eq!(listener(listening), Some((8080, "31337".to_owned())));
+        assert_eq!(listener(&listening.replace(" 0A ", " 01 ")), None);
+        assert_eq!(listener("  sl  local_address rem_address   st"), None);
+    }
+
+    #[test]
+    fn own_time_grows() {
+        let before = cpu_time(std::process::id());
+        let start = std::time::Instant::now();
+        while start.elapsed() < Duration::from_millis(60) {}
+        assert!(cpu_time(std::process::id()) > before);
+    }
+}

@@ -1,0 +1,79 @@
+//! Where spinning could do harm, or is not allowed: both ends on one core, a busy host, and no
+//! spinning at all. The two contenders are compared at the same placement.
+
+use super::built_in::{BuiltIn, Places};
+use super::{Case, Chart, Effort, Scenario};
+use crate::compare::cores::Placement;
+use crate::compare::figure::Unit;
+
+pub const ONE_CORE: Scenario = Scenario {
+    name: "one-core",
+    title: "Both ends on one core",
+    needs: &[],
+    chart: Chart::Bars,
+    quick: false,
+    cases: one_core,
+};
+
+pub const LOADED: Scenario = Scenario {
+    name: "loaded",
+    title: "A busy loop on each core beside the two programs",
+    needs: &[],
+    chart: Chart::Bars,
+    quick: false,
+    cases: loaded,
+};
+
+pub const BLOCKING: Scenario = Scenario {
+    name: "blocking",
+    title: "Round trips of 64 B without spinning (ULSOCK_SPIN_US=0), at equal placement",
+    needs: &[],
+    chart: Chart::Bars,
+    quick: false,
+    cases: blocking,
+};
+
+fn trip() -> BuiltIn {
+    BuiltIn::new("pingpong", "round trip, 64 B", Unit::Micros)
+}
+
+fn flow() -> BuiltIn {
+    let size = 16 << 10;
+    BuiltIn {
+        size,
+        ..BuiltIn::new("stream", "stream, 16 KiB", Unit::Bytes)
+    }
+}
+
+fn one_core(_: Effort) -> Vec<Box<dyn Case>> {
+    let Some(placement) = Placement::one_core() else {
+        return Vec::new();
+    };
+    let case = |case: BuiltIn| -> Box<dyn Case> {
+        let places = Places::Only(placement);
+        Box::new(BuiltIn { places, ..case })
+    };
+    [trip(), flow()].into_iter().map(case).collect()
+}
+
+fn loaded(_: Effort) -> Vec<Box<dyn Case>> {
+    let case = |case: BuiltIn| -> Box<dyn Case> {
+        let loaded = true;
+        Box::new(BuiltIn { loaded, ..case })
+    };
+    [trip(), flow()].into_iter().map(case).collect()
+}
+
+fn blocking(_: Effort) -> Vec<Box<dyn Case>> {
+    let mut placements = Placement::available();
+    placements.extend(Placement::one_core());
+    let case = |placement: Placement| -> Box<dyn Case> {
+        Box::new(BuiltIn {
+            label: placement.name().to_owned(),
+            places: Places::Only(placement),
+            settings: &[("ULSOCK_SPIN_US", "0")],
+            ..trip()
+        })
+    };
+    placements.into_iter().map(case).collect()
+}

@@ -1,0 +1,125 @@
+//! An MPI program of our own, over TCP: a halo exchange (neighbours swap the edges of their parts and
+//! agree on a sum) and an all-to-all. OpenMPI's shared memory does the same for reference.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde::Deserialize;
+
+use super::{mpi, Case, Chart, Effort, Line, Reading, Scenario};
+use crate::compare::contender::Contender;
+use crate::compare::figure::{size_text, Per, Unit};
+use crate::compare::programs::{find_or_say, need, need_header};
+use crate::compare::stage::{How, Stage};
+
+pub const SCENARIO: Scenario = Scenario {
+    name: "mpi",
+    title: "OpenMPI over TCP, two processes: time of a step",
+    needs: &[
+        need("mpirun", "openmpi-bin"),
+        need("gcc", "gcc"),
+        need_header("openmpi/include/mpi.h", "libopenmpi-dev"),
+    ],
+    chart: Chart::Bars,
+    quick: false,
+    cases,
+};
+
+const SOURCE: &str = include_str!("exchange.c");
+
+#[derive(Clone)]
+struct Exchange {
+    pattern: &'static str,
+    size: u64,
+}
+
+const fn exchange(pattern: &'static str, size: u64) -> Exchange {
+    Exchange { pattern, size }
+}
+
+fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
+    let quick = [exchange("halo", 8 << 10), exchange("all-to-all", 1 << 10)];
+    let full = [
+        exchange("halo", 1 << 10),
+        exchange("halo", 8 << 10),
+        exchange("halo", 64 << 10),
+        exchange("all-to-all", 64),
+        exchange("all-to-all", 1 << 10),
+        exchange("all-to-all", 64 << 10),
+    ];
+    let case = |exchange| -> Box<dyn Case> { Box::new(exchange) };
+    effort.pick(&quick, &full).into_iter().map(case).collect()
+}
+
+impl Case for Exchange {
+    fn lines(&self) -> Vec<Line> {
+        let label = format!("{}, {}", self.pattern, size_text(self.size));
+        vec![Line::new(label, Unit::Micros, Per::Million)]
+    }
+
+    fn contenders(&self) -> Vec<Contender> {
+        vec![
+            Contender::Kernel,
+            Contender::Ulsock,
+            Contender::Mpi { single_copy: true },
+        ]
+    }
+
+    fn run(&self, how: &How, stage: &Stage) -> Result<Reading, String> {
+        let program = compiled(stage)?;
+        let size = self.size.to_string();
+        let seconds = stage.seconds.as_secs_f64().to_string();
+        let warm_up = stage.warm_up.as_secs_f64().to_string();
+        let arguments = [self.pattern, &size, &warm_up, &seconds];
+        let mut ran = stage.solo(how, mpi::run(how, stage, &program, &arguments)?)?;
+        let printed = parse(&ran.output)?;
+        // mpirun's own start is much of a short run: the program counts what its steps took.
+        ran.cpu = std::time::Duration::from_secs_f64(printed.cpu_seconds);
+        let micros = printed.seconds * 1e6 / printed.steps;
+        Ok(Reading::new(micros, ran, printed.steps / 1e6))
+    }
+}
+
+/// The program, compiled at its first use.
+fn compiled(stage: &Stage) -> Result<PathBuf, String> {
+    let program = stage.folder().join("exchange");
+    if !program.exists() {
+        let source = stage.folder().join("exchange.c");
+        std::fs::write(&source, SOURCE)
+            .map_err(|error| format!("{}: {error}", source.display()))?;
+        let mut mpicc = Command::new(find_or_say("mpicc")?);
+        mpicc.arg("-O2").arg("-o").arg(&program).arg(&source);
+        stage.prepare(&mut mpicc)?;
+    }
+    Ok(program)
+}
+
+#[derive(Deserialize)]
+struct Printed {
+    steps: f64,
+    seconds: f64,
+    /// Of all processes, in the measured steps.
+    cpu_seconds: f64,
+}
+
+fn parse(text: &str) -> Result<Printed, String> {
+    let line = text
+        .lines()
+        .find(|line| line.starts_with('{'))
+        .unwrap_or_default();
+    serde_json::from_str(line).map_err(|error| format!("exchange: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_line() {
+        let text =
+            "some remark of mpirun's\n{\"steps\":1000,\"seconds\":0.5,\"cpu_seconds\":0.9}\n";
+        let printed = parse(text).expect("figures");
+        assert_eq!([printed.steps, printed.seconds], [1000.0, 0.5]);
+        assert!(parse("mpirun was unable to launch").is_err());
+    }
+}

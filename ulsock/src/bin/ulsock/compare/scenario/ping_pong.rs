@@ -1,0 +1,43 @@
+//! Round trips of one message, one at a time, over the message size.
+
+use super::built_in::BuiltIn;
+use super::{Case, Chart, Effort, Scenario};
+use crate::compare::figure::{size_text, Unit};
+
+pub const SCENARIO: Scenario = Scenario {
+    name: "ping-pong",
+    title: "Round trips, one at a time (mean time)",
+    needs: &[],
+    chart: Chart::Sizes,
+    quick: true,
+    cases,
+};
+
+const QUICK: [u64; 5] = [1, 64, 1 << 10, 16 << 10, 256 << 10];
+pub const FULL: [u64; 12] = [
+    1,
+    8,
+    64,
+    256,
+    1 << 10,
+    4 << 10,
+    16 << 10,
+    64 << 10,
+    128 << 10,
+    256 << 10,
+    1 << 20,
+    4 << 20,
+];
+
+fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
+    let sizes = effort.pick(&QUICK, &FULL);
+    let case = |size| -> Box<dyn Case> {
+        Box::new(BuiltIn {
+            x: Some(size),
+            size,
+            unix: effort == Effort::Full,
+            ..BuiltIn::new("pingpong", size_text(size), Unit::Micros)
+        })
+    };
+    sizes.into_iter().map(case).collect()
+}

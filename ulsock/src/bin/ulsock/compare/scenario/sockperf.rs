@@ -1,0 +1,113 @@
+//! sockperf's ping-pong, which also tells the percentiles.
+
+use super::text::figure_after;
+use super::{Case, Chart, Effort, Line, Reading, Scenario};
+use crate::compare::figure::{Per, Unit};
+use crate::compare::programs::{find_or_say, need};
+use crate::compare::stage::{Duel, How, Ready, Stage, Stop};
+use crate::compare::usage::End;
+use rustix::process::Signal;
+
+pub const SCENARIO: Scenario = Scenario {
+    name: "sockperf",
+    title: "sockperf ping-pong (mean round trip)",
+    needs: &[need("sockperf", "sockperf")],
+    chart: Chart::Bars,
+    quick: true,
+    cases,
+};
+
+struct PingPong {
+    size: u32,
+}
+
+fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
+    let case = |size| -> Box<dyn Case> { Box::new(PingPong { size }) };
+    effort
+        .pick(&[64], &[64, 1024])
+        .into_iter()
+        .map(case)
+        .collect()
+}
+
+impl Case for PingPong {
+    fn lines(&self) -> Vec<Line> {
+        let label = format!("{} B", self.size);
+        vec![Line::new(label, Unit::Micros, Per::Million)]
+    }
+
+    fn run(&self, how: &How, stage: &Stage) -> Result<Reading, String> {
+        let port = stage.port()?;
+        let sockperf = find_or_say("sockperf")?;
+        let end = ["--tcp", "-i", "127.0.0.1", "-p", &port.to_string()];
+        let mut server = stage.command(how, End::Server, &sockperf);
+        server.arg("sr").args(end);
+        let mut client = stage.command(how, End::Client, &sockperf);
+        client
+            .arg("pp")
+            .args(end)
+            .args(["-m", &self.size.to_string(), "--full-rtt"]);
+        // It knows whole seconds only, and keeps 0.4 of them out of its figures by itself.
+        let seconds = stage.seconds.as_secs_f64().ceil();
+        client.args(["-t", &seconds.to_string()]);
+        let (ready, stop) = (Ready::Port(port), Stop::Signal(Signal::INT));
+        let ran = stage.duel(
+            how,
+            Duel {
+                server,
+                ready,
+                client,
+                stop,
+            },
+        )?;
+        let parsed = parse(&ran.output)?;
+        let reading = Reading::new(parsed.mean, ran, parsed.messages / 1e6);
+        Ok(Reading {
+            percentiles: parsed.percentiles,
+            ..reading
+        })
+    }
+}
+
+struct Parsed {
+    mean: f64,
+    messages: f64,
+    percentiles: Vec<(f64, f64)>,
+}
+
+fn parse(text: &str) -> Result<Parsed, String> {
+    let percentile = |line: &str| {
+        let (_, rest) = line.split_once("---> percentile")?;
+        let (percent, micros) = rest.split_once('=')?;
+        Some((percent.trim().parse().ok()?, micros.trim().parse().ok()?))
+    };
+    let mut percentiles: Vec<(f64, f64)> = text.lines().filter_map(percentile).collect();
+    // What one of 10^5 trips took says little about a run of a second.
+    percentiles.retain(|(percent, _)| *percent <= 99.99);
+    percentiles.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let total = text.lines().find(|line| line.contains("[Total Run]"));
+    Ok(Parsed {
+        mean: figure_after(text, "avg-rtt=")?,
+        messages: figure_after(total.unwrap_or(text), "ReceivedMessages=")?,
+        percentiles,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recorded_output() {
+        let parsed = parse(include_str!("recorded/sockperf.txt")).expect("figures");
+        assert_eq!(parsed.mean, 14.717);
+        assert_eq!(parsed.messages, 67596.0);
+        assert_eq!(parsed.percentiles.first(), Some(&(25.0, 6.26)));
+        assert_eq!(parsed.percentiles.last(), Some(&(99.99, 5174.127)));
+    }
+
+    #[test]
+    fn other_output() {
+        assert!(parse("sockperf: ERROR: connection refused").is_err());
+    }
+}

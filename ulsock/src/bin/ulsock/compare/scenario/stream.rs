@@ -1,0 +1,35 @@
+//! Messages one way at full speed, one write each, over the message size.
+
+use super::built_in::BuiltIn;
+use super::{ping_pong, Case, Chart, Effort, Scenario};
+use crate::compare::figure::{size_text, Unit};
+
+pub const SCENARIO: Scenario = Scenario {
+    name: "stream",
+    title: "Stream, one way",
+    needs: &[],
+    chart: Chart::Sizes,
+    quick: true,
+    cases,
+};
+
+const QUICK: [u64; 4] = [64, 1 << 10, 16 << 10, 256 << 10];
+/// Below this size the figure reads in messages, from it on in bytes.
+const SMALL: u64 = 4 << 10;
+
+fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
+    let sizes = effort.pick(&QUICK, &ping_pong::FULL);
+    let case = |size| -> Box<dyn Case> {
+        let unit = match size < SMALL {
+            true => Unit::Messages(size),
+            false => Unit::Bytes,
+        };
+        Box::new(BuiltIn {
+            x: Some(size),
+            size,
+            unix: effort == Effort::Full,
+            ..BuiltIn::new("stream", size_text(size), unit)
+        })
+    };
+    sizes.into_iter().map(case).collect()
+}

@@ -1,0 +1,161 @@
+//! The runs of one contender at one placement: their medians, and whether ulsock was really used.
+
+use serde::Serialize;
+
+use super::contender::Contender;
+use super::figure::median;
+use super::scenario::Reading;
+use super::stage::How;
+use super::usage::Usage;
+
+pub struct Series {
+    pub how: How,
+    readings: Vec<Reading>,
+    /// How a run went wrong; there are no more runs then.
+    pub failure: Option<String>,
+}
+
+/// What went wrong, each once, with all those it happened to.
+pub fn failures(series: &[Series]) -> Vec<String> {
+    let mut causes: Vec<(&str, Vec<String>)> = Vec::new();
+    for series in series {
+        let Some(why) = &series.failure else {
+            continue;
+        };
+        let who = format!(
+            "{} ({})",
+            series.how.contender.name(),
+            series.how.placement.name()
+        );
+        match causes.iter_mut().find(|(known, _)| known == why) {
+            Some((_, all)) => all.push(who),
+            None => causes.push((why, vec![who])),
+        }
+    }
+    let causes = causes.iter();
+    causes
+        .map(|(why, who)| format!("{} failed: {why}", who.join(", ")))
+        .collect()
+}
+
+/// Medians of a series, for one line.
+#[derive(Clone, Serialize)]
+pub struct Figure {
+    pub contender: &'static str,
+    /// Where the ends ran.
+    pub ends: &'static str,
+    pub value: f64,
+    /// CPU seconds of both ends, per what the line says.
+    pub cpu_seconds: f64,
+    /// The figure of each run, in their order.
+    pub runs: Vec<f64>,
+    /// Percent and microseconds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub percentiles: Vec<(f64, f64)>,
+}
+
+impl Series {
+    pub fn new(how: How) -> Series {
+        Series {
+            how,
+            readings: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// Makes one more run, unless one has failed: a hanging one takes long.
+    pub fn extend(&mut self, run: impl FnOnce(&How) -> Result<Reading, String>) {
+        if self.failure.is_some() {
+            return;
+        }
+        match run(&self.how) {
+            Ok(reading) => self.readings.push(reading),
+            Err(why) => self.failure = Some(why),
+        }
+    }
+
+    /// The medians for a line, unless a run failed.
+    pub fn figure(&self, line: usize) -> Option<Figure> {
+        if self.failure.is_some() {
+            return None;
+        }
+        let runs: Option<Vec<f64>> = self
+            .readings
+            .iter()
+            .map(|reading| reading.values.get(line).copied())
+            .collect();
+        let runs = runs.filter(|runs| !runs.is_empty())?;
+        let placed = match self.how.contender {
+            Contender::Mpi { .. } => "two cores",
+            _ => self.how.placement.name(),
+        };
+        Some(Figure {
+            contender: self.how.contender.name(),
+            ends: placed,
+            value: median(runs.iter().copied()),
+            cpu_seconds: median(self.readings.iter().map(|reading| reading.cpu)),
+            runs,
+            percentiles: self.percentiles(),
+        })
+    }
+
+    /// Each percentile's median, as far as all runs have it.
+    fn percentiles(&self) -> Vec<(f64, f64)> {
+        let points = self
+            .readings
+            .iter()
+            .map(|reading| reading.percentiles.len())
+            .min();
+        let median_at = |point: usize| {
+            let percent = self.readings[0].percentiles[point].0;
+            (
+                percent,
+                median(
+                    self.readings
+                        .iter()
+                        .map(|reading| reading.percentiles[point].1),
+                ),
+            )
+        };
+        (0..points.unwrap_or(0)).map(median_at).collect()
+    }
+
+    /// Why this was not a measurement of ulsock, if it was not: in every run both ends must have upgraded.
+    pub fn not_accelerated(&self) -> Option<String> {
+        let on_kernel: Vec<&Reading> = self
+            .readings
+            .iter()
+            .filter(|reading| !accelerated(reading))
+            .collect();
+        if on_kernel.is_empty() {
+            return None;
+        }
+        let why = if on_kernel
+            .iter()
+            .all(|reading| reading.usage.iter().all(Option::is_none))
+        {
+            "the library did not report; is it loaded?".to_owned()
+        } else {
+            total(on_kernel.iter().copied()).reason_text()
+        };
+        let (some, all) = (on_kernel.len(), self.readings.len());
+        Some(format!("on kernel TCP in {some} of {all} runs: {why}"))
+    }
+
+    /// The part of all bytes that went through a ring.
+    pub fn ring_share(&self) -> f64 {
+        total(self.readings.iter()).ring_share()
+    }
+}
+
+fn accelerated(reading: &Reading) -> bool {
+    let upgraded = |usage: &Option<Usage>| usage.as_ref().is_some_and(|usage| usage.upgraded > 0);
+    reading.usage.iter().all(upgraded)
+}
+
+fn total<'a>(readings: impl Iterator<Item = &'a Reading>) -> Usage {
+    let mut sum = Usage::default();
+    let usages = readings.flat_map(|reading| reading.usage.iter().flatten());
+    usages.for_each(|usage| sum.add(usage));
+    sum
+}

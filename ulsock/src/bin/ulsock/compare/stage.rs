@@ -1,0 +1,280 @@
+//! Where runs happen: a work folder, the environment of each carrier, and a server and a client that
+//! are started, timed, and ended.
+
+use std::cell::Cell;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::contender::Contender;
+use super::cores::Placement;
+use super::guard::Guard;
+use super::process::{Ended, Process};
+use super::procfs;
+use super::usage::{End, Usage, UsageFiles};
+use crate::failure::Failure;
+use crate::install::Install;
+use crate::preload;
+
+/// A run that takes this much longer than it measures hangs.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// A server that ends by itself gets this long before it is asked to.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// Who runs, and where.
+#[derive(Clone, Copy)]
+pub struct How {
+    pub contender: Contender,
+    pub placement: Placement,
+}
+
+/// What shows that a server can be asked.
+pub enum Ready {
+    /// Somebody listens on this port.
+    Port(u16),
+    /// This Unix socket exists.
+    Path(PathBuf),
+    /// It has said this on stderr.
+    Says(&'static str),
+    /// It, or a process that it started, listens somewhere.
+    Listener,
+}
+
+/// How a server ends.
+#[derive(Clone, Copy)]
+pub enum Stop {
+    /// By itself, when its client has gone.
+    Itself,
+    Signal(Signal),
+    /// By itself, or by SIGTERM if it does not.
+    Either,
+}
+
+/// A server and its client.
+pub struct Duel {
+    pub server: Command,
+    pub ready: Ready,
+    pub client: Command,
+    pub stop: Stop,
+}
+
+/// What a run gave.
+pub struct Ran {
+    /// The client's.
+    pub output: String,
+    pub errors: String,
+    /// Of both ends, from when the server could be asked; of the server with its end.
+    pub cpu: Duration,
+    /// From the client's start to its end.
+    pub wall: Duration,
+    /// What the two ends reported, on ulsock.
+    pub usage: [Option<Usage>; 2],
+}
+
+pub struct Stage {
+    folder: PathBuf,
+    install: Install,
+    library: PathBuf,
+    usage: UsageFiles,
+    pub seconds: Duration,
+    pub warm_up: Duration,
+    /// Runs so far: their sockets have different names.
+    runs: Cell<u64>,
+    guard: Guard,
+}
+
+impl Stage {
+    pub fn new(install: Install, seconds: Duration, warm_up: Duration) -> Result<Stage, Failure> {
+        let library = install.library()?;
+        // The path is checked here, once.
+        preload::with_library(&library, None)?;
+        let setup = || -> io::Result<(PathBuf, UsageFiles, Guard)> {
+            let folder = create_folder()?;
+            let guard = Guard::start(&folder)?;
+            let usage = UsageFiles::create(&folder)?;
+            Ok((folder, usage, guard))
+        };
+        let (folder, usage, guard) = setup().map_err(|error| {
+            Failure::setup(format!("cannot create a temporary folder: {error}"))
+        })?;
+        Ok(Stage {
+            folder,
+            install,
+            library,
+            usage,
+            seconds,
+            warm_up,
+            runs: Cell::new(0),
+            guard,
+        })
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A file of our own that no other run has.
+    pub fn fresh(&self, name: &str) -> PathBuf {
+        let number = self.runs.replace(self.runs.get() + 1);
+        self.folder.join(format!("{name}-{number}"))
+    }
+
+    /// A TCP port of 127.0.0.1 that nobody uses now.
+    pub fn port(&self) -> Result<u16, String> {
+        let free = || TcpListener::bind("127.0.0.1:0")?.local_addr();
+        free()
+            .map(|address| address.port())
+            .map_err(|error| format!("no free port: {error}"))
+    }
+
+    /// One of our own small programs.
+    pub fn own(&self, how: &How, end: End, name: &str) -> Result<Command, String> {
+        let path = self
+            .install
+            .find(name)
+            .map_err(|failure| failure.to_string())?;
+        Ok(self.command(how, end, path))
+    }
+
+    /// A program in the environment of its contender.
+    pub fn command(&self, how: &How, end: End, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.folder);
+        match how.contender {
+            Contender::Ulsock => command.envs(self.variables(end)),
+            _ => command
+                .env("LD_PRELOAD", preload::without_library(preloaded()))
+                .env_remove("ULSOCK_REPORT"),
+        };
+        command
+    }
+
+    /// What puts a program on ulsock.
+    pub fn variables(&self, end: End) -> [(&'static str, OsString); 2] {
+        [
+            ("LD_PRELOAD", self.preload(&self.library)),
+            ("ULSOCK_REPORT", self.usage.path(end).into()),
+        ]
+    }
+
+    /// The library where other users can read it; for programs that are started as one.
+    pub fn shared_library(&self) -> Result<OsString, String> {
+        let copy = self.folder.join(crate::install::LIBRARY);
+        if !copy.exists() {
+            fs::copy(&self.library, &copy)
+                .map_err(|error| format!("{}: {error}", copy.display()))?;
+        }
+        Ok(self.preload(&copy))
+    }
+
+    fn preload(&self, library: &Path) -> OsString {
+        // Its path was checked; that of the temporary folder can only be worse, and then ld.so says so.
+        preload::with_library(library, preloaded()).unwrap_or_else(|_| library.into())
+    }
+
+    /// When a run that begins now hangs.
+    pub fn deadline(&self) -> Instant {
+        Instant::now() + self.seconds + self.warm_up + PATIENCE
+    }
+
+    /// Starts the server, then the client, and waits for both.
+    pub fn duel(&self, how: &How, mut duel: Duel) -> Result<Ran, String> {
+        let deadline = self.deadline();
+        self.usage.clear();
+        let at_server = |error: String| format!("server: {error}");
+        let server = self.start(how, End::Server, &mut duel.server)?;
+        let ready = || match &duel.ready {
+            Ready::Port(port) => procfs::listens(*port),
+            Ready::Path(path) => path.exists(),
+            Ready::Says(text) => server.errors().contains(text),
+            Ready::Listener => procfs::has_listener(server.id()),
+        };
+        server
+            .until("it listens", deadline, ready)
+            .map_err(at_server)?;
+        let before = server.cpu_so_far();
+        let begun = Instant::now();
+        let client = self.start(how, End::Client, &mut duel.client)?;
+        let client = client
+            .succeed(deadline)
+            .map_err(|error| format!("client: {error}"))?;
+        let wall = begun.elapsed();
+        let server = stop(server, duel.stop, deadline).map_err(at_server)?;
+        let cpu = client.cpu + server.cpu.saturating_sub(before);
+        Ok(self.ran(client, cpu, wall))
+    }
+
+    /// A program that starts both ends itself.
+    pub fn solo(&self, how: &How, mut command: Command) -> Result<Ran, String> {
+        self.usage.clear();
+        let begun = Instant::now();
+        let process = self.start(how, End::Client, &mut command)?;
+        let ended = process.succeed(self.deadline())?;
+        let (cpu, wall) = (ended.cpu, begun.elapsed());
+        Ok(self.ran(ended, cpu, wall))
+    }
+
+    fn ran(&self, client: Ended, cpu: Duration, wall: Duration) -> Ran {
+        Ran {
+            output: client.output,
+            errors: client.errors,
+            cpu,
+            wall,
+            usage: [End::Server, End::Client].map(|end| self.usage.read(end)),
+        }
+    }
+
+    /// Starts something that is neither end: a preparation.
+    pub fn prepare(&self, command: &mut Command) -> Result<(), String> {
+        let log = self.folder.join("prepare");
+        let process =
+            Process::start(command, &log, &self.guard).map_err(|error| error.to_string())?;
+        process.succeed(self.deadline()).map(drop)
+    }
+
+    /// Starts one end where it belongs.
+    pub fn start(&self, how: &How, end: End, command: &mut Command) -> Result<Process<'_>, String> {
+        let log = self.folder.join(end.name());
+        how.placement
+            .start(end, || Process::start(command, &log, &self.guard))
+            .map_err(|error| {
+                let program = command.get_program().to_string_lossy().into_owned();
+                format!("cannot start {program}: {error}")
+            })
+    }
+}
+
+/// Waits for the server's end. Only a server that ends by itself must do so with success.
+fn stop(server: Process, how: Stop, deadline: Instant) -> Result<Ended, String> {
+    match how {
+        Stop::Itself => return server.succeed(deadline),
+        Stop::Signal(signal) => server.signal(signal),
+        Stop::Either if server.ends_before(Instant::now() + GRACE) => {}
+        Stop::Either => server.signal(Signal::TERM),
+    }
+    server.end(deadline)
+}
+
+fn preloaded() -> Option<OsString> {
+    std::env::var_os("LD_PRELOAD")
+}
+
+/// Others may look into it: servers run as other users. Only we can write: the names are then ours.
+fn create_folder() -> io::Result<PathBuf> {
+    let id = std::process::id();
+    for attempt in 0..100 {
+        let folder = std::env::temp_dir().join(format!("ulsock-compare-{id}-{attempt}"));
+        match DirBuilder::new().mode(0o755).create(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            result => return result.map(|()| folder),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
