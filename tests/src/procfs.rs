@@ -1,7 +1,7 @@
 //! What /proc says about a process: run time, memory, fds, mappings, and who listens on a port.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 fn entry(pid: u32, name: &str) -> PathBuf {
@@ -91,4 +91,15 @@ pub fn children(pid: u32) -> Vec<u32> {
     text.split_whitespace()
         .filter_map(|word| word.parse().ok())
         .collect()
+}
+
+/// The living processes whose working directory is in `folder`.
+pub fn working_in(folder: &Path) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| {
+        let directory = fs::read_link(entry(*pid, "cwd"));
+        directory.is_ok_and(|directory| directory.starts_with(folder))
+    })
+    .collect()
 }

@@ -12,7 +12,7 @@ use benches::{epoll, limits, Cli, Load, Outcome, Role};
 use clap::Parser;
 
 /// Round trips on each connection before the measurement: enough to be offered, claimed and switched.
-const ROUNDS: usize = 40;
+const ROUNDS: usize = 24;
 
 fn main() -> Outcome {
     limits::raise_open_files()?;

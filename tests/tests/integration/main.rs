@@ -3,6 +3,7 @@
 
 mod chaos;
 mod command;
+mod compare;
 mod config;
 mod debuggers;
 mod differ;

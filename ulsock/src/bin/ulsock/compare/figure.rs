@@ -57,6 +57,16 @@ impl Unit {
     }
 }
 
+/// `100 us` for `100.0 us`: round numbers, beside an axis.
+pub fn round_text(text: &str) -> String {
+    let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+    let number = match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    };
+    format!("{number} {unit}").trim_end().to_owned()
+}
+
 /// With a prefix for thousands, and three digits or so.
 fn scaled(value: f64, unit: &str) -> String {
     let (prefix, factor) = match value.abs() {
@@ -137,6 +147,9 @@ mod tests {
         assert_eq!(Unit::Bytes.text(5.5e9), "5.50 GB/s");
         assert_eq!(Unit::Messages(64).text(64.0 * 320e3), "320.0 kmsg/s");
         assert_eq!(Unit::PerSecond("requests").text(107_526.88), "107.5 k/s");
+        assert_eq!(round_text("100.0 us"), "100 us");
+        assert_eq!(round_text("0.50 us"), "0.5 us");
+        assert_eq!(round_text("1000 us"), "1000 us");
         assert_eq!(size_text(1), "1 B");
         assert_eq!(size_text(4 << 20), "4 MiB");
         assert_eq!(size_text(1500), "1500 B");

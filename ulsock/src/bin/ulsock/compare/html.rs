@@ -5,7 +5,7 @@ mod bars;
 mod lines;
 mod svg;
 
-use super::figure::{digits, size_text, Unit};
+use super::figure::{digits, round_text, size_text, Unit};
 use super::result::{Report, Row, Section};
 use super::scenario::Chart;
 use super::series::Figure;
@@ -62,7 +62,7 @@ fn skipped(skipped: &super::result::Skipped) -> String {
 fn section(section: &Section) -> String {
     let plots = match section.chart {
         Chart::Sizes => curves(section, &|x| size_text(x as u64), 16.0),
-        Chart::Connections => curves(section, &|x| digits_short(x), 10.0),
+        Chart::Connections => curves(section, &|x| round_text(&digits(x)), 10.0),
         Chart::Bars => groups(section),
     };
     let percentiles = percentiles(section).unwrap_or_default();
@@ -226,23 +226,10 @@ fn percentiles(section: &Section) -> Option<String> {
         title: format!("Percentiles, {} (less is better)", row.label),
         curves: curves.collect(),
         marks: Some(marks),
-        x_text: &|x| format!("{} %", trimmed(100.0 - 100.0 / x)),
+        x_text: &|x| round_text(&format!("{:.2} %", 100.0 - 100.0 / x)),
         y_text: &|y| Unit::Micros.text(y),
     };
     plot.draw()
-}
-
-fn trimmed(percent: f64) -> String {
-    let text = format!("{percent:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-/// A whole number without decimals.
-fn digits_short(value: f64) -> String {
-    match value.fract() == 0.0 {
-        true => format!("{value:.0}"),
-        false => digits(value),
-    }
 }
 
 fn html_table(section: &Section) -> String {

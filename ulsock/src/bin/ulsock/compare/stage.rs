@@ -24,7 +24,7 @@ use crate::install::Install;
 use crate::preload;
 
 /// A run that takes this much longer than it measures hangs.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// A server that ends by itself gets this long before it is asked to.
 const GRACE: Duration = Duration::from_millis(300);
 

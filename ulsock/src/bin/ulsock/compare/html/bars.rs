@@ -99,7 +99,7 @@ pub fn ratios(title: &str, rows: &[(String, f64)]) -> Option<String> {
 fn figure(title: &str, height: f64, body: &str) -> String {
     let (title, height) = (escape(title), n(height));
     format!(
-        "<figure><figcaption>{title}</figcaption>\
+        "<figure class=\"broad\"><figcaption>{title}</figcaption>\
          <svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\">{body}</svg></figure>\n"
     )
 }

@@ -1,5 +1,6 @@
 //! Curves: a figure over message sizes, connections or percentiles, one curve per contender.
 
+use super::super::figure::round_text;
 use super::svg::{escape, line, n, text, Axis};
 
 const WIDTH: f64 = 520.0;
@@ -53,7 +54,13 @@ impl Plot<'_> {
         });
         let horizontal = y.ticks().into_iter().map(|tick| {
             let at = y.at(tick);
-            let label = text(LEFT - 8.0, at + 4.0, "end", "", &(self.y_text)(tick));
+            let label = text(
+                LEFT - 8.0,
+                at + 4.0,
+                "end",
+                "",
+                &round_text(&(self.y_text)(tick)),
+            );
             line("grid", (LEFT, at), (RIGHT, at)) + &label
         });
         vertical.chain(horizontal).collect()

@@ -23,7 +23,7 @@ pub const SCENARIO: Scenario = Scenario {
     needs: &[
         need("postgres", "postgresql"),
         need("initdb", "postgresql"),
-        need("pgbench", "postgresql-contrib"),
+        need("pgbench", "postgresql"),
     ],
     chart: Chart::Bars,
     quick: false,
