@@ -7,7 +7,7 @@ use ulsock::api;
 hooks! {
     variadic fn prctl(option: c_int, arg2: c_ulong, arg3: c_ulong, arg4: c_ulong, arg5: c_ulong) -> c_int {
         if option == PR_SET_SECCOMP {
-            api::before_seccomp();
+            api::before_sandbox();
         }
         // SAFETY: the program's own arguments.
         unsafe { real()(option, arg2, arg3, arg4, arg5) }

@@ -23,6 +23,7 @@ mod files;
 mod fortify;
 mod io_uring;
 mod lifecycle;
+mod limits;
 mod messages;
 mod numbers;
 mod options;
@@ -44,6 +45,7 @@ const GROUPS: &[&[fn()]] = &[
     files::RESOLVE,
     fortify::RESOLVE,
     lifecycle::RESOLVE,
+    limits::RESOLVE,
     messages::RESOLVE,
     numbers::RESOLVE,
     options::RESOLVE,

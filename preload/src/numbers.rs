@@ -5,8 +5,8 @@
 //! not be found again, so whatever passes is jumped to with registers and stack as the caller left
 //! them.
 
-use crate::{confinement, data, epoll, exec, io_uring, lifecycle, messages, options, process};
-use crate::{errno, readiness, streams};
+use crate::{confinement, data, epoll, exec, io_uring, lifecycle, limits, messages, options};
+use crate::{errno, process, readiness, streams};
 use libc::{c_int, c_long, c_void, sigset_t, timespec, CLONE_THREAD, CLONE_VM, RTLD_NEXT};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
@@ -189,6 +189,9 @@ static KINDS: [u8; NUMBERS] = numbers![
     SYS_seccomp,
     SYS_prctl,
     SYS_mlockall,
+    SYS_setrlimit,
+    SYS_getrlimit,
+    SYS_prlimit64,
     SYS_chroot,
     SYS_io_uring_setup,
 ];
@@ -258,8 +261,11 @@ unsafe extern "C" fn hooked(number: c_long, a: usize, b: usize, c: usize, d: usi
             libc::SYS_prctl => confinement::prctl::hooked(a as _, b as _, c as _, d as _, e as _) as _,
             libc::SYS_chroot => confinement::chroot::hooked(a as _) as _,
             libc::SYS_mlockall => confinement::mlockall::hooked(a as _) as _,
+            libc::SYS_setrlimit => limits::setrlimit::hooked(a as _, b as _) as _,
+            libc::SYS_getrlimit => limits::getrlimit::hooked(a as _, b as _) as _,
+            libc::SYS_prlimit64 => limits::prlimit::hooked(a as _, b as _, c as _, d as _) as _,
             libc::SYS_seccomp => {
-                api::before_seccomp();
+                api::before_sandbox();
                 pass()
             }
             libc::SYS_io_uring_setup => io_uring::made(pass()),

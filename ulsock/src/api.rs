@@ -13,7 +13,7 @@ pub use crate::cancel::{
 };
 pub use crate::epoll::{epoll_ctl, epoll_wait};
 pub use crate::inherit::{
-    before_chroot, before_exec, before_plugin, before_seccomp, before_spawn, before_spawn_of_all,
+    before_chroot, before_exec, before_plugin, before_sandbox, before_spawn, before_spawn_of_all,
     exec_failed, exiting, fork_child, fork_parent, fork_prepare,
 };
 pub use crate::io::{
@@ -24,10 +24,14 @@ pub use crate::lifecycle::{
     accepted, close, close_range, connected, dup_over, duped, fd_opened, guard, listening,
     passing_fds, received_fds, shutdown, socket_opened,
 };
+pub use crate::limits::{
+    before_limit, concerns as limit_concerns_us, limit_set, lower as lower_limit,
+    raised as raised_limit,
+};
 pub use crate::options::{fcntl, ioctl};
 pub use crate::pointer::is_bad;
 pub use crate::poll::poll;
-pub use crate::process::{freeze as memory_locked, init};
+pub use crate::process::{init, memory_locked};
 pub use crate::select::{select, select_limit};
 pub use crate::signal::{sigaction, RealSigaction};
 pub use crate::sockopt::{getsockopt, option_read, option_set, setsockopt};

@@ -114,6 +114,7 @@ pub fn fork_child() {
 pub unsafe fn before_exec(environment: *const *const c_char) {
     // SAFETY: by contract.
     let heard = process::is_on() && unsafe { will::will_be_read(environment) };
+    let heard = heard && !crate::limits::are_too_low();
     let will = heard.then(|| Will::make(|fd| !closes_on_exec(fd)));
     return_all(Reason::Exec, true, Rest::StandInIfAlone);
     if let Some(will) = will {
@@ -174,18 +175,18 @@ pub fn before_spawn_of_all() {
 
 /// A ring of io_uring takes sockets past us: all of them return, and stay.
 pub fn before_io_uring() {
-    process::freeze();
+    process::freeze(Reason::IoUring);
     return_all(Reason::IoUring, false, Rest::StandInIfAlone);
 }
 
 /// A library is loaded whose calls pass by us, on whatever the program hands to it: as with io_uring.
 pub fn before_plugin() {
-    process::freeze();
+    process::freeze(Reason::Plugin);
     return_all(Reason::Plugin, false, Rest::StandInIfAlone);
 }
 
-/// Before a seccomp filter loads: everything to the kernel, and then we are not there any more.
-pub fn before_seccomp() {
+/// Before a seccomp filter loads, or descriptors become few: everything to the kernel, and then we are not there any more.
+pub fn before_sandbox() {
     return_all(Reason::Sandbox, false, Rest::StandInIfAlone);
     process::switch_off();
     table::clear();

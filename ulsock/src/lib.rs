@@ -20,6 +20,7 @@ mod inherit;
 mod io;
 mod layout;
 mod lifecycle;
+mod limits;
 mod link;
 mod log;
 mod mailbox;

@@ -5,6 +5,7 @@ use std::ptr::null_mut;
 use libc::c_int;
 use rustix::mm::{mmap_anonymous, MapFlags, ProtFlags};
 
+use crate::limits;
 use crate::sys::raw;
 
 /// Zeroed memory of this process alone (a forked child gets a copy); pages cost nothing until touched.
@@ -21,8 +22,14 @@ fn reserve(size: usize, kind: MapFlags) -> Option<*mut u8> {
     let flags = kind | MapFlags::NORESERVE;
     // SAFETY: an anonymous mapping at an address of the kernel's choice.
     let base =
-        unsafe { mmap_anonymous(null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, flags) };
-    base.ok().map(|base| base.cast())
+        unsafe { mmap_anonymous(null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, flags) }
+            .ok()?;
+    if kind == MapFlags::PRIVATE {
+        limits::mapped_private(size);
+    } else {
+        limits::mapped(size);
+    }
+    Some(base.cast())
 }
 
 /// The same for tables of pointers to what we have allocated: a leak checker in the program, which

@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::control::Control;
 use crate::family::Family;
 use crate::log;
+use crate::reason::Reason;
 use crate::rundir::{RunDir, RunDirError};
 use crate::spinners::Spinners;
 use crate::thread::{Critical, Thread};
@@ -21,8 +22,9 @@ use crate::waiter::Waiters;
 static CONFIG: OnceLock<Config> = OnceLock::new();
 /// Loaded, configured and not switched off.
 static ON: AtomicBool = AtomicBool::new(false);
-/// New connections stay on the kernel (a seccomp filter, locked memory).
-static FROZEN: AtomicBool = AtomicBool::new(false);
+/// New connections stay on the kernel (io_uring, locked memory, little address space),
+/// for this reason, a number that is not 0.
+static FROZEN: AtomicU32 = AtomicU32::new(0);
 static PID: AtomicU32 = AtomicU32::new(0);
 static FAMILY: AtomicPtr<Family> = AtomicPtr::new(std::ptr::null_mut());
 static WAITERS: AtomicPtr<Waiters> = AtomicPtr::new(std::ptr::null_mut());
@@ -42,7 +44,7 @@ pub fn init() {
             let enabled = config.enabled;
             log::init(&config);
             let _ = CONFIG.set(config);
-            if enabled && crate::table::init() {
+            if enabled && !crate::limits::are_too_low() && crate::table::init() {
                 crate::sys::fds::on_internal(crate::lifecycle::internal_fd);
                 crate::sys::fds::make_room();
                 crate::memory::init();
@@ -62,12 +64,23 @@ pub fn is_on() -> bool {
 }
 
 /// No new upgrades from here on.
-pub fn freeze() {
-    FROZEN.store(true, Ordering::Release);
+pub fn freeze(reason: Reason) {
+    FROZEN.store(reason as u32, Ordering::Release);
+}
+
+/// Memory is locked: what we would map would be filled at once.
+pub fn memory_locked() {
+    freeze(Reason::Memory);
 }
 
 pub fn is_frozen() -> bool {
-    FROZEN.load(Ordering::Acquire)
+    FROZEN.load(Ordering::Acquire) != 0
+}
+
+/// Why there are no new upgrades.
+pub fn frozen_for() -> Option<Reason> {
+    let number = FROZEN.load(Ordering::Acquire);
+    (number != 0).then(|| Reason::from_number(number))
 }
 
 /// From here on we are not there: a seccomp filter would kill at the first extra system call.

@@ -52,7 +52,11 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
     if calls < after {
         return record.next_look.store(after, Ordering::Relaxed);
     }
-    if process::is_frozen() || record.has(flag::PINNED) {
+    let frozen = process::frozen_for();
+    if frozen.is_some() || record.has(flag::PINNED) {
+        if let Some(reason) = frozen.filter(|_| !record.has(flag::PINNED)) {
+            record.set_reason(reason);
+        }
         return record.next_look.store(u32::MAX, Ordering::Relaxed);
     }
     // Upgrading takes memory, which a signal handler must not.

@@ -16,16 +16,24 @@ const CASES: &[(&str, Case)] = &[
     ("send_after_close", send_after_close),
     ("close_after_shutdown", close_after_shutdown),
     ("send_buffer", send_buffer),
+    ("address_space", address_space),
+    ("data_space", data_space),
+    ("no_descriptors", no_descriptors),
 ];
 
 fn main() {
     let name = Args::from_env().role().to_owned();
     let case = CASES.iter().find(|(known, _)| *known == name);
     let (_, case) = case.unwrap_or_else(|| panic!("no case {name:?}"));
+    let (near, far) = connection();
+    case(near, far);
+}
+
+fn connection() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let near = TcpStream::connect(listener.local_addr().expect("an address")).expect("connect");
     let (far, _) = listener.accept().expect("accept");
-    case(near, far);
+    (near, far)
 }
 
 fn show(what: &str, result: io::Result<impl Debug>) {
@@ -113,4 +121,97 @@ fn absorbed(end: &TcpStream) -> usize {
         }
     }
     total
+}
+
+/// A limit of address space is the program's own: it has as much room as it asked for, and no more.
+fn address_space(near: TcpStream, far: TcpStream) {
+    limited(near, far, libc::RLIMIT_AS);
+}
+
+fn data_space(near: TcpStream, far: TcpStream) {
+    limited(near, far, libc::RLIMIT_DATA);
+}
+
+fn limited(near: TcpStream, far: TcpStream, resource: libc::__rlimit_resource_t) {
+    const MIB: usize = 1 << 20;
+    talk(&near, &far);
+    let mut limit = libc::rlimit {
+        rlim_cur: 200 << 20,
+        rlim_max: 300 << 20,
+    };
+    let mut seen = limit;
+    // SAFETY: limits that live across the calls.
+    unsafe {
+        println!("set: {}", libc::setrlimit(resource, &limit));
+        println!("get: {}", libc::getrlimit(resource, &mut seen));
+        println!("limit: {} {}", seen.rlim_cur, seen.rlim_max);
+        limit.rlim_cur += 1;
+        println!("both: {}", libc::prlimit(0, resource, &limit, &mut seen));
+        println!("before: {} {}", seen.rlim_cur, seen.rlim_max);
+    }
+    for size in [1, 100, 700, 1500] {
+        println!("{size} MiB: {}", mapped(size * MIB));
+    }
+    talk(&near, &far);
+    talk(&far, &near);
+}
+
+/// Whether there is room for a mapping.
+fn mapped(size: usize) -> bool {
+    // SAFETY: an anonymous mapping, which is gone again at once.
+    unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let base = libc::mmap(std::ptr::null_mut(), size, access, flags, -1, 0);
+        base != libc::MAP_FAILED && libc::munmap(base, size) == 0
+    }
+}
+
+/// A process that may open nothing more, as in a sandbox, still receives and polls: first with a
+/// connection that it shares, then with its own. It is a child, for it can report nothing, nor count
+/// itself out of what it shares; its parent goes on.
+fn no_descriptors(near: TcpStream, far: TcpStream) {
+    talk(&near, &far);
+    // SAFETY: this process has one thread; the child ends by itself.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let (own_near, own_far) = connection();
+        talk(&own_near, &own_far);
+        talk(&own_far, &own_near);
+        let none = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: a limit that lives across the call.
+        let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) };
+        println!("set: {set}");
+        for (near, far) in [(&near, &far), (&own_near, &own_far)] {
+            late(near, far);
+        }
+        std::process::exit(0);
+    }
+    let mut status = 0;
+    // SAFETY: a status that lives across the call.
+    unsafe { libc::waitpid(child, &mut status, 0) };
+    println!("status: {status}");
+    let (near, far) = connection();
+    talk(&near, &far);
+}
+
+/// Bytes that come when somebody sleeps for them, in both ways to sleep.
+fn late(near: &TcpStream, far: &TcpStream) {
+    let later = || std::thread::sleep(std::time::Duration::from_millis(30));
+    let mut bytes = [0; 5];
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..2 {
+                later();
+                sock::send(far.as_raw_fd(), b"later", 0).expect("send");
+            }
+        });
+        show("late", sock::recv(near.as_raw_fd(), &mut bytes, 0));
+        let one = &mut [sock::pollfd(near.as_raw_fd(), libc::POLLIN)];
+        show("poll", sock::poll(one, 1000));
+    });
+    show("rest", sock::recv(near.as_raw_fd(), &mut bytes, 0));
 }

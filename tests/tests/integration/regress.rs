@@ -34,4 +34,7 @@ cases! {
     send_after_close
     close_after_shutdown
     send_buffer
+    address_space
+    data_space
+    no_descriptors
 }

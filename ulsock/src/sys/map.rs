@@ -9,6 +9,8 @@ use std::ptr::{self, NonNull};
 use rustix::io::{self, Errno};
 use rustix::mm::{madvise, mmap, munmap, Advice, MapFlags, ProtFlags};
 
+use crate::limits;
+
 /// What this process may do with the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -39,6 +41,7 @@ impl Mapping {
         // SAFETY: the kernel chooses the address, so no existing mapping is touched.
         let base = unsafe { mmap(ptr::null_mut(), len, prot, flags, fd, 0)? };
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
+        limits::mapped(len);
         let mapping = Mapping { base, len };
         // Only a wish: a kernel without it still maps.
         let _ = mapping.advise(0, len, Advice::LinuxDontDump);
@@ -63,6 +66,8 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: exactly the range that `new` mapped; the owner's raw pointers end with it.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+        if unsafe { munmap(self.base.as_ptr().cast(), self.len) }.is_ok() {
+            limits::unmapped(self.len);
+        }
     }
 }

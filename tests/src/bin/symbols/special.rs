@@ -10,6 +10,12 @@ pub const CASES: &[Case] = &[
     ("prctl", prctl),
     ("mlockall", mlockall),
     ("chroot", chroot),
+    ("setrlimit", setrlimit),
+    ("setrlimit64", setrlimit),
+    ("getrlimit", getrlimit),
+    ("getrlimit64", getrlimit),
+    ("prlimit", prlimit),
+    ("prlimit64", prlimit),
     ("dlopen", dlopen),
     ("dlmopen", dlmopen),
     ("io_uring_queue_init", queue_init),
@@ -150,6 +156,66 @@ fn mlockall(scene: &mut Scene, name: &'static str) {
     // SAFETY: no arguments.
     unsafe { libc::munlockall() };
     call!(scene, name, fn(c_int) -> c_int, 77);
+}
+
+/// Resources, one of them none, and a limit that all may set.
+const LIMITS: [(c_uint, libc::rlimit); 3] = [
+    (libc::RLIMIT_AS, NO_LIMIT),
+    (libc::RLIMIT_CORE, ZERO),
+    (77, NO_LIMIT),
+];
+const NO_LIMIT: libc::rlimit = libc::rlimit {
+    rlim_cur: libc::RLIM_INFINITY,
+    rlim_max: libc::RLIM_INFINITY,
+};
+const ZERO: libc::rlimit = libc::rlimit {
+    rlim_cur: 0,
+    rlim_max: 0,
+};
+
+fn setrlimit(scene: &mut Scene, name: &'static str) {
+    for (resource, limit) in LIMITS {
+        call!(
+            scene,
+            name,
+            fn(c_uint, *const libc::rlimit) -> c_int,
+            resource,
+            &raw const limit
+        );
+    }
+}
+
+fn getrlimit(scene: &mut Scene, name: &'static str) {
+    for (resource, _) in LIMITS {
+        let mut limit = ZERO;
+        call!(
+            scene,
+            name,
+            fn(c_uint, *mut libc::rlimit) -> c_int,
+            resource,
+            &raw mut limit
+        );
+        scene.note("limit", (limit.rlim_cur, limit.rlim_max));
+    }
+}
+
+/// Of this process, by both its names, and of none.
+fn prlimit(scene: &mut Scene, name: &'static str) {
+    for pid in [0, std::process::id() as c_int, -1] {
+        for (resource, new) in LIMITS {
+            let mut old = ZERO;
+            call!(
+                scene,
+                name,
+                fn(c_int, c_uint, *const libc::rlimit, *mut libc::rlimit) -> c_int,
+                pid,
+                resource,
+                &raw const new,
+                &raw mut old
+            );
+            scene.note("before", (old.rlim_cur, old.rlim_max));
+        }
+    }
 }
 
 /// To where it is already.
