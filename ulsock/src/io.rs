@@ -17,7 +17,7 @@ use crate::options;
 use crate::pointer::{is_bad, Fault};
 use crate::process;
 use crate::reason::Reason;
-use crate::record::{flag, Record, State};
+use crate::record::{Record, State};
 use crate::table::{self, Slot};
 use crate::upgrade;
 
@@ -129,7 +129,7 @@ fn receive_into(fd: c_int, room: &mut Buffers<'_>, len: usize, flags: c_int) -> 
         Carry::Ours(handle) => {
             cancel::point();
             if len == 0 {
-                return verdict(fd, until_readable(handle, flags));
+                return verdict(fd, conn::empty::receive(handle, flags));
             }
             if flags & libc::MSG_TRUNC != 0 {
                 let result = conn::recv::recv(handle, &mut conn::buffers::Bin, len, flags);
@@ -174,18 +174,6 @@ fn transmit_none(handle: Handle, unsound: Unsound, flags: c_int) -> Option<Resul
     // When there is room the kernel looks at the bytes, and not before.
     let result = conn::send::send(handle, &mut Nowhere(unsound.at), 1, flags)?;
     Some(result.and(Err(Errno::FAULT)))
-}
-
-/// A receive of no bytes waits, and fails, as one of some would; but whatever ends the wait, it has
-/// then succeeded.
-fn until_readable(handle: Handle, flags: c_int) -> Option<Result<usize, Errno>> {
-    let patient = flags & libc::MSG_DONTWAIT == 0 && !handle.record()?.has(flag::NONBLOCK);
-    let flags = flags & !libc::MSG_WAITALL | libc::MSG_PEEK;
-    let mut room = conn::buffers::Bin;
-    match conn::recv::until_interrupted(handle, &mut room, 1, flags)? {
-        Err(Errno::AGAIN | Errno::INTR) if patient => Some(Ok(0)),
-        result => Some(result.map(|_| 0)),
-    }
 }
 
 fn transmit(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {

@@ -275,6 +275,8 @@ pub fn dup_over(old: RawFd, new: RawFd) -> Verdict {
             Slot::Foreign => {}
             // The program wants a number that we took: ours moves away.
             Slot::Internal => return Verdict::Fail(libc::EBUSY),
+            // It keeps its meaning.
+            slot @ Slot::Record(_) if slot == table::get(old) => {}
             // If dup2 then fails, the number is still open but no longer accelerated: it has been
             // returned to the kernel first, so nothing is lost.
             Slot::Record(_) if !is_open(old) => {}
@@ -291,16 +293,19 @@ fn is_open(fd: RawFd) -> bool {
 
 /// After any successful dup.
 pub fn duped(old: RawFd, new: RawFd) {
-    if old == new {
+    let slot = table::get(old);
+    // The number means what it meant, also in the epoll sets that it is in.
+    let same = matches!(slot, Slot::Record(_)) && slot == table::get(new);
+    if old == new || same {
         return;
     }
     fd_opened(new);
-    let slot = table::get(old);
     match slot {
         Slot::Record(number) => {
             if let Some(family) = process::family() {
                 family.refs(number).fetch_add(1, Ordering::AcqRel);
                 table::set(new, slot);
+                crate::epoll::number_comes(new, number);
                 // stdio reads and writes 0 to 2 inside libc, past our hooks.
                 if new <= 2 {
                     options::to_kernel(new, Reason::Stdio);

@@ -27,7 +27,7 @@ use crate::table::{self, Slot};
 use crate::thread::{Critical, Thread};
 use crate::waiter::{self, Waiter, BELLS};
 
-const ZERO: Timespec = Timespec {
+pub const ZERO: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 0,
 };
@@ -53,8 +53,8 @@ pub unsafe fn poll(
         return Verdict::Bypass;
     };
     match poll_ours(fds, limit, mask) {
-        Some((Ok(n), _)) => Verdict::Done(n as isize),
-        Some((Err(error), _)) => Verdict::Fail(error.raw_os_error()),
+        Some(Ok(n)) => Verdict::Done(n as isize),
+        Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
         None => Verdict::Bypass,
     }
 }
@@ -133,12 +133,12 @@ impl Drop for Lists {
     }
 }
 
-/// Also says whether it slept.
+/// `None`: the kernel answers.
 pub fn poll_ours(
     fds: &mut [pollfd],
     limit: Limit,
     mask: *const sigset_t,
-) -> Option<(Result<usize, Errno>, bool)> {
+) -> Option<Result<usize, Errno>> {
     cancel::point();
     let critical = Critical::enter()?;
     let me = critical.0;
@@ -150,11 +150,10 @@ pub fn poll_ours(
         me,
         seen: Seen::now(me),
         capped: false,
-        slept: false,
         bed: None,
         critical: Some(critical),
     };
-    Some((poll.run(), poll.slept))
+    Some(poll.run())
 }
 
 /// All of it happens inside a critical section but the sleep, so that a handler never finds gates
@@ -168,7 +167,6 @@ struct Poll<'a> {
     seen: Seen,
     /// A consumer that does not read shows only by the time that passes.
     capped: bool,
-    slept: bool,
     bed: Option<Sleep>,
     critical: Option<Critical>,
 }
@@ -361,7 +359,6 @@ impl Poll<'_> {
             None => Sleep::prepare(self.me, self.seen).ok_or(Errno::INTR)?,
         };
         bed.make_bed();
-        self.slept = true;
         let waiter = waiter::mine(self.me);
         if let Some(waiter) = waiter {
             bed.lie_down(waiter);

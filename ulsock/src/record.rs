@@ -77,6 +77,8 @@ pub mod flag {
     pub const IN_EPOLL: u32 = 1 << 10;
     /// The program reads no more: an empty ring is the end, and the kernel says so.
     pub const SHUT_READING: u32 = 1 << 11;
+    /// An epoll set watches it at a number of our own, for the program has closed the one it added.
+    pub const MOVED: u32 = 1 << 12;
 }
 
 /// Bytes and calls of one direction, by carrier.
@@ -129,6 +131,8 @@ pub struct Record {
     pub recv_timeout_us: AtomicU64,
     pub send_timeout_us: AtomicU64,
     pub recv_lowat: AtomicU32,
+    /// How often the program has shut its sending down: this too wakes an empty receive.
+    pub shutdowns: AtomicU32,
     /// The largest ring level to send on.
     pub largest: AtomicU32,
     /// Non-blocking receives that found nothing.
@@ -211,6 +215,7 @@ impl Record {
         self.recv_timeout_us.store(0, Ordering::Relaxed);
         self.send_timeout_us.store(0, Ordering::Relaxed);
         self.recv_lowat.store(1, Ordering::Relaxed);
+        self.shutdowns.store(0, Ordering::Relaxed);
         self.largest.store(u32::MAX, Ordering::Relaxed);
         self.glances.store(0, Ordering::Relaxed);
         self.glanced.store(0, Ordering::Relaxed);

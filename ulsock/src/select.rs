@@ -9,9 +9,10 @@ use libc::{
 use smallvec::SmallVec;
 
 use crate::api::Verdict;
+use crate::conn::wait::raw_ppoll;
 use crate::pointer::is_bad;
-use crate::poll::{is_ours, poll_ours, Limit, FEW};
-use crate::table;
+use crate::poll::{is_ours, poll_ours, Limit, FEW, ZERO};
+use crate::table::{self, Slot};
 
 const READ: c_short = POLLIN | POLLHUP | POLLERR | POLLNVAL;
 const WRITE: c_short = POLLOUT | POLLERR | POLLNVAL;
@@ -51,20 +52,47 @@ pub unsafe fn select(
     let mut fds: SmallVec<[pollfd; FEW]> = (0..nfds)
         .filter_map(|fd| unsafe { asked(&sets, fd) })
         .collect();
+    // As the kernel: a number that is closed later, while it sleeps, is ready.
+    if !limit.impatient && any_closed(&fds) {
+        return Verdict::Fail(libc::EBADF);
+    }
     let mut result = poll_ours(&mut fds, limit, mask);
-    while matches!(result, Some((Ok(_), _))) && !limit.impatient && drop_hung_up(&mut fds) {
+    while matches!(result, Some(Ok(_))) && !limit.impatient && drop_hung_up(&mut fds) {
         result = poll_ours(&mut fds, limit, mask);
     }
     match result {
-        // As the kernel: a number that is closed later, while it sleeps, is ready.
-        Some((Ok(_), false)) if fds.iter().any(|entry| entry.revents & POLLNVAL != 0) => {
-            Verdict::Fail(libc::EBADF)
-        }
+        Some(Ok(_)) if limit.impatient && fds.iter().any(is_closed) => Verdict::Fail(libc::EBADF),
         // SAFETY: as above.
-        Some((Ok(_), _)) => Verdict::Done(unsafe { answer(&sets, nfds, &fds) }),
-        Some((Err(error), _)) => Verdict::Fail(error.raw_os_error()),
+        Some(Ok(_)) => Verdict::Done(unsafe { answer(&sets, nfds, &fds) }),
+        Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
         None => Verdict::Bypass,
     }
+}
+
+fn is_closed(entry: &pollfd) -> bool {
+    entry.revents & POLLNVAL != 0
+}
+
+/// Is any of these not open? Connections of ours are.
+fn any_closed(fds: &[pollfd]) -> bool {
+    let unknown = fds
+        .iter()
+        .filter(|entry| !matches!(table::get(entry.fd), Slot::Record(_) | Slot::Epoll(_)));
+    let mut unknown: SmallVec<[pollfd; FEW]> = unknown
+        .map(|entry| pollfd {
+            events: 0,
+            ..*entry
+        })
+        .collect();
+    if unknown.is_empty() {
+        return false;
+    }
+    let internal = |entry: &pollfd| table::get(entry.fd) == Slot::Internal;
+    if unknown.iter().any(internal) {
+        return true;
+    }
+    let _ = raw_ppoll(&mut unknown, Some(ZERO), std::ptr::null());
+    unknown.iter().any(is_closed)
 }
 
 /// How many numbers `select` shall look at. The kernel looks at no more than its table of numbers has,

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{fence, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use netstack::ring::tripwire::Tripwire;
+use netstack::ring::tripwire::{Tripwire, SLOTS};
 
 use crate::doorbell::Doorbell;
 use crate::process;
@@ -151,6 +151,14 @@ pub fn ring_all(wire: &Tripwire) {
         ring_own(wire.name(slots.trailing_zeros() as usize));
         slots &= slots - 1;
     }
+}
+
+/// Wakes the threads of this process who wait at a wire of ours, and leaves it as it is: epoll sets,
+/// which have a board above their number, would have to hang theirs up again.
+pub fn ring_threads(wire: &Tripwire) {
+    let armed = (0..SLOTS).filter(|slot| wire.is_armed(*slot));
+    let names = armed.map(|slot| wire.name(slot));
+    names.filter(|name| name >> 16 == 0).for_each(ring_own);
 }
 
 /// Wakes a waiter of this process by the name that it has on a wire: its number, and above it a

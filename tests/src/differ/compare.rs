@@ -6,6 +6,10 @@
 //! - counts above 16,000 of FIONREAD: what lies beyond the receive window is still with the sender;
 //! - the number of unacknowledged bytes (SIOCOUTQ): acknowledgements are delayed by timers;
 //! - SO_RCVBUF, SO_SNDBUF, TCP_QUICKACK: the kernel tunes them by the traffic that it sees;
+//! - when bytes come that a cork or MSG_MORE holds back: after each such send there is a pause, in which
+//!   the kernel sends them too;
+//! - a wait of less than 15 ms in a send, when `ULSOCK_RING` limits the rings: it may be waiting for a
+//!   reader before it goes to the kernel;
 //! - who comes first in an epoll_wait with room for fewer than are ready;
 //! - numbers of ports and processes.
 //!

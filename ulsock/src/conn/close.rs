@@ -73,8 +73,10 @@ pub fn shutdown(handle: Handle, how: c_int) -> Option<Result<(), Errno>> {
     conn.record.set(flag::SHUT);
     hint(&conn);
     let result = rustix::net::shutdown(conn.socket, kernel);
-    // Threads of our own that wait for room look again; epoll sets hear the kernel.
+    conn.record.shutdowns.fetch_add(1, Ordering::AcqRel);
+    // Threads of our own that wait look again; epoll sets hear the kernel.
     waiter::ring_all(&conn.link.tx_shared().room.space);
+    waiter::ring_threads(&conn.link.rx_shared().wait.data);
     Some(result)
 }
 

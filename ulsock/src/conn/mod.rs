@@ -7,6 +7,7 @@ mod begin;
 pub mod buffers;
 pub mod close;
 mod data;
+pub mod empty;
 mod fixed;
 pub mod handover;
 mod lock;
@@ -48,6 +49,11 @@ pub struct Handle {
 }
 
 impl Handle {
+    /// The same connection at another of its numbers.
+    pub fn at(self, fd: RawFd) -> Handle {
+        Handle { fd, ..self }
+    }
+
     #[inline]
     pub fn new(family: &Family, number: u32, fd: RawFd) -> Handle {
         let generation = family.record(number).generation.load(Ordering::Relaxed);

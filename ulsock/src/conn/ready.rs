@@ -130,8 +130,9 @@ impl Conn<'_> {
             return Answer::AskKernel;
         }
         let room = has_room(&mut tx);
-        // A send that finds it full grows the ring, or spills if nobody reads.
-        let more = tx.level() < self.largest().min(super::send::BUSY_LEVEL);
+        // A send that finds it full grows the ring, or spills.
+        let more = tx.level() < super::send::BUSY_LEVEL
+            && (tx.level() < self.largest() || self.spills_at_once());
         if room || more {
             return Answer::Yes;
         }

@@ -38,26 +38,6 @@ pub fn recv(
     len: usize,
     flags: c_int,
 ) -> Option<Result<usize, Errno>> {
-    receive(handle, into, len, flags, true)
-}
-
-/// The same, but a handler with SA_RESTART ends it too.
-pub fn until_interrupted(
-    handle: Handle,
-    into: &mut dyn Incoming,
-    len: usize,
-    flags: c_int,
-) -> Option<Result<usize, Errno>> {
-    receive(handle, into, len, flags, false)
-}
-
-fn receive(
-    handle: Handle,
-    into: &mut dyn Incoming,
-    len: usize,
-    flags: c_int,
-    may_restart: bool,
-) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
     let mut seen = Seen::now(me);
     let mut got = 0;
@@ -116,8 +96,7 @@ fn receive(
             Woken::Failed(error) => Some(error),
         };
         // As in the kernel: with a timeout set, SA_RESTART does not restart.
-        let restarts_call = over == Some(Errno::INTR) && !seen.ends_call(me) && timeout == 0;
-        restarts = may_restart && restarts_call;
+        restarts = over == Some(Errno::INTR) && !seen.ends_call(me) && timeout == 0;
     }
 }
 

@@ -204,7 +204,10 @@ impl Conn<'_> {
                     lack: Lack::Nothing,
                 });
             }
-            if !self.make_room(tx).map_err(|Hostile| self.broken())? {
+            if !self
+                .make_room(tx, patient)
+                .map_err(|Hostile| self.broken())?
+            {
                 return Ok(Step {
                     moved,
                     lack: Lack::RingSpace,
@@ -358,7 +361,7 @@ impl Conn<'_> {
 
     /// The ring is full: a larger one, or the kernel if nobody reads; `false`: wait for space.
     #[cold]
-    fn make_room(&self, tx: &mut Sender<'_, Rings>) -> Result<bool, Hostile> {
+    fn make_room(&self, tx: &mut Sender<'_, Rings>, patient: bool) -> Result<bool, Hostile> {
         let largest = self.largest();
         // A consumer that keeps up is waited for rather than given a ring beyond the cache's size.
         if tx.level() >= BUSY_LEVEL.min(largest) && self.spin_for_space(tx) {
@@ -373,7 +376,8 @@ impl Conn<'_> {
         if self.grow(tx, allowed) {
             return Ok(true);
         }
-        let spill = stalled && may_grow_or_spill(tx);
+        let now = stalled || (!patient && self.spills_at_once());
+        let spill = now && may_grow_or_spill(tx);
         if spill {
             let slots = tx.leave_ring();
             self.ring_data(tx, slots);
@@ -385,6 +389,12 @@ impl Conn<'_> {
     pub(super) fn largest(&self) -> u8 {
         let wanted = self.record.largest.load(Ordering::Relaxed);
         wanted.min(process::config().largest.into()) as u8
+    }
+
+    /// Is the largest ring so small that the kernel, which takes far more, has the rest of a send that
+    /// does not wait?
+    pub(super) fn spills_at_once(&self) -> bool {
+        self.largest() < BUSY_LEVEL
     }
 
     fn spin_for_space(&self, tx: &Sender<'_, Rings>) -> bool {

@@ -63,11 +63,13 @@ fn replace_by(
         begin: &process::note_new_process,
         receive: &|into| receive(handle, into),
     });
+    let mut moved = epoll::take_out_moved(handle.number);
     for fd in numbers(handle.number) {
         let registrations = epoll::take_out(fd);
         put(near, fd)?;
         lifecycle::let_number_go(fd);
         epoll::put_back(fd, registrations);
+        epoll::put_back(fd, std::mem::take(&mut moved));
     }
     relayed
 }

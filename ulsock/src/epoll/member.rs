@@ -7,12 +7,15 @@ use libc::{EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLONESHOT, EPOLLWAKEU
 use super::shared::Registration;
 use crate::conn::ready::Armed;
 use crate::conn::Handle;
+use crate::sys::fds::InternalFd;
 
 const ALWAYS: u32 = (EPOLLERR | EPOLLHUP) as u32;
 const MODES: u32 = (EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP) as u32;
 
 pub struct Member {
     pub fd: RawFd,
+    /// The program has closed the number that it added, and goes on with another: `fd` is our own.
+    pub moved: Option<Moved>,
     pub handle: Handle,
     /// The program's own registration, and the epoll number it used.
     pub events: u32,
@@ -34,6 +37,14 @@ pub struct Member {
     pub told: Told,
 }
 
+/// A member at a number of our own.
+pub struct Moved {
+    /// Closes `fd` when the member goes.
+    pub _own: InternalFd,
+    /// The program's number.
+    pub from: RawFd,
+}
+
 /// What a member knows already; all but `blocked` is for edge-triggered ones.
 #[derive(Default)]
 pub struct Told {
@@ -53,6 +64,7 @@ impl Member {
     pub fn new(handle: Handle, epfd: RawFd, events: u32, data: u64) -> Member {
         Member {
             fd: handle.fd,
+            moved: None,
             handle,
             events,
             data,

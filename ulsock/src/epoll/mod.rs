@@ -176,7 +176,8 @@ fn each_member_set(number: u32, act: impl Fn(&Set, RawFd)) {
     if !family.record(number).has(flag::IN_EPOLL) {
         return;
     }
-    let single = family.refs(number).load(Ordering::Relaxed) <= 1;
+    let single =
+        family.refs(number).load(Ordering::Relaxed) <= 1 && !family.record(number).has(flag::MOVED);
     let latest = crate::lifecycle::fd_of(number);
     for set in in_use() {
         match latest {
@@ -190,6 +191,12 @@ fn each_member_set(number: u32, act: impl Fn(&Set, RawFd)) {
 /// sets.
 pub fn take_out(fd: RawFd) -> Vec<Entry> {
     in_use().filter_map(|set| set.take_out(fd)).collect()
+}
+
+/// The same for what is watched at numbers of our own.
+pub fn take_out_moved(number: u32) -> Vec<Entry> {
+    let entries = in_use().map(|set| set.take_out_moved(number));
+    entries.flatten().collect()
 }
 
 /// As the kernel's own member, for that is what it is now.
@@ -206,17 +213,34 @@ pub struct Entry {
     data: u64,
 }
 
-/// Before a number is closed.
+/// Before a number is closed, or when it is found closed.
 pub fn number_closes(fd: RawFd, number: u32) {
     let Some(family) = process::family() else {
         return;
     };
     let record = family.record(number);
-    if record.has(flag::IN_EPOLL) {
-        // One that is on the kernel for good may have been passed on.
-        let shared = family.refs(number).load(Ordering::Relaxed) > 1
-            || record.procs.load(Ordering::Acquire) > 1
-            || record.has(flag::PINNED);
-        in_use().for_each(|set| set.number_closes(fd, shared));
+    if !record.has(flag::IN_EPOLL) {
+        return;
+    }
+    let is_other = |(other, slot): &(RawFd, Slot)| *slot == Slot::Record(number) && *other != fd;
+    let other = (family.refs(number).load(Ordering::Relaxed) > 1)
+        .then(|| table::all().find(is_other))
+        .flatten();
+    if let Some((other, _)) = other {
+        record.set(flag::MOVED);
+        let other = Handle::new(family, number, other);
+        in_use().for_each(|set| set.one_closes(fd, other));
+        return;
+    }
+    // One that is on the kernel for good may have been passed on.
+    let shared = record.procs.load(Ordering::Acquire) > 1 || record.has(flag::PINNED);
+    in_use().for_each(|set| set.last_closes(fd, number, shared));
+}
+
+/// After a number has come to mean a connection.
+pub fn number_comes(fd: RawFd, number: u32) {
+    if let Some(family) = process::family().filter(|f| f.record(number).has(flag::MOVED)) {
+        let handle = Handle::new(family, number, fd);
+        in_use().for_each(|set| set.comes_back(handle));
     }
 }

@@ -7,7 +7,7 @@ use libc::{c_short, epoll_event};
 use rustix::io::Errno;
 
 use super::kernel;
-use super::member::Member;
+use super::member::{Member, Moved};
 use super::numbers::{NumberMap, NumberSet};
 use super::shared::{Holders, Registration};
 use super::tag::{self, Aliases, Meaning};
@@ -178,9 +178,13 @@ impl State {
     /// A connection that is on the kernel for good is the kernel's to watch, once nothing of it is
     /// left in a ring. Only when it has nothing to tell: the change would tell it again.
     pub fn settle(&mut self, fd: RawFd) {
+        let idle = |member: &Member, conn: &Conn<'_>| {
+            // What an edge-triggered one was told and still holds would be told again, too.
+            conn.is_settled_on_kernel() && (!member.is_edge() || conn.revents(member.wanted()) == 0)
+        };
         let settled = |member: &Member| {
             member.converted.is_some()
-                && Conn::enter(member.handle).is_some_and(|conn| conn.is_settled_on_kernel())
+                && Conn::enter(member.handle).is_some_and(|conn| idle(member, &conn))
         };
         if self.members.get(&fd).is_some_and(settled) {
             self.unconvert(fd);
@@ -207,30 +211,56 @@ impl State {
             kernel::add(epfd, fd, events, own)?;
             self.remove(fd);
         }
-        self.members
-            .insert(fd, Member::new(handle, epfd, events, data));
+        let member = Member::new(handle, epfd, events, data);
+        self.insert(member, stale, awake)
+    }
+
+    /// `stale`: the kernel has its registration already.
+    fn insert(&mut self, member: Member, stale: bool, awake: bool) -> Result<(), Errno> {
+        let (fd, epfd) = (member.fd, member.epfd);
+        let events = Member::kernel_events(member.events, member.disabled);
+        let own = self.aliases.register(member.data);
+        self.members.insert(fd, member);
         let output = !self.watched;
-        if self.prepare(fd) {
-            let done = if stale {
-                kernel::modify(epfd, fd, kernel::ours(output), tag::member(fd))
-            } else {
-                kernel::add(epfd, fd, kernel::ours(output), tag::member(fd))
-            };
-            if let Err(error) = done {
-                self.remove(fd);
-                return Err(error);
-            }
-            self.begin(fd, awake);
-            return Ok(());
+        let ours = self.prepare(fd);
+        let done = match (ours, stale) {
+            (true, true) => kernel::modify(epfd, fd, kernel::ours(output), tag::member(fd)),
+            (true, false) => kernel::add(epfd, fd, kernel::ours(output), tag::member(fd)),
+            (false, true) => Ok(()),
+            (false, false) => kernel::add(epfd, fd, events, own),
+        };
+        match done {
+            Ok(()) if ours => self.begin(fd, awake),
+            Ok(()) => self.note_shot(fd),
+            Err(_) => self.remove(fd),
         }
-        if !stale {
-            if let Err(error) = kernel::add(epfd, fd, events, own) {
-                self.remove(fd);
-                return Err(error);
-            }
-        }
-        self.note_shot(fd);
-        Ok(())
+        done
+    }
+
+    /// The member's connection is to be watched at another of its numbers, with all that the program
+    /// has been told. The kernel would go on telling about a closed number, but we could not change
+    /// its registration any more.
+    pub fn move_to(&mut self, fd: RawFd, to: Handle, moved: Option<Moved>, awake: bool) {
+        let Some(member) = self.members.get_mut(&fd) else {
+            return;
+        };
+        let told = std::mem::take(&mut member.told);
+        let new = Member {
+            moved,
+            disabled: member.disabled,
+            told,
+            ..Member::new(to, member.epfd, member.events, member.data)
+        };
+        let _ = kernel::delete(member.epfd, fd);
+        self.remove(fd);
+        let _ = self.insert(new, false, awake);
+    }
+
+    /// Members of this connection that are watched at numbers of our own.
+    pub fn moved(&self, number: u32) -> Vec<RawFd> {
+        let moved = |member: &&Member| member.moved.is_some() && member.handle.number == number;
+        let members = self.members.values().filter(moved);
+        members.map(|member| member.fd).collect()
     }
 
     /// Takes a managed member over from the kernel. `awake`: nobody sleeps in the kernel's wait.
@@ -298,6 +328,11 @@ impl State {
         }
         if let Some(waiter) = self.waiter.filter(|_| !awake || self.watched) {
             waiter.lie_down();
+        }
+        // What the kernel knows belongs to the first look: as an event of its own it would be news.
+        let member = self.members.get(&fd);
+        if let Some(conn) = member.and_then(|member| Conn::enter(member.handle)) {
+            conn.record.set(flag::LOOK);
         }
         self.arm(fd);
         self.enqueue(fd);

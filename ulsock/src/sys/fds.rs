@@ -51,7 +51,7 @@ impl Transient {
     pub fn into_high(self) -> io::Result<InternalFd> {
         if self.as_raw_fd() < floor() {
             match duplicate_high(self.as_fd()) {
-                Ok(high) => return Ok(InternalFd::born(high)),
+                Ok(high) => return Ok(high),
                 Err(Errno::MFILE) if self.as_raw_fd() >= LOWEST => {}
                 Err(errno) => return Err(errno),
             }
@@ -99,7 +99,7 @@ impl InternalFd {
 
     /// Another descriptor for the same open file, with the same care.
     pub fn duplicate(&self) -> io::Result<InternalFd> {
-        duplicate_high(self.as_fd()).map(InternalFd::born)
+        duplicate_high(self.as_fd())
     }
 }
 
@@ -137,13 +137,13 @@ pub fn make_room() {
 }
 
 /// Duplicates `fd` at the highest floor that has room.
-fn duplicate_high(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+pub fn duplicate_high(fd: BorrowedFd<'_>) -> io::Result<InternalFd> {
     let mut floor = floor();
     loop {
         match fcntl_dupfd_cloexec(fd, floor) {
             // EINVAL: the limit has meanwhile sunk below this floor.
             Err(Errno::MFILE | Errno::INVAL) if floor > LOWEST => floor = (floor / 2).max(LOWEST),
-            other => return other,
+            other => return other.map(InternalFd::born),
         }
     }
 }

@@ -21,6 +21,7 @@ impl Generator {
             (libc::MSG_NOSIGNAL, 30),
             (libc::MSG_OOB, if self.urgent { 25 } else { 0 }),
             (libc::MSG_EOR, 3),
+            (libc::MSG_MORE, if self.held_back { 30 } else { 0 }),
             (libc::MSG_DONTROUTE, 2),
             (libc::MSG_ZEROCOPY, 2),
         ] {

@@ -8,6 +8,7 @@ mod data;
 mod readiness;
 mod sockets;
 
+use super::names::OPTIONS;
 use super::program::{Program, Step};
 use crate::rng::Rng;
 
@@ -30,14 +31,16 @@ pub fn program(seed: u64, hand_over: bool) -> Program {
         forked: [false; 2],
         budget: BUDGET,
         urgent: false,
+        held_back: false,
     };
     let hands_over = hand_over && generator.chance(50);
     generator.urgent = hands_over && generator.chance(40);
+    generator.held_back = !hands_over && generator.chance(3);
     generator.begin();
-    let length = 6 + generator.rng.below(30);
-    let theme = generator.rng.below(8);
-    while generator.steps.len() < length {
-        generator.next(theme);
+    if !hands_over && generator.chance(5) {
+        generator.small_buffers();
+    } else {
+        generator.calls();
     }
     // A stand-in has addresses of its own.
     generator.steps.retain(|step| match step.call.as_str() {
@@ -63,9 +66,19 @@ struct Generator {
     budget: i64,
     /// Does it use urgent data? A receive of no bytes then depends on where the mark is.
     urgent: bool,
+    /// Does it use corks and MSG_MORE? Each send then takes as long as the kernel holds bytes back.
+    held_back: bool,
 }
 
 impl Generator {
+    fn calls(&mut self) {
+        let length = 6 + self.rng.below(30);
+        let theme = self.rng.below(8);
+        while self.steps.len() < length {
+            self.next(theme);
+        }
+    }
+
     fn chance(&mut self, percent: usize) -> bool {
         self.rng.below(100) < percent
     }
@@ -168,6 +181,27 @@ impl Generator {
                 .with("thread", thread as i64)
                 .with("signal", signal.into()),
         );
+    }
+
+    /// Buffers so small that what fits into them is the carrier's own business: all that is compared is
+    /// that everything arrives.
+    fn small_buffers(&mut self) {
+        for _ in 0..3 + self.rng.below(6) {
+            let link = self.links[self.rng.below(self.links.len())];
+            let (actor, fd) = link.ends[self.rng.below(2)];
+            let name = self.rng.pick(&["SO_SNDBUF", "SO_RCVBUF"]);
+            let option = OPTIONS.iter().position(|option| option.0 == name);
+            let value = self.rng.pick(&[1, 3000, 10_000, 40_000]);
+            self.steps.push(
+                Step::new(actor, 0, "setsockopt")
+                    .with("fd", fd)
+                    .with("option", option.unwrap_or(0) as i64)
+                    .with("value", value),
+            );
+            self.long();
+        }
+        self.end();
+        self.receive();
     }
 
     fn long(&mut self) {

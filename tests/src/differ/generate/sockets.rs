@@ -60,10 +60,18 @@ impl Generator {
         self.steps.push(step);
     }
 
-    /// Values that keep small buffers and held-back bytes out: what is seen then depends on timers.
+    /// Values that keep small buffers out, and held-back bytes as a rule: what is seen then depends on
+    /// timers.
     pub(super) fn set_option(&mut self, step: Step) -> Step {
-        let option = self.rng.below(OPTIONS.len());
+        let mut option = self.rng.below(OPTIONS.len());
+        if self.held_back && self.chance(50) {
+            let cork = |option: &(&str, i32, i32)| option.0 == "TCP_CORK";
+            option = OPTIONS.iter().position(cork).unwrap_or(option);
+        }
         let values: &[i64] = match OPTIONS[option].0 {
+            // They would end before the bytes come that are held back.
+            "SO_RCVTIMEO" | "SO_SNDTIMEO" if self.held_back => &[0],
+            "TCP_CORK" if self.held_back => &[1, 1, 0],
             "SO_RCVTIMEO" | "SO_SNDTIMEO" => &[20, 40, 0, -1],
             "SO_RCVLOWAT" => &[1, 2, 10, 100, 1000, 0, -1],
             "SO_RCVBUF" | "SO_SNDBUF" => &[200_000, 1_000_000],

@@ -23,6 +23,11 @@ const BLOCKED: Duration = Duration::from_micros(2500);
 /// The same in a program with time limits on its sockets, which are shorter.
 const BLOCKED_TIMED: Duration = Duration::from_millis(130);
 
+/// Longer than a send into a ring of limited size waits for a reader before it goes to the kernel.
+const SPILLED: Duration = Duration::from_millis(15);
+/// Longer than the kernel holds back what a cork or MSG_MORE lets it.
+const HELD_BACK: Duration = Duration::from_millis(300);
+
 /// Longer than the wait for a peer in a call that returns a connection to the kernel.
 const HANDED_OVER: Duration = Duration::from_millis(300);
 
@@ -62,6 +67,10 @@ pub struct World {
     asleep: Vec<(usize, usize, Sleep)>,
     /// Receives may wait for more than one byte (SO_RCVLOWAT).
     collects: bool,
+    /// Sends may be held back (TCP_CORK).
+    corks: bool,
+    /// The rings are limited.
+    limited: bool,
 }
 
 /// What a call does when it is woken.
@@ -83,6 +92,8 @@ pub fn run(program: &Program, mode: &Mode, corner: &Corner, actor_program: &Path
         patience: if timed { BLOCKED_TIMED } else { BLOCKED },
         asleep: Vec::new(),
         collects: sets_option(program, &["SO_RCVLOWAT"]),
+        corks: sets_option(program, &["TCP_CORK"]),
+        limited: mode.ring > 0,
     };
     let mut outcomes: Vec<String> = Vec::new();
     for step in &program.steps {
@@ -105,12 +116,17 @@ fn closes(step: &Step) -> bool {
     )
 }
 
+fn sends(step: &Step) -> bool {
+    let call = step.call.as_str();
+    call.starts_with("send") || call.contains("write") || matches!(call, "bulk" | "flood")
+}
+
 /// Does the program set one of these options?
 fn sets_option(program: &Program, names: &[&str]) -> bool {
     let mut options = program
         .steps
         .iter()
-        .filter(|step| step.call == "setsockopt")
+        .filter(|step| step.call == "setsockopt" && step.get("value") != 0)
         .map(|step| step.get("option"));
     options.any(|option| {
         super::names::OPTIONS
@@ -138,6 +154,10 @@ impl World {
                 _ => self.one(step),
             }
         };
+        let more = step.get("flags") & i64::from(libc::MSG_MORE) != 0;
+        if sends(step) && (more || self.corks) {
+            std::thread::sleep(HELD_BACK);
+        }
         for (actor, thread, late) in self.settle() {
             text.push_str(&format!("; {}{thread}: {late}", ACTORS[actor]));
         }
@@ -192,6 +212,7 @@ impl World {
         let patience = match step {
             _ if step.get("timeout") > 0 || step.call == "spawn" => HANG,
             _ if step.hands_over() => self.patience.max(HANDED_OVER),
+            _ if self.limited && sends(step) => self.patience.max(SPILLED),
             _ => self.patience,
         };
         let waited = self.wait(step.actor, step.thread, patience);
