@@ -145,7 +145,7 @@ impl Generator {
             82..=86 => self.name(),
             87..=89 => self.process(),
             90..=91 => self.signal(),
-            92..=93 => self.long(),
+            92..=93 => self.long(&[1000, 20_000, 100_000, 400_000]),
             94 => self.socket(),
             _ => self.probe(),
         }
@@ -189,22 +189,28 @@ impl Generator {
         for _ in 0..3 + self.rng.below(6) {
             let link = self.links[self.rng.below(self.links.len())];
             let (actor, fd) = link.ends[self.rng.below(2)];
-            let name = self.rng.pick(&["SO_SNDBUF", "SO_RCVBUF"]);
+            // With a receive buffer smaller than a segment the kernel's transfers take many seconds.
+            let (name, value) = self.rng.pick(&[
+                ("SO_SNDBUF", 1),
+                ("SO_SNDBUF", 3000),
+                ("SO_SNDBUF", 10_000),
+                ("SO_SNDBUF", 40_000),
+                ("SO_RCVBUF", 100_000),
+            ]);
             let option = OPTIONS.iter().position(|option| option.0 == name);
-            let value = self.rng.pick(&[1, 3000, 10_000, 40_000]);
             self.steps.push(
                 Step::new(actor, 0, "setsockopt")
                     .with("fd", fd)
                     .with("option", option.unwrap_or(0) as i64)
                     .with("value", value),
             );
-            self.long();
+            self.long(&[1000, 20_000]);
         }
         self.end();
         self.receive();
     }
 
-    fn long(&mut self) {
+    fn long(&mut self, totals: &[i64]) {
         let link = self.links[self.rng.below(self.links.len())];
         let from = self.rng.below(2);
         let [(actor, fd), (peer, peerfd)] = [link.ends[from], link.ends[1 - from]];
@@ -218,7 +224,7 @@ impl Generator {
                 ..step
             });
         } else {
-            let total = self.rng.pick(&[1000, 20_000, 100_000, 400_000]);
+            let total = self.rng.pick(totals);
             self.steps.push(step.with("total", total));
         }
     }
