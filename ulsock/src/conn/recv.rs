@@ -41,7 +41,7 @@ pub fn recv(
     let me = Thread::me()?;
     let mut seen = Seen::now(me);
     let mut got = 0;
-    let (mut deadline, mut least) = (None, None);
+    let (mut deadline, mut least, mut patient) = (None, None, None);
     // Why the wait has ended: what is there now is all that this call gets. A handler with SA_RESTART
     // ends it only if something is there.
     let (mut over, mut restarts) = (None, false);
@@ -49,8 +49,9 @@ pub fn recv(
         let Some(conn) = Conn::enter(handle) else {
             return (got > 0).then_some(Ok(got));
         };
-        let patient = flags & MSG_DONTWAIT == 0 && !conn.record.has(flag::NONBLOCK);
         // As in the kernel, what holds when the call begins.
+        let patient = *patient
+            .get_or_insert_with(|| flags & MSG_DONTWAIT == 0 && !conn.record.has(flag::NONBLOCK));
         let least = *least.get_or_insert_with(|| match flags & MSG_WAITALL {
             0 => len.min(conn.lowat()),
             _ => len,

@@ -56,7 +56,7 @@ pub fn send(
     let me = Thread::me()?;
     let mut seen = Seen::now(me);
     let mut sent = 0;
-    let mut deadline = None;
+    let (mut deadline, mut patient) = (None, None);
     loop {
         let Some(conn) = Conn::enter(handle) else {
             return (sent > 0).then_some(Ok(sent));
@@ -65,6 +65,9 @@ pub fn send(
         if conn.peer_closed() {
             super::recv::settle(&conn);
         }
+        // As in the kernel, what holds when the call begins.
+        let patient = *patient
+            .get_or_insert_with(|| flags & MSG_DONTWAIT == 0 && !conn.record.has(flag::NONBLOCK));
         let step = match conn.step(out, len - sent, flags) {
             Ok(step) => step,
             Err(_) if sent > 0 => return Some(Ok(sent)),
@@ -74,7 +77,7 @@ pub fn send(
         if sent == len || step.lack == Lack::Nothing {
             return Some(Ok(sent));
         }
-        if flags & MSG_DONTWAIT != 0 || conn.record.has(flag::NONBLOCK) {
+        if !patient {
             drop(conn);
             crate::epoll::send_blocked(handle);
             return Some(if sent > 0 {
