@@ -179,9 +179,7 @@ impl World {
                 ways.any(|way| way == Sleep::Collects)
             }
             // A known difference: who sleeps on a number that is closed does not get what comes.
-            Sleep::Other if closes(step) => {
-                ways.any(|way| matches!(way, Sleep::Takes | Sleep::Collects))
-            }
+            Sleep::Other if closes(step) => ways.any(|way| way != Sleep::Other),
             // A sleeper may wake between two messages, or after the last.
             Sleep::Other if step.call == "sendmmsg" => ways.any(|way| way != Sleep::Other),
             Sleep::Other => false,
