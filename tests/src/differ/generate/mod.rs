@@ -59,17 +59,26 @@ fn keep_determined(steps: &mut [Step]) {
     // does later that has exchanged little at first.
     let late = |step: &Step| step.call == "link" && step.get("rounds") < 8;
     let becomes_accelerated = steps.iter().any(late);
-    let mut shut = false;
+    let (mut shut, mut ended) = (false, false);
     for step in steps {
-        shut |= step.call == "shutdown" && step.get("how") > 0;
+        let receives = step.call.starts_with("recv");
+        let polls = step.call.ends_with("poll") || step.call.ends_with("select");
         for (key, value) in &mut step.args {
             match key.as_str() {
                 "events" if becomes_accelerated => *value &= !(1 << 31),
                 // The acknowledgement of a FIN, whenever it comes, wakes a receive of no bytes.
-                "len" if shut && step.call.starts_with("recv") => *value = (*value).max(1),
+                "len" if shut && receives => *value = (*value).max(1),
+                "shape" if shut && receives && matches!(*value, 1 | 7) => *value = 0,
+                // An epoll set that is polled can show once too often when a member has ended.
+                "set" if ended && polls => *value &= !(1 << 6 | 1 << 7),
                 _ => {}
             }
         }
+        shut |= step.call == "shutdown" && step.get("how") > 0;
+        ended |= matches!(
+            step.call.as_str(),
+            "shutdown" | "close" | "close_range" | "dup2" | "dup3" | "exit" | "_exit"
+        );
     }
 }
 

@@ -235,7 +235,20 @@ impl Cast {
             Some(status) if status.signal().is_some() => format!("killed by {:?}", status.signal()),
             Some(status) => format!("exited {:?}", status.code()),
             // The thread that exec was called from, or a child whose parent has its status.
-            None => "gone".to_owned(),
+            None => {
+                self.await_threads(actor, limit);
+                "gone".to_owned()
+            }
+        }
+    }
+
+    /// The first thread of a process is dead before the others, which still hold its descriptors.
+    fn await_threads(&self, actor: usize, limit: Duration) {
+        let path = format!("/proc/{}/task", self.actors[actor].pid);
+        let others = || fs::read_dir(&path).map_or(0, |tasks| tasks.count()) > 1;
+        let start = Instant::now();
+        while others() && start.elapsed() < limit {
+            std::thread::sleep(Duration::from_micros(300));
         }
     }
 

@@ -28,6 +28,9 @@ const SPILLED: Duration = Duration::from_millis(15);
 /// Longer than the kernel holds back what a cork or MSG_MORE lets it.
 const HELD_BACK: Duration = Duration::from_millis(300);
 
+/// Longer than a relay takes to pass on what it got, as a rule.
+const RELAYED: Duration = Duration::from_millis(20);
+
 /// Longer than the wait for a peer in a call that returns a connection to the kernel.
 const HANDED_OVER: Duration = Duration::from_millis(300);
 
@@ -71,6 +74,8 @@ pub struct World {
     corks: bool,
     /// The rings are limited.
     limited: bool,
+    /// There may be relays.
+    relays: bool,
 }
 
 /// What a call does when it is woken.
@@ -94,6 +99,7 @@ pub fn run(program: &Program, mode: &Mode, corner: &Corner, actor_program: &Path
         collects: sets_option(program, &["SO_RCVLOWAT"]),
         corks: sets_option(program, &["TCP_CORK"]),
         limited: mode.ring > 0,
+        relays: program.steps.iter().any(Step::hands_over),
     };
     let mut outcomes: Vec<String> = Vec::new();
     for step in &program.steps {
@@ -118,7 +124,9 @@ fn closes(step: &Step) -> bool {
 
 fn sends(step: &Step) -> bool {
     let call = step.call.as_str();
-    call.starts_with("send") || call.contains("write") || matches!(call, "bulk" | "flood")
+    call.starts_with("send")
+        || call.contains("write")
+        || matches!(call, "splice_in" | "bulk" | "flood")
 }
 
 /// Does the program set one of these options?
@@ -157,6 +165,8 @@ impl World {
         let more = step.get("flags") & i64::from(libc::MSG_MORE) != 0;
         if sends(step) && (more || self.corks) {
             std::thread::sleep(HELD_BACK);
+        } else if self.relays && (sends(step) || closes(step) || step.call == "shutdown") {
+            std::thread::sleep(RELAYED);
         }
         for (actor, thread, late) in self.settle() {
             text.push_str(&format!("; {}{thread}: {late}", ACTORS[actor]));
