@@ -9,7 +9,7 @@
 //! - when bytes come that a cork or MSG_MORE holds back: after each such send there is a pause, in which
 //!   the kernel sends them too;
 //! - how long bytes take through the relay of a stand-in: programs with calls that hand over pause for
-//!   20 ms after each send;
+//!   60 ms after each send;
 //! - a wait of less than 15 ms in a send, when `ULSOCK_RING` limits the rings: it may be waiting for a
 //!   reader before it goes to the kernel;
 //! - who comes first in an epoll_wait with room for fewer than are ready;

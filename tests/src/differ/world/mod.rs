@@ -29,7 +29,7 @@ const SPILLED: Duration = Duration::from_millis(15);
 const HELD_BACK: Duration = Duration::from_millis(300);
 
 /// Longer than a relay takes to pass on what it got, as a rule.
-const RELAYED: Duration = Duration::from_millis(20);
+const RELAYED: Duration = Duration::from_millis(60);
 
 /// Longer than the wait for a peer in a call that returns a connection to the kernel.
 const HANDED_OVER: Duration = Duration::from_millis(300);
