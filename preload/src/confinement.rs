@@ -1,7 +1,7 @@
 //! Calls after which the process may do less: seccomp filters, another root, locked memory.
 
 use crate::errno;
-use libc::{c_char, c_int, c_ulong, MCL_FUTURE, MCL_ONFAULT, PR_SET_SECCOMP};
+use libc::{c_char, c_int, c_ulong, PR_SET_SECCOMP};
 use ulsock::api;
 
 hooks! {
@@ -20,10 +20,7 @@ hooks! {
     }
 
     redhook fn mlockall(flags: c_int) -> c_int {
-        if flags & MCL_FUTURE != 0 && flags & MCL_ONFAULT == 0 {
-            api::memory_locked();
-        }
-        // SAFETY: a plain number.
-        unsafe { real()(flags) }
+        // SAFETY: libc's function, and a plain number.
+        unsafe { api::mlockall(flags, real()) }
     }
 }

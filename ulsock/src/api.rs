@@ -28,10 +28,11 @@ pub use crate::limits::{
     before_limit, concerns as limit_concerns_us, limit_set, lower as lower_limit,
     raised as raised_limit,
 };
+pub use crate::mlock::mlockall;
 pub use crate::options::{fcntl, ioctl};
 pub use crate::pointer::is_bad;
 pub use crate::poll::poll;
-pub use crate::process::{init, memory_locked};
+pub use crate::process::init;
 pub use crate::select::{select, select_limit};
 pub use crate::signal::{sigaction, RealSigaction};
 pub use crate::sockopt::{getsockopt, option_read, option_set, setsockopt};

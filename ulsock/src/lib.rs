@@ -26,6 +26,7 @@ mod log;
 mod mailbox;
 mod memory;
 mod message;
+mod mlock;
 mod offers;
 mod options;
 mod pair;

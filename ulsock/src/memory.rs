@@ -1,12 +1,10 @@
 //! Mappings of our own, and the barrier that makes unmapping safe.
 
-use std::ptr::null_mut;
-
 use libc::c_int;
-use rustix::mm::{mmap_anonymous, MapFlags, ProtFlags};
+use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::limits;
-use crate::sys::raw;
+use crate::sys::{raw, sparse};
 
 /// Zeroed memory of this process alone (a forked child gets a copy); pages cost nothing until touched.
 pub fn reserve_private(size: usize) -> Option<*mut u8> {
@@ -19,17 +17,13 @@ pub fn reserve_shared(size: usize) -> Option<*mut u8> {
 }
 
 fn reserve(size: usize, kind: MapFlags) -> Option<*mut u8> {
-    let flags = kind | MapFlags::NORESERVE;
-    // SAFETY: an anonymous mapping at an address of the kernel's choice.
-    let base =
-        unsafe { mmap_anonymous(null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, flags) }
-            .ok()?;
+    let base = sparse::map(None, size, ProtFlags::READ | ProtFlags::WRITE, kind).ok()?;
     if kind == MapFlags::PRIVATE {
         limits::mapped_private(size);
     } else {
         limits::mapped(size);
     }
-    Some(base.cast())
+    Some(base)
 }
 
 /// The same for tables of pointers to what we have allocated: a leak checker in the program, which

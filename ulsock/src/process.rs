@@ -22,7 +22,7 @@ use crate::waiter::Waiters;
 static CONFIG: OnceLock<Config> = OnceLock::new();
 /// Loaded, configured and not switched off.
 static ON: AtomicBool = AtomicBool::new(false);
-/// New connections stay on the kernel (io_uring, locked memory, little address space),
+/// New connections stay on the kernel (io_uring, little address space),
 /// for this reason, a number that is not 0.
 static FROZEN: AtomicU32 = AtomicU32::new(0);
 static PID: AtomicU32 = AtomicU32::new(0);
@@ -66,11 +66,6 @@ pub fn is_on() -> bool {
 /// No new upgrades from here on.
 pub fn freeze(reason: Reason) {
     FROZEN.store(reason as u32, Ordering::Release);
-}
-
-/// Memory is locked: what we would map would be filled at once.
-pub fn memory_locked() {
-    freeze(Reason::Memory);
 }
 
 pub fn is_frozen() -> bool {
@@ -235,6 +230,7 @@ pub fn note_new_process() {
         rustix::process::getpid().as_raw_nonzero().get() as u32,
         Ordering::Relaxed,
     );
+    crate::mlock::after_fork();
     crate::thread::after_fork();
 }
 

@@ -1,7 +1,8 @@
 //! 20,000 accelerated connections in one process do not exhaust its mappings (the kernel allows
 //! 65,530, and the program's own malloc needs some). Where a process may not have so many fds, and may
-//! not raise that limit, as many as it may.
+//! not raise that limit, as many as it may. And limits of locked memory.
 
+use crate::same_as_kernel;
 use tests::ends::{Ends, Side};
 use tests::place::{Place, Rings};
 use tests::{ports, procfs};
@@ -9,6 +10,12 @@ use tests::{ports, procfs};
 const CONNECTIONS: u64 = 20_000;
 const LEAST_CONNECTIONS: u64 = 19_000;
 const MAPPINGS: usize = 2000;
+
+/// The sparse memory of the rings is not filled, nor counted, when a program locks its memory.
+#[test]
+fn locked_memory() {
+    same_as_kernel("locked", "", &["auto"]);
+}
 
 #[test]
 fn twenty_thousand_connections() {

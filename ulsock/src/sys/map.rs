@@ -4,11 +4,12 @@
 //! may ever be formed. Whoever maps a file must first know that nobody can shrink it (SIGBUS).
 
 use std::os::fd::BorrowedFd;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use rustix::io::{self, Errno};
-use rustix::mm::{madvise, mmap, munmap, Advice, MapFlags, ProtFlags};
+use rustix::mm::{madvise, Advice, MapFlags, ProtFlags};
 
+use super::sparse;
 use crate::limits;
 
 /// What this process may do with the memory.
@@ -37,10 +38,8 @@ impl Mapping {
             Access::ReadOnly => ProtFlags::READ,
             Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
-        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        // SAFETY: the kernel chooses the address, so no existing mapping is touched.
-        let base = unsafe { mmap(ptr::null_mut(), len, prot, flags, fd, 0)? };
-        let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
+        let base = sparse::map(Some(fd), len, prot, MapFlags::SHARED)?;
+        let base = NonNull::new(base).ok_or(Errno::NOMEM)?;
         limits::mapped(len);
         let mapping = Mapping { base, len };
         // Only a wish: a kernel without it still maps.
@@ -66,7 +65,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: exactly the range that `new` mapped; the owner's raw pointers end with it.
-        if unsafe { munmap(self.base.as_ptr().cast(), self.len) }.is_ok() {
+        if unsafe { sparse::unmap(self.base.as_ptr(), self.len) }.is_ok() {
             limits::unmapped(self.len);
         }
     }

@@ -8,6 +8,7 @@ pub mod fds;
 pub mod map;
 pub mod proc;
 pub mod raw;
+pub mod sparse;
 pub mod tcp;
 pub mod text;
 

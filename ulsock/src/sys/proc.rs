@@ -48,6 +48,30 @@ pub fn numbers() -> Vec<RawFd> {
     listed().unwrap_or_default()
 }
 
+/// Begin and end of each mapping of this process, by address.
+pub fn mappings() -> io::Result<Vec<(usize, usize)>> {
+    let (dir, path) = own(format_args!("maps"))?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = Transient::new(openat(dir, &*path, flags, Mode::empty())?);
+    let (mut text, mut part) = (Vec::new(), [0; 4096]);
+    loop {
+        match rustix::io::read(&file, &mut part)? {
+            0 => break,
+            n => text.extend_from_slice(&part[..n]),
+        }
+    }
+    let number = |text: &str| usize::from_str_radix(text, 16).ok();
+    let range = |line: &str| {
+        let (begin, end) = line.split_once(' ')?.0.split_once('-')?;
+        Some((number(begin)?, number(end)?))
+    };
+    let ranges = String::from_utf8_lossy(&text)
+        .lines()
+        .filter_map(range)
+        .collect();
+    Ok(ranges)
+}
+
 /// The name of our program.
 pub fn program() -> io::Result<String> {
     let mut name = [0; 64];

@@ -1,0 +1,126 @@
+//! Mappings that are mostly holes, and must stay so when the program locks its memory.
+//!
+//! The kernel fills what is locked. So those of ours that are large are listed here, for `mlockall`
+//! to spare them; and once the program has asked for the future to be locked too, new ones are made
+//! in a way that fills nothing.
+
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rustix::fd::BorrowedFd;
+use rustix::io::{self, Errno};
+use rustix::mm::{
+    mlock_with, mmap, mmap_anonymous, mprotect, munlock, munmap, MapFlags, MlockFlags,
+    MprotectFlags, ProtFlags,
+};
+use rustix::process::{getrlimit, Resource};
+
+/// Smaller ones may be filled.
+const LEAST: usize = 64 << 10;
+/// Large ones of a process at a time, about one for each process that it talks with.
+const MOST: usize = 16 << 10;
+
+struct Place {
+    base: AtomicUsize,
+    /// Zero until the mapping is there.
+    len: AtomicUsize,
+}
+
+static PLACES: [Place; MOST] = [const {
+    Place {
+        base: AtomicUsize::new(0),
+        len: AtomicUsize::new(0),
+    }
+}; MOST];
+
+/// Whatever is mapped from now on is locked: counted, and perhaps filled.
+static FUTURE_IS_LOCKED: AtomicBool = AtomicBool::new(false);
+
+pub fn lock_future(locked: bool) {
+    FUTURE_IS_LOCKED.store(locked, Ordering::Release);
+}
+
+pub fn is_future_locked() -> bool {
+    FUTURE_IS_LOCKED.load(Ordering::Acquire)
+}
+
+/// Maps `len` bytes of a file, or of nothing, at an address of the kernel's choice.
+pub fn map(
+    file: Option<BorrowedFd<'_>>,
+    len: usize,
+    prot: ProtFlags,
+    kind: MapFlags,
+) -> io::Result<*mut u8> {
+    let locked = is_future_locked();
+    // What nobody may touch cannot be filled.
+    let first = if locked { ProtFlags::empty() } else { prot };
+    let flags = kind | MapFlags::NORESERVE;
+    // SAFETY: the kernel chooses the address, so no existing mapping is touched.
+    let base = unsafe {
+        match file {
+            Some(file) => mmap(null_mut(), len, first, flags, file, 0),
+            None => mmap_anonymous(null_mut(), len, first, flags),
+        }
+    }?;
+    let listed = len < LEAST || list(base as usize, len);
+    if !listed || (locked && !open(base, len, prot)) {
+        // SAFETY: mapped just now, and nobody knows of it.
+        let _ = unsafe { unmap(base.cast(), len) };
+        return Err(Errno::NOMEM);
+    }
+    Ok(base.cast())
+}
+
+/// Where nothing counts what is locked, what is touched will be; else the mapping is not locked any
+/// more. Then it may be used.
+fn open(base: *mut libc::c_void, len: usize, prot: ProtFlags) -> bool {
+    let prot = MprotectFlags::from_bits_retain(prot.bits());
+    let unlimited = getrlimit(Resource::Memlock).current.is_none();
+    // SAFETY: a mapping of our own that nobody uses yet.
+    unsafe {
+        let done = match unlimited {
+            true => mlock_with(base, len, MlockFlags::ONFAULT),
+            false => munlock(base, len),
+        };
+        done.and_then(|()| mprotect(base, len, prot)).is_ok()
+    }
+}
+
+/// # Safety
+/// Made by [`map`] with this length, and nobody uses it any more.
+pub unsafe fn unmap(base: *mut u8, len: usize) -> io::Result<()> {
+    let place = PLACES
+        .iter()
+        .find(|place| len >= LEAST && place.base.load(Ordering::Relaxed) == base as usize);
+    if let Some(place) = place {
+        place.len.store(0, Ordering::Release);
+        place.base.store(0, Ordering::Release);
+    }
+    // SAFETY: by contract.
+    unsafe { munmap(base.cast(), len) }
+}
+
+fn list(base: usize, len: usize) -> bool {
+    let place = PLACES.iter().find(|place| {
+        place.base.load(Ordering::Relaxed) == 0
+            && place
+                .base
+                .compare_exchange(0, base, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+    });
+    if let Some(place) = place {
+        place.len.store(len, Ordering::Release);
+    }
+    place.is_some()
+}
+
+/// Begin and end of each, by address.
+pub fn listed() -> Vec<(usize, usize)> {
+    let range = |place: &Place| {
+        let base = place.base.load(Ordering::Acquire);
+        (base, base + place.len.load(Ordering::Acquire))
+    };
+    let mut all: Vec<_> = PLACES.iter().map(range).filter(|(a, b)| a < b).collect();
+    all.sort_unstable();
+    all
+}
