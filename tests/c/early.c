@@ -90,6 +90,7 @@ int main(void) {
     static const int some[] = {0, 4, 6, 10, 12, 14, 18}, signals[] = {SIGUSR1, SIGUSR2, SIGWINCH, SIGHUP, SIGQUIT};
     struct sigaction now;
     main_thread = pthread_self();
+    patience = 1000;
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("installed %d\n", installed);
     for (int k = 0; k < 5; k++) {

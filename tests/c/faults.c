@@ -227,6 +227,7 @@ static void odd_vectors(void) {
 }
 
 int main(void) {
+    patience = 1000;
     setvbuf(stdout, NULL, _IOLBF, 0);
     with_data();
     without_data();

@@ -165,11 +165,12 @@ static inline const char *result(long value) {
 static inline pid_t own_tid(void) { return (pid_t)syscall(SYS_gettid); }
 
 /* Until the thread has been asleep for a while, on a busy machine too; one that spins for ever is
- * given up on. */
+ * given up on, sooner or later. */
+static int patience = 40;
 static inline void await_sleep(pid_t tid) {
     char path[64], line[256];
     snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
-    for (int turns = 0, asleep = 0; turns < 40 && asleep < 3; turns++) {
+    for (int turns = 0, asleep = 0; turns < patience && asleep < 3; turns++) {
         nap_us(4000);
         int fd = open(path, O_RDONLY);
         ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof line - 1);

@@ -151,6 +151,7 @@ static void limits(void) {
 }
 
 int main(void) {
+    patience = 1000;
     setvbuf(stdout, NULL, _IOLBF, 0);
     begin_helper();
     for EACH_CALL (call) {

@@ -140,7 +140,7 @@ fn limit_rings(record: &Record, socket: BorrowedFd<'_>) {
 }
 
 /// A time limit that was set to a negative time: the kernel does not wait then.
-const AT_ONCE: u64 = 1;
+pub const AT_ONCE: u64 = 1;
 
 /// The kernel tells a negative time and none alike; the first has been noted when it was set.
 fn set_timeout(place: &AtomicU64, time: Option<Duration>) {

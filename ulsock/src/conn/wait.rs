@@ -14,6 +14,7 @@ use rustix::time::Timespec;
 
 use super::fixed;
 use crate::bed::Sleep;
+use crate::sockopt::AT_ONCE;
 use crate::sys::raw;
 use crate::waiter::{Waiter, BELLS};
 
@@ -53,6 +54,7 @@ impl Deadline {
     pub fn of_socket(us: u64) -> Deadline {
         match us {
             0 => Deadline::never(),
+            AT_ONCE => Deadline::after(Duration::ZERO),
             _ => Deadline {
                 of_socket: true,
                 ..Deadline::after(Duration::from_micros(us))
