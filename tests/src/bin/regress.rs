@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
 
 use tests::args::Args;
 use tests::sock;
@@ -19,6 +20,7 @@ const CASES: &[(&str, Case)] = &[
     ("address_space", address_space),
     ("data_space", data_space),
     ("no_descriptors", no_descriptors),
+    ("set_of_two_processes", set_of_two_processes),
 ];
 
 fn main() {
@@ -116,7 +118,7 @@ fn absorbed(end: &TcpStream) -> usize {
             Ok(n) => (total, refused) = (total + n, 0),
             Err(_) => {
                 refused += 1;
-                std::thread::sleep(std::time::Duration::from_millis(5));
+                std::thread::sleep(Duration::from_millis(5));
             }
         }
     }
@@ -172,9 +174,7 @@ fn mapped(size: usize) -> bool {
 /// itself out of what it shares; its parent goes on.
 fn no_descriptors(near: TcpStream, far: TcpStream) {
     talk(&near, &far);
-    // SAFETY: this process has one thread; the child ends by itself.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
+    let child = child(|| {
         let (own_near, own_far) = connection();
         talk(&own_near, &own_far);
         talk(&own_far, &own_near);
@@ -188,19 +188,15 @@ fn no_descriptors(near: TcpStream, far: TcpStream) {
         for (near, far) in [(&near, &far), (&own_near, &own_far)] {
             late(near, far);
         }
-        std::process::exit(0);
-    }
-    let mut status = 0;
-    // SAFETY: a status that lives across the call.
-    unsafe { libc::waitpid(child, &mut status, 0) };
-    println!("status: {status}");
+    });
+    println!("status: {}", status_of(child));
     let (near, far) = connection();
     talk(&near, &far);
 }
 
 /// Bytes that come when somebody sleeps for them, in both ways to sleep.
 fn late(near: &TcpStream, far: &TcpStream) {
-    let later = || std::thread::sleep(std::time::Duration::from_millis(30));
+    let later = || std::thread::sleep(Duration::from_millis(30));
     let mut bytes = [0; 5];
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -214,4 +210,62 @@ fn late(near: &TcpStream, far: &TcpStream) {
         show("poll", sock::poll(one, 1000));
     });
     show("rest", sock::recv(near.as_raw_fd(), &mut bytes, 0));
+}
+
+/// A connection comes into an epoll set that another process holds too, when its bytes are there and
+/// the peer sleeps for the answer.
+fn set_of_two_processes(near: TcpStream, far: TcpStream) {
+    talk(&near, &far);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let address = listener.local_addr().expect("an address");
+    // SAFETY: a plain number.
+    let set = unsafe { libc::epoll_create1(0) };
+    let holder = child(|| std::thread::sleep(Duration::from_secs(3)));
+    let peer = child(move || {
+        let end = TcpStream::connect(address).expect("connect");
+        sock::send(end.as_raw_fd(), b"question", 0).expect("send");
+        let mut bytes = [0; 6];
+        let answer = sock::recv(end.as_raw_fd(), &mut bytes, 0);
+        assert_eq!(answer.expect("receive"), 6);
+    });
+    let (end, _) = listener.accept().expect("accept");
+    std::thread::sleep(Duration::from_millis(100));
+    let mut event = libc::epoll_event {
+        events: libc::EPOLLIN as u32,
+        u64: 7,
+    };
+    // SAFETY: one event, which lives across the calls.
+    unsafe {
+        let fd = end.as_raw_fd();
+        libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &mut event);
+        event.events = 0;
+        println!("told: {}", libc::epoll_wait(set, &mut event, 1, 2000));
+    }
+    println!("events: {}", { event.events });
+    let mut bytes = [0; 8];
+    show("question", sock::recv(end.as_raw_fd(), &mut bytes, 0));
+    show("answer", sock::send(end.as_raw_fd(), b"answer", 0));
+    println!("peer: {}", status_of(peer));
+    // SAFETY: our own child.
+    unsafe { libc::kill(holder, libc::SIGKILL) };
+    status_of(holder);
+}
+
+/// A child that does this and ends.
+fn child(work: impl FnOnce()) -> libc::pid_t {
+    // SAFETY: this process has one thread.
+    match unsafe { libc::fork() } {
+        0 => {
+            work();
+            std::process::exit(0)
+        }
+        child => child,
+    }
+}
+
+fn status_of(child: libc::pid_t) -> libc::c_int {
+    let mut status = 0;
+    // SAFETY: a status that lives across the call.
+    unsafe { libc::waitpid(child, &mut status, 0) };
+    status
 }

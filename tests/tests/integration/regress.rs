@@ -37,4 +37,5 @@ cases! {
     address_space
     data_space
     no_descriptors
+    set_of_two_processes
 }

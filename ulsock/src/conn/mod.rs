@@ -281,11 +281,16 @@ pub fn demote(handle: Handle, reason: Reason) {
     if conn.record.tx.gate.is_closed() {
         send::leave(&conn);
     }
-    // A peer that sleeps for data is woken too: it then sees the wish.
+    rouse_peer(&conn);
+}
+
+/// We have asked for the kernel: a peer that sleeps for data is woken too, sees the wish and sends
+/// again what we have not read.
+fn rouse_peer(conn: &Conn<'_>) {
     let wire = &conn.link.tx_shared().wait.data;
     conn.link.ring(wire, wire.trip_all());
     if conn.link.pair.is_with_itself() {
-        serve_own_peer(&conn);
+        serve_own_peer(conn);
     }
 }
 

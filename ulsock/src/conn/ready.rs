@@ -328,6 +328,7 @@ impl Conn<'_> {
         if self.record.tx.gate.is_closed() {
             super::send::leave(self);
         }
+        super::rouse_peer(self);
     }
 
     pub fn sends_by_kernel(&self) -> bool {
