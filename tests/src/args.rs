@@ -56,7 +56,8 @@ impl Args {
         )
     }
 
-    fn find<T: FromStr<Err: Debug>>(&self, key: &str) -> Option<T> {
+    /// The value of `key`, if it is there.
+    pub fn find<T: FromStr<Err: Debug>>(&self, key: &str) -> Option<T> {
         let value = self.values.get(key)?;
         Some(
             value

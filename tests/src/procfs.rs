@@ -75,14 +75,21 @@ pub fn listens(port: u16) -> bool {
     })
 }
 
+/// The letter of its state; nothing when it is gone.
+fn state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(entry(pid, "stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.trim_start().chars().next()
+}
+
 /// Whether `pid` has ended; nobody may have waited for it yet.
 pub fn is_gone(pid: u32) -> bool {
-    let stat = fs::read_to_string(entry(pid, "stat")).unwrap_or_default();
-    let state = stat
-        .rsplit(')')
-        .next()
-        .and_then(|rest| rest.split_whitespace().next());
-    matches!(state, None | Some("Z" | "X"))
+    matches!(state(pid), None | Some('Z' | 'X'))
+}
+
+/// Whether a signal has stopped `pid`.
+pub fn is_stopped(pid: u32) -> bool {
+    state(pid) == Some('T')
 }
 
 /// The children of `pid`'s first thread.

@@ -226,6 +226,16 @@ impl Drop for Epoll {
     }
 }
 
+/// Lowers one of this process's own limits.
+pub fn limit(resource: libc::__rlimit_resource_t, most: u64) -> io::Result<()> {
+    let limit = libc::rlimit {
+        rlim_cur: most,
+        rlim_max: most,
+    };
+    // SAFETY: `limit` is a local.
+    zero(unsafe { libc::setrlimit(resource, &limit) })
+}
+
 /// Lets this process have as many as `count` open fds, or as many as it may if it cannot raise its
 /// hard limit; gives the number.
 pub fn allow_fds(count: u64) -> io::Result<u64> {

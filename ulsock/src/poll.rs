@@ -16,7 +16,7 @@ use crate::bed::{Place, Sleep, What};
 use crate::cancel;
 use crate::conn::space::STALL;
 use crate::conn::wait::{answer_bells, left_to_sleep, raw_ppoll, Deadline};
-use crate::conn::{let_go, Conn, Handle};
+use crate::conn::{let_go, send, Conn, Handle};
 use crate::io::Way;
 use crate::options::record_of;
 use crate::pointer::is_bad;
@@ -394,8 +394,12 @@ impl Poll<'_> {
                     for what in data.into_iter().chain(space) {
                         bed.hold(watched.handle, what);
                     }
+                    send::serve(&conn);
                 }
-                None => conn.wait_by_kernel(),
+                None => {
+                    send::serve(&conn);
+                    conn.wait_by_kernel();
+                }
             }
         }
         self.managed_ready()
@@ -446,7 +450,7 @@ impl Poll<'_> {
             let entry = &mut all[watched.index];
             if let (Some(conn), true) = (Conn::enter(watched.handle), entry.revents != 0) {
                 conn.note_kernel_events(entry.revents & !POLLOUT);
-                crate::conn::send::serve(&conn);
+                send::serve(&conn);
                 entry.revents = 0;
             }
         }

@@ -8,9 +8,13 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::{self, Errno};
-use rustix::net::{recv, send, shutdown, RecvFlags, SendFlags, Shutdown};
+use rustix::net::{
+    recv, send, shutdown, socketpair, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags,
+    SocketType,
+};
 
 use crate::memory;
+use crate::sys::fds::Transient;
 use crate::sys::raw;
 
 type Receive<'a> = &'a dyn Fn(&mut [u8]) -> io::Result<usize>;
@@ -18,8 +22,6 @@ type Receive<'a> = &'a dyn Fn(&mut [u8]) -> io::Result<usize>;
 /// What a relay does.
 pub struct Relay<'a> {
     pub ends: [BorrowedFd<'a>; 2],
-    /// To be sent to the second end before anything else.
-    pub first: &'a [u8],
     /// Called once in the new process.
     pub begin: &'a dyn Fn(),
     /// Receives from the first end, without waiting.
@@ -28,24 +30,56 @@ pub struct Relay<'a> {
 
 /// Bytes of one direction on their way.
 const BUFFER: usize = 64 << 10;
+/// At most so many can be given to a relay.
+pub const FIRST: usize = 256 << 10;
 
-/// Starts the relay, which keeps both ends open for as long as it needs them.
-pub fn start(relay: Relay<'_>) -> io::Result<()> {
+/// A relay that has been started and waits to begin; if it is dropped, the relay ends.
+pub struct Waiting {
+    start: Transient,
+    first: *mut u8,
+}
+
+impl Waiting {
+    /// Lets it begin, with bytes that go to the second end before anything else.
+    pub fn begin(self, first: &[u8]) {
+        let len = first.len().min(FIRST);
+        // SAFETY: the relay reads this memory, which has room for FIRST bytes, only when told.
+        unsafe { std::ptr::copy_nonoverlapping(first.as_ptr(), self.first, len) };
+        let _ = send(&self.start, &len.to_ne_bytes(), SendFlags::NOSIGNAL);
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `start` reserved; the relay has its own mapping.
+        let _ = unsafe { rustix::mm::munmap(self.first.cast(), FIRST) };
+    }
+}
+
+/// Starts a relay, which keeps both ends open for as long as it needs them.
+pub fn start(relay: Relay<'_>) -> io::Result<Waiting> {
+    let (kind, flags) = (SocketType::STREAM, SocketFlags::CLOEXEC);
+    let (near, far) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
+    let (near, far) = (Transient::new(near), Transient::new(far));
+    let first = memory::reserve_shared(FIRST).ok_or(Errno::NOMEM)?;
+    let waiting = Waiting { start: near, first };
     let buffers = memory::reserve_private(2 * BUFFER).ok_or(Errno::NOMEM)?;
     let buffer =
         // SAFETY: fresh memory of twice that size, used by the relay's process alone.
         |at: usize| unsafe { std::slice::from_raw_parts_mut(buffers.add(at), BUFFER) };
     // Twice forked: the middle one ends at once, and the relay is init's.
-    let middle = fork()?;
-    if middle != 0 {
-        // SAFETY: exactly the range that was reserved; the relay has its own copy.
-        let _ = unsafe { rustix::mm::munmap(buffers.cast(), 2 * BUFFER) };
-        return reap(middle);
+    let middle = fork();
+    if middle == Ok(0) {
+        let forked = fork();
+        if forked == Ok(0) {
+            run(&relay, &far, first, buffer(0), buffer(BUFFER));
+        }
+        exit(forked.is_err().into());
     }
-    if let Ok(0) = fork() {
-        run(&relay, buffer(0), buffer(BUFFER));
-    }
-    exit()
+    // SAFETY: exactly the range that was reserved; the relay has its own copy.
+    let _ = unsafe { rustix::mm::munmap(buffers.cast(), 2 * BUFFER) };
+    reap(middle?)?;
+    Ok(waiting)
 }
 
 /// A bare fork whose child sends no signal at its end.
@@ -54,34 +88,55 @@ fn fork() -> io::Result<usize> {
     unsafe { raw::syscall(libc::SYS_clone, [0; 5]) }
 }
 
+/// Waits for the middle one, which says whether there was a place for the relay.
 fn reap(child: usize) -> io::Result<()> {
     loop {
-        let flags = libc::__WCLONE as usize;
-        // SAFETY: neither status nor usage is asked for.
-        match unsafe { raw::syscall(libc::SYS_wait4, [child, 0, flags, 0]) } {
+        let (mut status, flags) = (0i32, libc::__WCLONE as usize);
+        let args = [child, &raw mut status as usize, flags, 0];
+        // SAFETY: a pointer to a live local; usage is not asked for.
+        match unsafe { raw::syscall(libc::SYS_wait4, args) } {
             Err(Errno::INTR) => {}
+            Ok(_) if status != 0 => return Err(Errno::AGAIN),
             result => return result.map(drop),
         }
     }
 }
 
-fn exit() -> ! {
+fn exit(status: usize) -> ! {
     loop {
         // SAFETY: ends this process.
-        let _ = unsafe { raw::syscall(libc::SYS_exit_group, [0]) };
+        let _ = unsafe { raw::syscall(libc::SYS_exit_group, [status]) };
     }
 }
 
-fn run(relay: &Relay<'_>, there: &mut [u8], back: &mut [u8]) {
+/// What is to be sent first; `None` when whoever started us has gone without a word.
+fn await_start(start: &Transient, first: *const u8) -> Option<&[u8]> {
+    let mut length = [0; size_of::<usize>()];
+    loop {
+        match recv(start, &mut length, RecvFlags::empty()) {
+            Ok((n, _)) if n == length.len() => break,
+            Err(Errno::INTR) => {}
+            _ => return None,
+        }
+    }
+    let length = usize::from_ne_bytes(length).min(FIRST);
+    // SAFETY: the memory has room for FIRST bytes, and nobody writes it any more.
+    Some(unsafe { std::slice::from_raw_parts(first, length) })
+}
+
+fn run(relay: &Relay<'_>, start: &Transient, first: *const u8, there: &mut [u8], back: &mut [u8]) {
     let [one, two] = relay.ends;
-    become_nobody(one.as_raw_fd(), two.as_raw_fd());
+    become_nobody([one.as_raw_fd(), two.as_raw_fd(), start.as_raw_fd()]);
     (relay.begin)();
+    let Some(first) = await_start(start, first) else {
+        return;
+    };
     let plainly = |into: &mut [u8]| recv(two, into, RecvFlags::DONTWAIT).map(|(n, _)| n);
     let mut ways = [
         Way::new(one, two, there, relay.receive),
         Way::new(two, one, back, &plainly),
     ];
-    ways[0].first = relay.first;
+    ways[0].first = first;
     while ways.iter().any(|way| !way.ended) {
         let events = [0, 1].map(|end| ways[0].wants(end == 0) | ways[1].wants(end == 1));
         let mut fds = [0, 1].map(|end| PollFd::from_borrowed_fd(relay.ends[end], events[end]));
@@ -100,19 +155,16 @@ fn run(relay: &Relay<'_>, there: &mut [u8], back: &mut [u8]) {
     }
 }
 
-/// Nothing of the program's is kept: no descriptor, no folder, no terminal, no handler.
-fn become_nobody(one: RawFd, two: RawFd) {
-    let (low, high) = (one.min(two) as usize, one.max(two) as usize);
-    let gaps = [
-        (0, low.wrapping_sub(1)),
-        (low + 1, high - 1),
-        (high + 1, u32::MAX as usize),
-    ];
-    for (first, last) in gaps.into_iter().filter(|(first, last)| first <= last) {
-        if last != usize::MAX {
+/// Nothing of the program's is kept: no descriptor but these, no folder, no terminal, no handler.
+fn become_nobody(mut kept: [RawFd; 3]) {
+    kept.sort_unstable();
+    let mut begin = 0;
+    for end in kept.map(|fd| fd as usize).into_iter().chain([1 << 31]) {
+        if begin < end {
             // SAFETY: takes no pointers.
-            let _ = unsafe { raw::syscall(libc::SYS_close_range, [first, last, 0]) };
+            let _ = unsafe { raw::syscall(libc::SYS_close_range, [begin, end - 1, 0]) };
         }
+        begin = end + 1;
     }
     let _ = rustix::process::chdir(c"/");
     let _ = rustix::process::setsid();

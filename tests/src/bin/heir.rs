@@ -3,11 +3,12 @@
 //! `heir giver port=P rounds=N unread=BYTES read=BYTES how=exec|stdin|pass kin=BOOL done=FILE more=N`
 //! accepts, answers `rounds` messages, waits for `unread` further bytes, reads `read` of them, and
 //! hands the connection over: by exec, by exec with the socket as standard input, or over a Unix
-//! socket to a child. The heir is `heir taker`, with the giver's environment (`kin`) or none at all.
-//! It takes the rest, writes the file, and answers `more` messages.
+//! socket to a child. The heir is `heir taker` (or the program `taker=PATH`), with the giver's
+//! environment (`kin`) or none at all. It takes the rest, writes the file, and answers `more` messages.
+//! With `processes=N` the giver limits its user's processes first.
 //!
-//! `heir speaker port=P rounds=N unread=BYTES then=alive|busy|stopped|shut|closed|killed done=FILE
-//! more=N` is the other end. Busy, it makes no call until the file is there; stopped, it stops itself.
+//! `heir speaker port=P rounds=N unread=BYTES then=alive|polls|busy|stopped|shut|closed|killed
+//! done=FILE more=N` is the other end. Busy, it makes no call until the file is there; stopped, it stops itself.
 
 use std::ffi::{CString, OsString};
 use std::io::{Read, Write};
@@ -81,6 +82,9 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 fn hand_over(args: &Args, stream: &TcpStream) {
+    if let Some(processes) = args.find::<u64>("processes") {
+        sock::limit(libc::RLIMIT_NPROC, processes).expect("the limit of processes");
+    }
     match args.get::<String>("how").as_str() {
         "exec" => {
             keep_across_exec(stream.as_raw_fd());
@@ -122,7 +126,8 @@ fn keep_across_exec(fd: RawFd) {
 }
 
 fn exec_taker(args: &Args, name: &str, fd: RawFd) -> ! {
-    let exe = std::env::current_exe().expect("our own program");
+    let own = || std::env::current_exe().expect("our own program");
+    let exe = args.find::<PathBuf>("taker").unwrap_or_else(own);
     let mut words = vec![
         "taker".to_owned(),
         format!("{name}={fd}"),
@@ -136,7 +141,7 @@ fn exec_taker(args: &Args, name: &str, fd: RawFd) -> ! {
         ),
         format!("answered={}", args.get::<u64>("rounds")),
     ];
-    for key in ["done", "more"] {
+    for key in ["done", "more", "port"] {
         words.push(format!("{key}={}", args.get::<String>(key)));
     }
     let kin = args.get::<bool>("kin");
@@ -183,7 +188,16 @@ fn take(args: &Args) {
     let (at, left) = (args.get::<u64>("at"), args.get::<usize>("left"));
     read_questions(&mut stream, at, left);
     std::fs::write(args.get::<PathBuf>("done"), b"done").expect("the file");
-    println!("taken");
+    let local = stream.local_addr().expect("an address").port();
+    let stood_in = local != args.get::<u16>("port");
+    println!(
+        "taken {}",
+        if stood_in {
+            "from a stand-in"
+        } else {
+            "itself"
+        }
+    );
     let (at, answered) = (at + left as u64, args.get::<u64>("answered"));
     for number in 0..args.get::<u64>("more") {
         answer(&mut stream, answered + number);
@@ -215,6 +229,10 @@ fn speak(args: &Args) {
 fn go_on(then: &str, done: &Path, stream: &TcpStream) -> bool {
     match then {
         "alive" => true,
+        "polls" => {
+            sock::wait(stream.as_raw_fd(), libc::POLLIN).expect("poll");
+            true
+        }
         "busy" => {
             until("the heir", || done.exists());
             true

@@ -114,6 +114,8 @@ fn sleep_on_kernel(conn: Conn<'_>, bed: Sleep, wanted: Wanted, deadline: Deadlin
     let ready = conn
         .lock_rx()
         .is_none_or(|mut held| something_there(&conn, held.state(), wanted.there));
+    // A peer that has become another program waits for what is in our own ring.
+    send::serve(&conn);
     let (events, until) = listen_to(wanted, deadline);
     drop(conn);
     if ready {
@@ -123,6 +125,7 @@ fn sleep_on_kernel(conn: Conn<'_>, bed: Sleep, wanted: Wanted, deadline: Deadlin
     drop(bed);
     if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle)) {
         conn.note_kernel_events(events);
+        send::serve(&conn);
     }
     woken
 }

@@ -96,7 +96,7 @@ fn unread(conn: &Conn<'_>, trusting: bool) -> Unread {
 }
 
 /// The peer sends nothing more.
-fn is_gone(socket: BorrowedFd<'_>) -> bool {
+pub(super) fn is_gone(socket: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
     poll(&mut fds, Some(&rustix::time::Timespec::default())).is_ok_and(|ready| ready > 0)
 }

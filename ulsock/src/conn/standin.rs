@@ -16,6 +16,7 @@ use rustix::net::{
 };
 
 use super::buffers::Buffers;
+use super::handover::is_gone;
 use super::{recv, Handle};
 use crate::epoll;
 use crate::lifecycle;
@@ -27,19 +28,20 @@ use crate::sys::fds::Transient;
 use crate::sys::tcp;
 use crate::table::{self, Slot};
 
-/// Read from the connection at a time.
-const PIECE: usize = 256 << 10;
-
 /// Puts a stand-in at every number of the connection. If that fails, the bytes stay in the ring and
-/// the connection as it was.
+/// the connection as it was: a peer that lives sends them again at its next call.
 pub fn replace(handle: Handle) {
     // SAFETY: the program's own number.
     let socket = unsafe { BorrowedFd::borrow_raw(handle.fd) };
     let replaced = pair(socket).and_then(|(near, far)| replace_by(handle, socket, &near, &far));
     if let Err(error) = replaced {
+        let then = if is_gone(socket) {
+            "only this program can read them"
+        } else {
+            "they come through the kernel at the peer's next call"
+        };
         log::always(format_args!(
-            "fd {}: bytes are left in the ring that only this program could read, and no socket \
-             could take their place: {error}",
+            "fd {}: bytes are left in the ring, and no socket could take their place ({error}): {then}",
             handle.fd
         ));
     }
@@ -52,17 +54,34 @@ fn replace_by(
     far: &Transient,
 ) -> io::Result<()> {
     options::copy(socket, near.as_fd())?;
-    let unsent = fill(handle, far.as_fd());
     let record = process::family().ok_or(Errno::BADF)?.record(handle.number);
     // The relay holds the connection from now on, and knows it as we do: bytes may be on their way
-    // that we have read already. Without it these bytes are there all the same, and then the end.
+    // that we have read already. It is there before the first byte is taken.
     record.procs.fetch_add(1, Ordering::AcqRel);
-    let relayed = relay::start(Relay {
+    let relay = relay::start(Relay {
         ends: [socket, far.as_fd()],
-        first: &unsent,
         begin: &process::note_new_process,
         receive: &|into| receive(handle, into),
     });
+    if relay.is_err() {
+        record.procs.fetch_sub(1, Ordering::AcqRel);
+    }
+    // A peer that says nothing more leaves nothing to be relayed but our own answers.
+    if let Some(error) = relay.as_ref().err().filter(|_| !is_gone(socket)) {
+        return Err(*error);
+    }
+    let unsent = fill(handle, far.as_fd());
+    match relay {
+        Ok(relay) => relay.begin(&unsent),
+        Err(error) => {
+            log::always(format_args!(
+            "fd {}: no process could be started to relay the connection ({error}): it ends after \
+             what the peer has sent{}",
+            handle.fd,
+            if unsent.is_empty() { "" } else { ", and not all of that fits" }
+        ))
+        }
+    }
     let mut moved = epoll::take_out_moved(handle.number);
     for fd in numbers(handle.number) {
         let registrations = epoll::take_out(fd);
@@ -71,25 +90,24 @@ fn replace_by(
         epoll::put_back(fd, registrations);
         epoll::put_back(fd, std::mem::take(&mut moved));
     }
-    relayed
+    Ok(())
 }
 
-/// Moves all that can be read into the new connection; what does not fit is returned.
+/// Moves what can be read into the new connection, as far as it fits; the rest of the last piece is
+/// returned, and what is behind it stays for the relay.
 fn fill(handle: Handle, far: BorrowedFd<'_>) -> Vec<u8> {
-    let mut unsent = Vec::new();
-    let mut buffer = vec![0u8; PIECE];
+    let mut buffer = vec![0u8; relay::FIRST];
     loop {
         let Ok(n @ 1..) = receive(handle, &mut buffer) else {
-            return unsent;
+            return Vec::new();
         };
         let mut bytes = &buffer[..n];
-        while unsent.is_empty() && !bytes.is_empty() {
+        while !bytes.is_empty() {
             match send(far, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Ok(n) => bytes = &bytes[n..],
-                Err(_) => break,
+                Err(_) => return bytes.to_vec(),
             }
         }
-        unsent.extend_from_slice(bytes);
     }
 }
 
