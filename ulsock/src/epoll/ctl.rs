@@ -166,6 +166,7 @@ fn modify(
             return Err(Errno::INVAL);
         }
         member.change(events, data);
+        state.confirm(fd);
         state.arm(fd);
         state.enqueue(fd);
         set.wake(state);

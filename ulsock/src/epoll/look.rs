@@ -149,6 +149,7 @@ fn tell(state: &mut State, fd: RawFd, news: &News) -> Option<epoll_event> {
     }
     if oneshot {
         member.disable();
+        state.confirm(fd);
     } else if edge {
         // The next byte after those that it knows of now is news; if it has come already, so is that.
         state.arm(fd);

@@ -22,7 +22,7 @@ pub struct Member {
     pub data: u64,
     pub epfd: RawFd,
     /// Ours in the kernel, readiness comes from us; and the program's, for a child that takes over.
-    pub converted: Option<&'static Registration>,
+    pub converted: Option<Registration>,
     /// The kernel tells when it can write.
     pub output: bool,
     /// One-shot, and its shot is fired; or parked.

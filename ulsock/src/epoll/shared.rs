@@ -2,15 +2,14 @@
 //! what the program registered where the kernel's registration is ours. A child that uses an
 //! inherited set puts the program's own registrations back, as they are then.
 
-use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{fence, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use rustix::process::{test_kill_process, Pid};
 
 use super::MOST;
 
 /// Processes that hold one set, as far as we count.
-const PIDS: usize = 14;
+const PIDS: usize = 13;
 /// Converted members of all sets of a family at a time.
 const REGISTRATIONS: usize = 64 << 10;
 
@@ -21,25 +20,35 @@ pub struct Holders {
     pids: [AtomicU32; PIDS],
     /// More than there is room for: it counts as shared for ever.
     crowded: AtomicU32,
-    /// How often a process has taken the set over from another.
-    pub takings: AtomicU32,
+    /// How often a process has begun to take the set over from another, and how often it was done.
+    begun: AtomicU32,
+    done: AtomicU32,
 }
 
 /// A converted member's registration as the program made it.
 #[repr(C)]
-pub struct Registration {
-    /// Zero: free.
-    used: AtomicU32,
-    fd: AtomicU32,
+struct Place {
+    /// The stamp of its use; zero: free.
+    used: AtomicU64,
     events: AtomicU32,
     disabled: AtomicU32,
     data: AtomicU64,
 }
 
+/// One use of a place. The process that claimed it writes it and frees it; a child that inherited the
+/// set only reads.
+#[derive(Clone, Copy)]
+pub struct Registration {
+    place: &'static Place,
+    stamp: u64,
+}
+
 #[repr(C)]
 struct Table {
     holders: [Holders; MOST],
-    registrations: [Registration; REGISTRATIONS],
+    registrations: [Place; REGISTRATIONS],
+    /// Stamps given out.
+    stamps: AtomicU64,
 }
 
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
@@ -94,6 +103,27 @@ impl Holders {
         }
     }
 
+    /// The one that takes the set over: before it reads the first registration. Whoever changes one
+    /// looks here afterwards (`begun`), so one of the two puts the latest into the kernel.
+    pub fn begin_taking(&self) {
+        self.begun.fetch_add(1, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+    }
+
+    /// After the last.
+    pub fn end_taking(&self) {
+        self.done.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub fn begun(&self) -> u32 {
+        fence(Ordering::SeqCst);
+        self.begun.load(Ordering::Acquire)
+    }
+
+    pub fn done(&self) -> u32 {
+        self.done.load(Ordering::Acquire)
+    }
+
     /// Does no other living process hold it?
     pub fn is_alone(&self, me: u32) -> bool {
         let others = self.pids.iter().filter(|place| {
@@ -120,52 +150,49 @@ fn is_alive(pid: u32) -> bool {
 
 impl Registration {
     /// `None` when all are in use.
-    pub fn claim(
-        fd: RawFd,
-        events: u32,
-        data: u64,
-        disabled: bool,
-    ) -> Option<&'static Registration> {
-        let all = &table()?.registrations;
+    pub fn claim(events: u32, data: u64, disabled: bool) -> Option<Registration> {
+        let table = table()?;
+        let all = &table.registrations;
+        let stamp = table.stamps.fetch_add(1, Ordering::Relaxed) + 1;
         let start = HINT.load(Ordering::Relaxed) as usize;
         let index = (0..REGISTRATIONS)
             .map(|n| (start + n) % REGISTRATIONS)
             .find(|index| {
                 all[*index]
                     .used
-                    .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed)
+                    .compare_exchange(0, stamp, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok()
             })?;
         HINT.store(index as u32 + 1, Ordering::Relaxed);
         let place = &all[index];
-        place.fd.store(fd as u32, Ordering::Relaxed);
-        place.set(events, data, disabled);
-        Some(place)
+        let registration = Registration { place, stamp };
+        registration.set(events, data, disabled);
+        Some(registration)
     }
 
     pub fn set(&self, events: u32, data: u64, disabled: bool) {
-        self.events.store(events, Ordering::Relaxed);
-        self.data.store(data, Ordering::Relaxed);
-        self.disabled.store(disabled.into(), Ordering::Release);
+        self.place.events.store(events, Ordering::Relaxed);
+        self.place.data.store(data, Ordering::Relaxed);
+        self.place
+            .disabled
+            .store(disabled.into(), Ordering::Release);
     }
 
     pub fn disable(&self) {
-        self.disabled.store(1, Ordering::Release);
+        self.place.disabled.store(1, Ordering::Release);
     }
 
-    /// Events, data and whether its shot is fired; `None` when it is not this number's any more.
-    pub fn get(&self, fd: RawFd) -> Option<(u32, u64, bool)> {
-        let same =
-            self.used.load(Ordering::Acquire) == 1 && self.fd.load(Ordering::Relaxed) == fd as u32;
-        let disabled = self.disabled.load(Ordering::Acquire) != 0;
-        same.then(|| {
-            let events = self.events.load(Ordering::Relaxed);
-            (events, self.data.load(Ordering::Relaxed), disabled)
-        })
+    /// Events, data and whether its shot is fired; `None` when it has been freed.
+    pub fn get(&self) -> Option<(u32, u64, bool)> {
+        let disabled = self.place.disabled.load(Ordering::Acquire) != 0;
+        let events = self.place.events.load(Ordering::Relaxed);
+        let data = self.place.data.load(Ordering::Acquire);
+        let same = self.place.used.load(Ordering::Acquire) == self.stamp;
+        same.then_some((events, data, disabled))
     }
 
-    pub fn free(&self) {
-        self.used.store(0, Ordering::Release);
+    pub fn free(self) {
+        self.place.used.store(0, Ordering::Release);
     }
 }
 
@@ -189,13 +216,15 @@ mod tests {
     }
 
     #[test]
-    fn a_registration_is_its_numbers_only() {
-        let one = Registration::claim(5, 1, 77, false).unwrap();
-        assert_eq!(one.get(5), Some((1, 77, false)));
+    fn a_registration_ends_with_its_use() {
+        let one = Registration::claim(1, 77, false).unwrap();
+        assert_eq!(one.get(), Some((1, 77, false)));
         one.disable();
-        assert_eq!(one.get(5), Some((1, 77, true)));
-        assert_eq!(one.get(6), None);
+        assert_eq!(one.get(), Some((1, 77, true)));
         one.free();
-        assert_eq!(one.get(5), None);
+        assert_eq!(one.get(), None);
+        one.place.used.store(one.stamp + 1, Ordering::Relaxed);
+        assert_eq!(one.get(), None, "another's");
+        one.free();
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{fence, Ordering};
 
 use libc::{c_short, epoll_event};
 use rustix::io::Errno;
@@ -23,8 +24,9 @@ use crate::waiter::Waiter;
 pub struct State {
     pub owner: u32,
     pub holders: Option<&'static Holders>,
-    /// Of the holders' takings, those that we know of.
-    takings: u32,
+    /// Of the takings by other processes that were begun and done, those that we know of.
+    begun: u32,
+    done: u32,
     pub members: NumberMap<RawFd, Member>,
     /// Members to look at, each with its ticket.
     queue: VecDeque<(RawFd, u64)>,
@@ -55,7 +57,8 @@ impl State {
         let holders = Holders::claim(process::pid());
         State {
             owner: process::pid(),
-            takings: takings(holders),
+            begun: holders.map_or(0, Holders::begun),
+            done: holders.map_or(0, Holders::done),
             holders,
             ..State::default()
         }
@@ -72,32 +75,23 @@ impl State {
         if self.owner != process::pid() {
             self.owner = process::pid();
             self.take_over();
-        } else if self.takings != takings(self.holders) {
-            self.takings = takings(self.holders);
+            return;
+        }
+        let done = self.holders.map_or(0, Holders::done);
+        if self.done != done {
+            self.done = done;
             self.let_members_go();
         }
     }
 
     fn take_over(&mut self) {
+        if let Some(holders) = self.holders {
+            holders.begin_taking();
+        }
         for member in self.members.values_mut() {
-            let Some(registration) = member.converted.take() else {
-                continue;
-            };
-            let Some((events, data, disabled)) = registration.get(member.fd) else {
-                continue;
-            };
-            crate::conn::demote(member.handle, Reason::Fork);
-            if member.parked {
-                let _ = kernel::delete(member.epfd, member.fd);
-                registration.free();
-                continue;
+            if let Some(registration) = member.converted.take() {
+                put_back(member, registration, &mut self.aliases);
             }
-            let (kernel, data) = (
-                Member::kernel_events(events, disabled),
-                self.aliases.register(data),
-            );
-            let _ = kernel::modify(member.epfd, member.fd, kernel, data);
-            registration.free();
         }
         let epfd = self.members.values().next().map(|member| member.epfd);
         self.members.retain(|_, member| !member.parked);
@@ -110,18 +104,34 @@ impl State {
         self.queue.clear();
         self.stalled.clear();
         if let Some(holders) = self.holders {
-            holders
-                .takings
-                .fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+            holders.end_taking();
+            (self.begun, self.done) = (holders.begun(), holders.done());
         }
-        self.takings = takings(self.holders);
+    }
+
+    /// After a change of a converted member's registration: a child that takes the set over at this
+    /// very moment may have read the old one, and left it to us.
+    pub fn confirm(&mut self, fd: RawFd) {
+        let ours = |member: &&Member| member.converted.is_some() && !member.parked;
+        let Some(member) = self.members.get(&fd).filter(ours) else {
+            return;
+        };
+        if self
+            .holders
+            .is_some_and(|holders| holders.begun() != self.begun)
+        {
+            let events = Member::kernel_events(member.events, member.disabled);
+            let data = self.aliases.register(member.data);
+            let _ = kernel::modify(member.epfd, fd, events, data);
+        }
     }
 
     /// What was ours in the kernel is the program's again, and the connections are on the kernel.
     fn let_members_go(&mut self) {
         let gone = |member: &mut Member| {
-            let converted = member.converted.take();
-            converted.map(|_| (member.fd, member.epfd))
+            let registration = member.converted.take()?;
+            registration.free();
+            Some((member.fd, member.epfd))
         };
         let gone: Vec<_> = self.members.values_mut().filter_map(gone).collect();
         for (fd, _) in &gone {
@@ -300,11 +310,13 @@ impl State {
             && self.is_alone()
             && conn.link.pair.is_mine();
         let registration = possible
-            .then(|| Registration::claim(fd, events, data, disabled))
+            .then(|| Registration::claim(events, data, disabled))
             .flatten();
         if let Some(registration) = registration {
             if self.wire(fd, epfd, &conn) {
                 let output = !self.watched;
+                // Nobody else holds the set: takings that were begun have ended, one way or another.
+                self.begun = self.holders.map_or(0, Holders::begun);
                 if let Some(member) = self.members.get_mut(&fd) {
                     member.converted = Some(registration);
                     member.output = output;
@@ -481,8 +493,21 @@ impl State {
     }
 }
 
-fn takings(holders: Option<&Holders>) -> u32 {
-    holders.map_or(0, |holders| {
-        holders.takings.load(std::sync::atomic::Ordering::Acquire)
-    })
+/// In a child: the program's own registration, as it is now. The parent may be changing it.
+fn put_back(member: &Member, registration: Registration, aliases: &mut Aliases) {
+    let mut put = None;
+    while let Some(now) = registration.get().filter(|now| put != Some(*now)) {
+        if put.is_none() {
+            crate::conn::demote(member.handle, Reason::Fork);
+        }
+        if member.parked {
+            let _ = kernel::delete(member.epfd, member.fd);
+            return;
+        }
+        let (events, data, disabled) = now;
+        let events = Member::kernel_events(events, disabled);
+        let _ = kernel::modify(member.epfd, member.fd, events, aliases.register(data));
+        fence(Ordering::SeqCst);
+        put = Some(now);
+    }
 }

@@ -127,6 +127,7 @@ impl State {
             if member.output != output {
                 member.output = output;
                 let _ = kernel::modify(member.epfd, fd, kernel::ours(output), tag::member(fd));
+                self.confirm(fd);
             }
         }
     }
