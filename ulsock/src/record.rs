@@ -109,6 +109,10 @@ pub struct Side<S> {
     pub carrier: AtomicU8,
     pub state: UnsafeCell<S>,
     pub counts: Counts,
+    /// Receives that found nothing without waiting; the send that looks at the clock next.
+    pub glances: AtomicU64,
+    /// When one of them last asked the kernel socket.
+    pub glanced: AtomicU64,
 }
 
 // SAFETY: `state` is touched only under `lock`.
@@ -135,10 +139,6 @@ pub struct Record {
     pub shutdowns: AtomicU32,
     /// The largest ring level to send on.
     pub largest: AtomicU32,
-    /// Non-blocking receives that found nothing.
-    pub glances: AtomicU64,
-    /// When one of them last asked the kernel socket.
-    pub glanced: AtomicU64,
     local: Address,
     peer: Address,
     pub tx: Side<TxState>,
@@ -217,8 +217,6 @@ impl Record {
         self.recv_lowat.store(1, Ordering::Relaxed);
         self.shutdowns.store(0, Ordering::Relaxed);
         self.largest.store(u32::MAX, Ordering::Relaxed);
-        self.glances.store(0, Ordering::Relaxed);
-        self.glanced.store(0, Ordering::Relaxed);
         self.set_addresses(None, None);
         reset_side(&self.tx);
         reset_side(&self.rx);
@@ -297,6 +295,8 @@ fn reset_side<S: Default>(side: &Side<S>) {
         &side.counts.ring_bytes,
         &side.counts.kernel_bytes,
         &side.counts.messages,
+        &side.glances,
+        &side.glanced,
     ] {
         counter.store(0, Ordering::Relaxed);
     }

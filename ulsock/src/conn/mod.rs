@@ -9,6 +9,7 @@ pub mod close;
 mod data;
 pub mod empty;
 mod fixed;
+mod glance;
 pub mod handover;
 mod lock;
 pub mod part;

@@ -19,9 +19,6 @@ use crate::signal::Seen;
 use crate::sys::tcp;
 use crate::thread::Thread;
 
-/// A non-blocking receive that finds its ring empty looks at the kernel socket once in so many.
-const GLANCE: u64 = 8;
-
 /// What a look brought.
 enum Step {
     Moved(usize),
@@ -372,21 +369,6 @@ impl Conn<'_> {
                 .record
                 .has(flag::LOOK | flag::PEER_FIN | flag::SHUT_READING)
             || (glance && self.glance())
-    }
-
-    /// At every so many receives, and at the first in each tick of the kernel's clock: who asks now
-    /// and then is told the truth at once, and who asks all the time very soon.
-    fn glance(&self) -> bool {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
-        let tick = (now.tv_sec as u64).wrapping_mul(1_000_000_000) + now.tv_nsec as u64;
-        if self.record.glanced.load(Ordering::Relaxed) != tick {
-            self.record.glanced.store(tick, Ordering::Relaxed);
-            return true;
-        }
-        let waits = &self.record.glances;
-        let n = waits.load(Ordering::Relaxed).wrapping_add(1);
-        waits.store(n, Ordering::Relaxed);
-        n.is_multiple_of(GLANCE)
     }
 
     /// The ring is empty: has the kernel socket anything to say?

@@ -172,6 +172,9 @@ impl Conn<'_> {
         let mut moved = 0;
         let patient = flags & MSG_DONTWAIT == 0 && !self.record.has(flag::NONBLOCK);
         Counts::add(&self.record.tx.counts.messages, 1);
+        if tx.state.on_ring() {
+            self.glance_before_send();
+        }
         loop {
             self.follow_wish(tx).map_err(|Hostile| self.broken())?;
             if tx.state.must_resend() && !self.flush_resend(tx)? {
