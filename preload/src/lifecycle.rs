@@ -145,14 +145,14 @@ hooks! {
         if old == new {
             return answer!(api::guard(old), real()(old, new));
         }
-        answer!(api::dup_over(old, new), duplicated(old, real()(old, new)))
+        answer!(api::dup_over(old, new, 0), duplicated(old, real()(old, new)))
     }
 
     redhook fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
         if old == new {
             return answer!(api::guard(old), real()(old, new, flags));
         }
-        answer!(api::dup_over(old, new), duplicated(old, real()(old, new, flags)))
+        answer!(api::dup_over(old, new, flags), duplicated(old, real()(old, new, flags)))
     }
 }
 

@@ -4,6 +4,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
 
 use libc::{c_int, sockaddr, socklen_t};
+use rustix::io::fcntl_getfd;
 
 use crate::api::Verdict;
 use crate::conn::{self, Handle};
@@ -266,7 +267,7 @@ pub fn fd_of(number: u32) -> Option<RawFd> {
 }
 
 /// Before `dup2`/`dup3`.
-pub fn dup_over(old: RawFd, new: RawFd) -> Verdict {
+pub fn dup_over(old: RawFd, new: RawFd, flags: c_int) -> Verdict {
     if table::get(old) == Slot::Internal {
         return Verdict::Fail(libc::EBADF);
     }
@@ -277,18 +278,20 @@ pub fn dup_over(old: RawFd, new: RawFd) -> Verdict {
             Slot::Internal => return Verdict::Fail(libc::EBUSY),
             // It keeps its meaning.
             slot @ Slot::Record(_) if slot == table::get(old) => {}
-            // If dup2 then fails, the number is still open but no longer accelerated: it has been
-            // returned to the kernel first, so nothing is lost.
-            Slot::Record(_) if !is_open(old) => {}
+            // What the call leaves as it is must not be forgotten.
+            _ if !will_replace(old, new, flags) => {}
             _ => forget(new),
         }
     }
     Verdict::Bypass
 }
 
-fn is_open(fd: RawFd) -> bool {
+/// As the kernel checks it (fs/file.c).
+fn will_replace(old: RawFd, new: RawFd, flags: c_int) -> bool {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     // SAFETY: only asks whether the number is open; a borrowed one must not be -1.
-    fd >= 0 && rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) }).is_ok()
+    let is_open = old >= 0 && fcntl_getfd(unsafe { BorrowedFd::borrow_raw(old) }).is_ok();
+    is_open && flags & !libc::O_CLOEXEC == 0 && limit.is_none_or(|limit| (new as u64) < limit)
 }
 
 /// After any successful dup.
