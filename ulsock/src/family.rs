@@ -122,29 +122,32 @@ impl Family {
         let free = near.into_iter().find(|number| self.record(*number).claim());
         let number = free
             .or_else(|| self.claim_new())
-            .or_else(|| (0..RECORDS as u32).find(|n| self.record(*n).claim()))?;
+            .or_else(|| (0..highest).find(|n| self.record(*n).claim()))?;
         self.hint.store(number, Ordering::Relaxed);
         self.refs(number).store(1, Ordering::Relaxed);
         self.header().connections.fetch_add(1, Ordering::Relaxed);
         Some(number)
     }
 
+    /// A record that was never used. A full tmpfs must be an error here, not a SIGBUS at the first
+    /// touch: who looks at those below `highest` may rely on their memory.
     fn claim_new(&self) -> Option<u32> {
-        let next = self.header().highest.load(Ordering::Acquire);
-        let end =
-            std::mem::size_of::<Header>() + (next as usize + 2) * std::mem::size_of::<Record>();
-        // A full tmpfs must be an error here, not a SIGBUS at the first touch.
-        let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
-        let page = end as u64 & !4095;
-        rustix::fs::fallocate(&self.lock, flags, page.saturating_sub(4096), 8192).ok()?;
-        let next = self.header().highest.fetch_add(1, Ordering::AcqRel);
-        if next as usize >= RECORDS {
-            self.header()
-                .highest
-                .store(RECORDS as u32, Ordering::Release);
-            return None;
+        let highest = &self.header().highest;
+        loop {
+            let next = highest.load(Ordering::Acquire);
+            if next as usize >= RECORDS {
+                return None;
+            }
+            let size = std::mem::size_of::<Record>();
+            let start = std::mem::size_of::<Header>() + next as usize * size;
+            let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
+            rustix::fs::fallocate(&self.lock, flags, start as u64, size as u64).ok()?;
+            let mine =
+                highest.compare_exchange(next, next + 1, Ordering::AcqRel, Ordering::Relaxed);
+            if mine.is_ok() && self.record(next).claim() {
+                return Some(next);
+            }
         }
-        self.record(next).claim().then_some(next)
     }
 
     /// The last holder let go: what it carried is added up, and the record serves another socket.

@@ -35,7 +35,7 @@ pub fn always(what: fmt::Arguments<'_>) {
     // SAFETY: standard error, if it is open; a closed one makes the write fail, which is ignored.
     let stderr = unsafe { BorrowedFd::borrow_raw(2) };
     let to = FILE.get().map_or(stderr, |file| file.as_fd());
-    let _ = rustix::io::write(to, &line.bytes[..line.used]);
+    let _ = crate::sys::write(to, &line.bytes[..line.used]);
 }
 
 pub fn debug(what: fmt::Arguments<'_>) {

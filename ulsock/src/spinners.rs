@@ -6,11 +6,12 @@
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FallocateFlags, Mode, OFlags};
 
 use crate::process;
 use crate::rundir::RunDir;
 use crate::sys::map::{Access, Mapping};
+use crate::upgrade::names_one_user;
 
 const SLOTS: usize = 512;
 
@@ -113,6 +114,10 @@ fn alive(pid: u32) -> bool {
 
 fn map(dir: &RunDir) -> Option<Mapping> {
     let uid = rustix::process::geteuid().as_raw();
+    // Strangers' files look like ours then, and their owners could truncate them.
+    if !names_one_user(uid) {
+        return None;
+    }
     let name = format!("spin.{uid}");
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(dir.as_fd(), name, flags, Mode::from_raw_mode(0o600)).ok()?;
@@ -122,8 +127,10 @@ fn map(dir: &RunDir) -> Option<Mapping> {
     if stat.st_uid != uid || stat.st_mode & libc::S_IFMT != libc::S_IFREG {
         return None;
     }
-    if (stat.st_size as usize) < size {
-        rustix::fs::ftruncate(&file, size as u64).ok()?;
+    if !crate::sys::may_grow_to(size as u64) {
+        return None;
     }
+    // In a full tmpfs the first touch of a hole would be a SIGBUS.
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size as u64).ok()?;
     Mapping::new(file.as_fd(), size, Access::ReadWrite).ok()
 }

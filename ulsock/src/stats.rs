@@ -20,7 +20,7 @@ use crate::reason::Reason;
 use crate::record::{flag, Record, State};
 use crate::rundir::{RunDir, FAMILY};
 use crate::sys::fds::{InternalFd, Transient};
-use crate::sys::proc;
+use crate::sys::{self, proc};
 
 /// A live connection of this host.
 #[derive(Clone, Debug, Serialize)]
@@ -231,8 +231,8 @@ fn open(path: &Path) -> io::Result<Transient> {
 
 fn append(path: &Path, line: &[u8]) {
     let written = match KEPT.get() {
-        Some(file) => io::write(file, line),
-        None => open(path).and_then(|file| io::write(file, line)),
+        Some(file) => sys::write(file.as_fd(), line),
+        None => open(path).and_then(|file| sys::write(file.as_fd(), line)),
     };
     if let Err(error) = written {
         log::always(format_args!("ULSOCK_REPORT: {}: {error}", path.display()));

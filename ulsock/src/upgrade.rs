@@ -208,6 +208,9 @@ impl Attempt<'_> {
 
     /// The connection's name, once it is known to be in scope and of a kind that can be upgraded.
     fn key(&self) -> Result<Key, Reason> {
+        if !names_one_user(rustix::process::geteuid().as_raw()) {
+            return Err(Reason::Identity);
+        }
         let local = tcp::local_addr(self.socket).map_err(|_| Reason::Call)?;
         let peer = tcp::peer_addr(self.socket).map_err(|_| Reason::Call)?;
         self.record.set_addresses(Some(local), Some(peer));
@@ -253,7 +256,7 @@ fn answer_claims(family: &Family, control: &mut Control) -> Vec<u32> {
 }
 
 /// Whether a uid proves anything.
-fn names_one_user(uid: u32) -> bool {
+pub fn names_one_user(uid: u32) -> bool {
     uid != OVERFLOW_UID || crate::sys::proc::users_are_distinct()
 }
 

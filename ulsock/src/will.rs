@@ -19,6 +19,7 @@ use crate::process::{self, Locked};
 use crate::record::{flag, State};
 use crate::rundir::{is_ours, is_regular, RunDir, WILL};
 use crate::sys::fds::Transient;
+use crate::sys::may_grow_to;
 use crate::sys::tcp;
 use crate::sys::text::Text;
 use crate::table::{self, Slot};
@@ -109,6 +110,9 @@ impl Will {
         let file = Transient::new(file);
         let words = std::iter::once(MAGIC).chain(self.0.iter().flat_map(|left| left.encode()));
         let bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
+        if !may_grow_to(bytes.len() as u64) {
+            return Err(io::Errno::FBIG);
+        }
         pwrite(&file, &bytes, 0).map(drop)
     }
 }

@@ -30,6 +30,8 @@ mod readiness;
 mod redis;
 mod redis_replicas;
 mod regress;
+mod scarcity;
+mod sharing;
 mod signals;
 mod sockperf;
 mod ssh;

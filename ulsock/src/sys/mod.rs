@@ -44,6 +44,18 @@ pub fn may_grow_to(size: u64) -> bool {
         .is_none_or(|limit| size <= limit)
 }
 
+/// A message of ours into whatever file the user named, within the same limit.
+pub fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    if let Some(limit) = getrlimit(Resource::Fsize).current {
+        let stat = rustix::fs::fstat(to)?;
+        let end = (stat.st_size as u64).saturating_add(bytes.len() as u64);
+        if stat.st_mode & libc::S_IFMT == libc::S_IFREG && end > limit {
+            return Err(Errno::FBIG);
+        }
+    }
+    io::write(to, bytes)
+}
+
 /// A number that no other name in the run directory has. Not a secret.
 pub fn random() -> io::Result<u64> {
     let mut bytes = [0; 8];
