@@ -196,10 +196,12 @@ static void failing(void) {
     struct rlimit limit, low;
     CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
     low = limit;
-    low.rlim_cur = pair[1];
-    CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
-    say("dup2 beyond the limit of open files", dup2(pair[0], pair[1]));
+    low.rlim_cur = 100;
+    CHECK(dup2(pair[1], 200) == 200 && setrlimit(RLIMIT_NOFILE, &low) == 0);
+    say("dup2 beyond the limit of open files", dup2(pair[0], 200));
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    ping_pong((int[]){pair[0], 200}, 10);
+    close(200);
     send_all(pair[0], "unread", 6);
     say("dup3 with bad flags over unread bytes", dup3(pair[0], pair[1], 12345));
     events("the set", set);
