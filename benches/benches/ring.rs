@@ -223,6 +223,17 @@ fn tripwire(c: &mut Criterion) {
     c.bench_function("trip, nothing armed", |b| {
         b.iter(|| black_box(&wire).trip(black_box(1)))
     });
+    c.bench_function("trip, armed further on", |b| {
+        wire.arm(0, 1, u64::MAX);
+        b.iter(|| black_box(&wire).trip(black_box(1)));
+        wire.disarm(0);
+    });
+    c.bench_function("arm + trip", |b| {
+        b.iter(|| {
+            black_box(&wire).arm(0, 1, black_box(1));
+            black_box(&wire).trip(black_box(1))
+        })
+    });
 }
 
 criterion_group!(benches, one_thread, two_threads, tripwire);

@@ -44,6 +44,12 @@ impl Epoll {
     }
 }
 
+impl AsRawFd for Epoll {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
 fn check(result: i32) -> io::Result<i32> {
     match result {
         -1 => Err(io::Error::last_os_error()),

@@ -5,6 +5,7 @@
 pub mod epoll;
 pub mod limits;
 pub mod message;
+pub mod pair;
 pub mod socket;
 pub mod trips;
 

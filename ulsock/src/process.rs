@@ -35,6 +35,7 @@ static LOCK: SideLock = SideLock::new();
 
 /// Load time. The order matters: the tables before anything that may be looked up in them.
 pub fn init() {
+    ask_libc();
     PID.store(
         rustix::process::getpid().as_raw_nonzero().get() as u32,
         Ordering::Relaxed,
@@ -56,6 +57,12 @@ pub fn init() {
         }
         Err(error) => log::always(format_args!("{error}; staying on kernel TCP")),
     }
+}
+
+/// rustix looks libc's auxiliary vector up at its first need of the clock, by dlsym: not in a hook.
+/// (The kernel's own vector would not do: valgrind hides from programs what it names.)
+fn ask_libc() {
+    let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
 }
 
 #[inline]

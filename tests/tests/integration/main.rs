@@ -12,6 +12,7 @@ mod haproxy;
 mod heirs;
 mod idle;
 mod inetd;
+mod instructions;
 mod io_uring;
 mod iperf3;
 mod leak;

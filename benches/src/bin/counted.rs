@@ -1,0 +1,125 @@
+//! Calls that find their ring ready, each in a function of its own whose name callgrind can be told to
+//! collect in: `valgrind --tool=callgrind --toggle-collect=counted_send counted send 100`.
+//! Both ends of the connection are in this process, which is to be started on ulsock.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+
+use benches::epoll::Epoll;
+use benches::pair::Pair;
+
+const SIZE: usize = 64;
+const EVENTS: usize = 64;
+type Events = [libc::epoll_event; EVENTS];
+
+/// One call of each kind; never inlined, so that the name stays.
+mod calls {
+    use libc::{c_int, c_void};
+
+    #[no_mangle]
+    #[inline(never)]
+    pub extern "C" fn counted_send(fd: c_int, bytes: &[u8; super::SIZE]) -> isize {
+        // SAFETY: the bytes outlive the call.
+        unsafe { libc::send(fd, bytes.as_ptr().cast::<c_void>(), super::SIZE, 0) }
+    }
+
+    #[no_mangle]
+    #[inline(never)]
+    pub extern "C" fn counted_recv(fd: c_int, bytes: &mut [u8; super::SIZE]) -> isize {
+        // SAFETY: there is room for as many bytes, and it outlives the call.
+        unsafe { libc::recv(fd, bytes.as_mut_ptr().cast::<c_void>(), super::SIZE, 0) }
+    }
+
+    #[no_mangle]
+    #[inline(never)]
+    pub extern "C" fn counted_write(fd: c_int, bytes: &[u8; super::SIZE]) -> isize {
+        // SAFETY: the bytes outlive the call.
+        unsafe { libc::write(fd, bytes.as_ptr().cast::<c_void>(), super::SIZE) }
+    }
+
+    #[no_mangle]
+    #[inline(never)]
+    pub extern "C" fn counted_poll(poll: &mut libc::pollfd) -> c_int {
+        // SAFETY: one entry, which outlives the call.
+        unsafe { libc::poll(poll, 1, -1) }
+    }
+
+    #[no_mangle]
+    #[inline(never)]
+    pub extern "C" fn counted_epoll_wait(set: c_int, events: &mut super::Events) -> c_int {
+        // SAFETY: there is room for as many events, and it outlives the call.
+        unsafe { libc::epoll_wait(set, events.as_mut_ptr(), super::EVENTS as c_int, -1) }
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [call, count] = arguments.as_slice() else {
+        return Err("wanted: counted CALL COUNT".into());
+    };
+    let mut pair = Pair::on_rings()?;
+    let set = pair.watched()?;
+    let file = File::options().write(true).open("/dev/null")?;
+    for _ in 0..count.parse()? {
+        match call.as_str() {
+            "write" => check(call, calls::counted_write(file.as_raw_fd(), &[7; SIZE]))?,
+            _ => once(call, &pair, &set)?,
+        }
+    }
+    pair.still_on_rings()
+}
+
+/// The call, and around it what it needs.
+fn once(call: &str, pair: &Pair, set: &Epoll) -> Result<(), Box<dyn Error>> {
+    let (mut from, mut to): (&TcpStream, &TcpStream) = (&pair.client, &pair.server);
+    let mut bytes = [7; SIZE];
+    match call {
+        "send" => {
+            let sent = calls::counted_send(from.as_raw_fd(), &bytes);
+            check(call, sent)?;
+            to.read_exact(&mut bytes)?;
+        }
+        "recv" => {
+            from.write_all(&bytes)?;
+            check(call, calls::counted_recv(to.as_raw_fd(), &mut bytes))?;
+        }
+        "poll" => {
+            from.write_all(&bytes)?;
+            let mut poll = libc::pollfd {
+                fd: to.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            check_ready(call, calls::counted_poll(&mut poll))?;
+            to.read_exact(&mut bytes)?;
+        }
+        "epoll_wait" => {
+            from.write_all(&bytes)?;
+            let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
+            check_ready(
+                call,
+                calls::counted_epoll_wait(set.as_raw_fd(), &mut events),
+            )?;
+            to.read_exact(&mut bytes)?;
+        }
+        _ => return Err(format!("no such call: {call}").into()),
+    }
+    Ok(())
+}
+
+fn check(call: &str, result: isize) -> Result<(), Box<dyn Error>> {
+    match result == SIZE as isize {
+        true => Ok(()),
+        false => Err(format!("{call}: {result}, {}", std::io::Error::last_os_error()).into()),
+    }
+}
+
+fn check_ready(call: &str, result: i32) -> Result<(), Box<dyn Error>> {
+    match result {
+        1 => Ok(()),
+        _ => Err(format!("{call}: {result} ready").into()),
+    }
+}
