@@ -33,12 +33,12 @@ impl Rings {
 }
 
 impl Memory for Rings {
-    fn fill(&self, level: u8, at: usize, len: usize, from: &mut dyn Source) -> usize {
+    fn fill<S: Source + ?Sized>(&self, level: u8, at: usize, len: usize, from: &mut S) -> usize {
         // SAFETY: `at` has checked that `len` bytes are there.
         unsafe { from.give(self.at(level, at, len), len) }
     }
 
-    fn drain(&self, level: u8, at: usize, len: usize, to: &mut dyn Sink) {
+    fn drain<S: Sink + ?Sized>(&self, level: u8, at: usize, len: usize, to: &mut S) {
         // SAFETY: `at` has checked that `len` bytes are there.
         unsafe { to.take(self.at(level, at, len), len) };
     }

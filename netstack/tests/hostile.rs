@@ -58,6 +58,10 @@ impl Pair {
 
     fn push(&mut self, n: u64) -> Result<u64, Hostile> {
         let bytes = stream(self.tx.written, n);
+        if let Some(slots) = self.sender().put(n, &mut &bytes[..]) {
+            assert_eq!(slots & !ALL, 0);
+            return Ok(n);
+        }
         self.sender().push(n, &mut &bytes[..], |slots| {
             assert_eq!(slots & !ALL, 0);
         })
@@ -65,6 +69,12 @@ impl Pair {
 
     /// Looks, and does what the answer allows.
     fn receive(&mut self, queued: u64) -> Result<Look, Hostile> {
+        let mut room = vec![0; *LEVEL_SIZE.last().unwrap() as usize];
+        let at_once = self.receiver().take(room.len() as u64, &mut &mut room[..]);
+        if let Some((n, slots)) = at_once {
+            assert_eq!(slots & !ALL, 0);
+            return Ok(Look::Ring(n));
+        }
         let look = self.receiver().look()?;
         match look {
             Look::Ring(n) => {

@@ -147,6 +147,9 @@ impl<'a> Writer<'a> {
         let link = self.link;
         let len = self.dice.size().min(TOTAL - self.state.written);
         let mut from = link.at(self.state.written, len);
+        if let Some(slots) = self.sender().put(len, &mut from) {
+            return link.ring(slots, RECEIVER);
+        }
         let n = self
             .sender()
             .push(len, &mut from, |slots| link.ring(slots, RECEIVER))
@@ -238,11 +241,25 @@ impl<'a> Reader<'a> {
     /// `false`: nothing there.
     fn read(&mut self) -> bool {
         let most = self.dice.size();
+        if let Some(read) = self.read_at_once(most) {
+            return read;
+        }
         let queued = self.link.kernel.lock().unwrap().queue.len() as u64;
         match self.receiver().look().unwrap() {
             Look::Ring(n) => self.pull(n.min(most)),
             Look::Kernel { skip, limit } => self.take(skip.min(queued), limit.min(most), queued),
         }
+    }
+
+    fn read_at_once(&mut self, most: u64) -> Option<bool> {
+        let from = self.state.pos;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let room = &mut buffer[..most as usize];
+        let taken = self.receiver().take(most, &mut &mut room[..]);
+        self.buffer = buffer;
+        let (n, slots) = taken?;
+        self.link.ring(slots, SENDER);
+        Some(self.verify(from, n))
     }
 
     fn pull(&mut self, n: u64) -> bool {

@@ -11,11 +11,15 @@ thread_local! {
     static STATE: Cell<u64> = const { Cell::new(0) };
 }
 
+#[inline]
+pub fn is_on() -> bool {
+    process::config().chaos != 0
+}
+
 /// Shall something happen at this call?
 #[inline]
 pub fn strikes() -> bool {
-    let chaos = process::config().chaos;
-    chaos != 0 && random() % 1000 < u64::from(chaos)
+    is_on() && random() % 1000 < u64::from(process::config().chaos)
 }
 
 /// The receiver changes its mind about carriers.

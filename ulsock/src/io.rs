@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::api::{InFlight, Verdict};
 use crate::cancel;
-use crate::conn::buffers::{Buffers, File, Nowhere, Unsound, MOST};
+use crate::conn::buffers::{Buffers, File, Nowhere, Piece, Unsound, MOST};
 use crate::conn::{self, Handle};
 use crate::family::Family;
 use crate::options;
@@ -136,7 +136,10 @@ fn receive_into(fd: c_int, room: &mut Buffers<'_>, len: usize, flags: c_int) -> 
                 return verdict(fd, result);
             }
             let result = match room.sound() {
-                Ok(()) => conn::recv::recv(handle, room, len, flags),
+                Ok(()) => match conn::quick::recv(handle, room, len, flags) {
+                    Some(n) => return Verdict::Done(n as isize),
+                    None => conn::recv::recv(handle, room, len, flags),
+                },
                 Err(unsound) => receive_some(handle, room, unsound, flags),
             };
             after_call(handle);
@@ -190,6 +193,9 @@ fn transmit_from(fd: c_int, bytes: &mut Buffers<'_>, len: usize, flags: c_int) -
         Carry::Ours(handle) => {
             cancel::point();
             let result = match bytes.sound() {
+                Ok(()) if conn::quick::send(handle, bytes, len, flags) => {
+                    return Verdict::Done(len as isize)
+                }
                 Ok(()) => conn::send::send(handle, bytes, len, flags),
                 Err(unsound) => transmit_none(handle, unsound, flags),
             };
@@ -199,10 +205,40 @@ fn transmit_from(fd: c_int, bytes: &mut Buffers<'_>, len: usize, flags: c_int) -
     }
 }
 
+/// The connection of a call with one sound buffer that we carry.
+#[inline]
+fn managed(fd: c_int, buf: *const c_void, len: usize) -> Option<Handle> {
+    let Slot::Record(number) = table::get(fd) else {
+        return None;
+    };
+    let family = process::family()?;
+    let ours = family.record(number).state() == State::Managed && !is_bad(buf, len);
+    cancel::point();
+    (ours && len > 0).then(|| Handle::new(family, number, fd))
+}
+
+/// The usual case, before anything else is looked at.
+#[inline]
+fn receive_at_once(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> Option<Verdict> {
+    let handle = managed(fd, buf, len)?;
+    let n = conn::quick::recv(handle, &mut Piece(buf.cast()), len, flags)?;
+    Some(Verdict::Done(n as isize))
+}
+
+#[inline]
+fn transmit_at_once(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> Option<Verdict> {
+    let handle = managed(fd, buf, len)?;
+    conn::quick::send(handle, &mut Piece(buf.cast_mut().cast()), len, flags)
+        .then_some(Verdict::Done(len as isize))
+}
+
 /// # Safety
 /// As libc's `read`.
 #[inline]
 pub unsafe fn read(fd: c_int, buf: *mut c_void, len: usize) -> Verdict {
+    if let Some(done) = receive_at_once(fd, buf, len, 0) {
+        return done;
+    }
     // Unlike recv, the kernel's read of no bytes does not look at the socket.
     if len == 0 {
         return crate::lifecycle::guard(fd);
@@ -213,18 +249,27 @@ pub unsafe fn read(fd: c_int, buf: *mut c_void, len: usize) -> Verdict {
 /// # Safety
 /// As libc's `recv`.
 pub unsafe fn recv(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> Verdict {
+    if let Some(done) = receive_at_once(fd, buf, len, flags) {
+        return done;
+    }
     receive(fd, &[piece(buf, len.min(MOST))], flags)
 }
 
 /// # Safety
 /// As libc's `write`.
 pub unsafe fn write(fd: c_int, buf: *const c_void, len: usize) -> Verdict {
+    if let Some(done) = transmit_at_once(fd, buf, len, 0) {
+        return done;
+    }
     transmit(fd, &[piece(buf.cast_mut(), len)], 0)
 }
 
 /// # Safety
 /// As libc's `send`.
 pub unsafe fn send(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> Verdict {
+    if let Some(done) = transmit_at_once(fd, buf, len, flags) {
+        return done;
+    }
     transmit(fd, &[piece(buf.cast_mut(), len.min(MOST))], flags)
 }
 

@@ -116,13 +116,13 @@ impl Drop for Link {
 
 impl Memory for Rings {
     #[inline]
-    fn fill(&self, level: u8, at: usize, len: usize, from: &mut dyn Source) -> usize {
+    fn fill<S: Source + ?Sized>(&self, level: u8, at: usize, len: usize, from: &mut S) -> usize {
         // SAFETY: the protocol keeps `at + len` within the level's ring, which is mapped.
         unsafe { from.give(self.base[level as usize].add(at), len) }
     }
 
     #[inline]
-    fn drain(&self, level: u8, at: usize, len: usize, to: &mut dyn Sink) {
+    fn drain<S: Sink + ?Sized>(&self, level: u8, at: usize, len: usize, to: &mut S) {
         // SAFETY: as above.
         unsafe { to.take(self.base[level as usize].add(at), len) }
     }

@@ -35,6 +35,7 @@ impl Carrier {
         }
     }
 
+    #[inline]
     pub(super) fn from_code(code: u64) -> Option<Carrier> {
         match code {
             0 => Some(Carrier::Kernel),

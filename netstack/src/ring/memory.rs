@@ -25,12 +25,17 @@ pub trait Sink {
 /// The rings of one direction.
 pub trait Memory {
     /// Writes up to `len` bytes into the ring of `level` from byte `at` on, without wrapping.
-    fn fill(&self, level: u8, at: usize, len: usize, from: &mut dyn Source) -> usize;
+    fn fill<S>(&self, level: u8, at: usize, len: usize, from: &mut S) -> usize
+    where
+        S: Source + ?Sized;
     /// Reads `len` bytes from byte `at` on, without wrapping.
-    fn drain(&self, level: u8, at: usize, len: usize, to: &mut dyn Sink);
+    fn drain<S>(&self, level: u8, at: usize, len: usize, to: &mut S)
+    where
+        S: Sink + ?Sized;
 }
 
 /// Splits a piece of the stream at the ring's edge: (place, length) before and after it.
+#[inline]
 pub(super) fn pieces(offset: u64, len: u64, size: u64) -> [(usize, usize); 2] {
     let at = offset & (size - 1);
     let first = len.min(size - at);

@@ -124,6 +124,7 @@ impl<M: Memory> Receiver<'_, M> {
     }
 
     /// Unread bytes in the ring of `level` up to `tail`.
+    #[inline]
     fn in_ring(&mut self, level: u8, tail: u64) -> Result<u64, Hostile> {
         let available = tail.checked_sub(self.state.pos).ok_or(Hostile)?;
         if available > LEVEL_SIZE[level as usize] || tail < self.state.tail_seen {
@@ -212,6 +213,29 @@ impl<M: Memory> Receiver<'_, M> {
             }
         }
         self.consumed(n)
+    }
+
+    /// The usual case of [`Self::look`] and [`Self::pull`]: up to `most` bytes that are in the ring,
+    /// with no mark before them. `None` if it is another case; then nothing has happened.
+    #[inline]
+    pub fn take<S: Sink>(&mut self, most: u64, to: &mut S) -> Option<(u64, Slots)> {
+        let Carrier::Ring(level) = self.state.carrier() else {
+            return None;
+        };
+        let tail = self.shared.producer.tail.load(Ordering::Acquire);
+        if self.shared.producer.epoch.load(Ordering::Acquire) != self.state.epoch {
+            return None;
+        }
+        let n = self.in_ring(level, tail).ok()?.min(most);
+        if n == 0 {
+            return None;
+        }
+        for (at, piece) in pieces(self.state.pos, n, LEVEL_SIZE[level as usize]) {
+            if piece > 0 {
+                self.memory.drain(level, at, piece, to);
+            }
+        }
+        Some((n, self.consumed(n)))
     }
 
     /// `n` bytes of the stream were read, from whichever carrier.

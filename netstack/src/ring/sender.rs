@@ -190,6 +190,24 @@ impl<M: Memory> Sender<'_, M> {
         Ok(done)
     }
 
+    /// The usual case of [`Self::push`]: in one piece, with room that is known of, from a source that
+    /// has it all. `None` if it is another case; then nothing has happened.
+    #[inline]
+    pub fn put<S: Source>(&mut self, len: u64, from: &mut S) -> Option<Slots> {
+        let Carrier::Ring(level) = self.state.carrier() else {
+            return None;
+        };
+        let (size, written) = (LEVEL_SIZE[level as usize], self.state.written);
+        let begin = self.state.head_seen.max(self.state.starts[level as usize]);
+        let at = written & (size - 1);
+        let used = written.saturating_sub(begin);
+        if len > size - at || len > size.saturating_sub(used) || self.state.must_resend() {
+            return None;
+        }
+        self.memory.fill(level, at as usize, len as usize, from);
+        Some(self.publish_tail(len))
+    }
+
     fn copy_in(&self, level: u8, len: u64, from: &mut dyn Source) -> u64 {
         let mut done = 0;
         for (at, piece) in pieces(self.state.written, len, self.size()) {

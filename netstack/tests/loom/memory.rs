@@ -14,14 +14,14 @@ impl Rings {
 }
 
 impl Memory for Rings {
-    fn fill(&self, level: u8, at: usize, len: usize, from: &mut dyn Source) -> usize {
+    fn fill<S: Source + ?Sized>(&self, level: u8, at: usize, len: usize, from: &mut S) -> usize {
         let cells = &self.0[level as usize][at..at + len];
         // SAFETY: the pointer is valid for the one byte of its cell; loom checks for races.
         let give = |cell: &UnsafeCell<u8>| cell.with_mut(|to| unsafe { from.give(to, 1) });
         cells.iter().map(give).sum()
     }
 
-    fn drain(&self, level: u8, at: usize, len: usize, to: &mut dyn Sink) {
+    fn drain<S: Sink + ?Sized>(&self, level: u8, at: usize, len: usize, to: &mut S) {
         for cell in &self.0[level as usize][at..at + len] {
             // SAFETY: as in `fill`.
             cell.with(|from| unsafe { to.take(from, 1) });

@@ -40,13 +40,13 @@ fn ring(size: u64) -> Box<[UnsafeCell<u8>]> {
 }
 
 impl Memory for Heap {
-    fn fill(&self, level: u8, at: usize, len: usize, from: &mut dyn Source) -> usize {
+    fn fill<S: Source + ?Sized>(&self, level: u8, at: usize, len: usize, from: &mut S) -> usize {
         // SAFETY: `piece` has checked that `len` bytes are there.
         self.piece(level, at, len)
             .map_or(0, |to| unsafe { from.give(to, len) })
     }
 
-    fn drain(&self, level: u8, at: usize, len: usize, to: &mut dyn Sink) {
+    fn drain<S: Sink + ?Sized>(&self, level: u8, at: usize, len: usize, to: &mut S) {
         if let Some(from) = self.piece(level, at, len) {
             // SAFETY: `piece` has checked that `len` bytes are there.
             unsafe { to.take(from, len) };

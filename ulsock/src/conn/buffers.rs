@@ -59,6 +59,28 @@ pub struct Unsound {
     pub fault: Fault,
 }
 
+/// The program's only buffer, which is used up at once.
+pub struct Piece(pub *mut u8);
+
+impl Source for Piece {
+    #[inline]
+    unsafe fn give(&mut self, to: *mut u8, len: usize) -> usize {
+        // SAFETY: `to` takes `len` bytes by contract; the program's buffer holds what it says.
+        unsafe { std::ptr::copy_nonoverlapping(self.0, to, len) };
+        self.0 = self.0.wrapping_add(len);
+        len
+    }
+}
+
+impl Sink for Piece {
+    #[inline]
+    unsafe fn take(&mut self, from: *const u8, len: usize) {
+        // SAFETY: `from` gives `len` bytes by contract; the program's buffer has the room it says.
+        unsafe { std::ptr::copy_nonoverlapping(from, self.0, len) };
+        self.0 = self.0.wrapping_add(len);
+    }
+}
+
 /// A place in the program's buffers.
 pub struct Buffers<'a> {
     list: &'a [iovec],

@@ -30,6 +30,16 @@ impl<'a, S> Held<'a, S> {
         }
     }
 
+    /// Without waiting.
+    #[inline]
+    pub fn try_take(side: &'a Side<S>, me: &Thread) -> Option<Held<'a, S>> {
+        side.lock.try_lock(me.id()).ok()?;
+        Some(Held {
+            lock: &side.lock,
+            state: &side.state,
+        })
+    }
+
     #[inline]
     pub fn state(&mut self) -> &mut S {
         // SAFETY: the lock is held, and this guard is the only way to the state.

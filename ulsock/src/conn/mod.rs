@@ -13,6 +13,7 @@ mod glance;
 pub mod handover;
 mod lock;
 pub mod part;
+pub mod quick;
 pub mod ready;
 pub mod recv;
 pub mod send;

@@ -99,7 +99,8 @@ pub fn recv(
 }
 
 impl Conn<'_> {
-    fn lowat(&self) -> usize {
+    #[inline]
+    pub(super) fn lowat(&self) -> usize {
         self.record.recv_lowat.load(Ordering::Relaxed).max(1) as usize
     }
 
@@ -212,7 +213,7 @@ impl Conn<'_> {
     }
 
     /// Wakes a sender who waits for space.
-    fn ring_space(&self, slots: netstack::ring::Slots) {
+    pub(super) fn ring_space(&self, slots: netstack::ring::Slots) {
         if !self.link.ring(&self.link.rx_shared().room.space, slots) {
             // It sleeps without a bell that we know: our own direction's mark reaches it.
             send::poke(self);

@@ -293,6 +293,17 @@ impl Conn<'_> {
         Ok(n as usize)
     }
 
+    /// After a message was put on the ring: wakes whom it concerns, and follows a wish that came
+    /// meanwhile.
+    #[cold]
+    pub(super) fn follow_up(&self, tx: &mut Sender<'_, Rings>, slots: netstack::ring::Slots) {
+        self.ring_data(tx, slots);
+        if tx.wishes_change() && self.follow_wish(tx).is_ok() {
+            let _ = self.flush_resend(tx);
+        }
+        self.note_carriers(Some(tx.state), None);
+    }
+
     /// Wakes whoever waits for data of ours.
     fn ring_data(&self, tx: &mut Sender<'_, Rings>, slots: netstack::ring::Slots) {
         if !self.link.ring(&self.link.tx_shared().wait.data, slots) {
