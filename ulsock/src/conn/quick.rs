@@ -27,14 +27,15 @@ pub fn send(handle: Handle, out: &mut impl Source, len: usize, flags: c_int) -> 
         return false;
     };
     let side = &conn.record.tx;
-    if !side.gate.is_closed() || conn.record.has(UNUSUAL) || conn.peer_closed() {
+    if !side.gate.is_closed() || conn.peer_closed() {
         return false;
     }
     let Some(mut held) = Held::try_take(side, conn.me) else {
         return false;
     };
+    conn.glance_before_send();
     let mut tx = conn.sender(held.state());
-    if tx.wishes_change() {
+    if conn.record.has(UNUSUAL) || tx.wishes_change() {
         return false;
     }
     let Some(slots) = tx.put(len as u64, out) else {
