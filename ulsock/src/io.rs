@@ -205,39 +205,60 @@ fn transmit_from(fd: c_int, bytes: &mut Buffers<'_>, len: usize, flags: c_int) -
     }
 }
 
-/// The connection of a call with one sound buffer that we carry.
-#[inline]
-fn managed(fd: c_int, buf: *const c_void, len: usize) -> Option<Handle> {
-    let Slot::Record(number) = table::get(fd) else {
-        return None;
+/// A call with one buffer, before anything else is looked at.
+enum First {
+    /// Not ours: the kernel's, and nothing to do.
+    Foreign,
+    /// Done already, as is usual.
+    Done(usize),
+    Other,
+}
+
+#[inline(always)]
+fn first(
+    fd: c_int,
+    buf: *const c_void,
+    len: usize,
+    quick: impl FnOnce(Handle) -> Option<usize>,
+) -> First {
+    let number = match table::get(fd) {
+        Slot::Foreign => return First::Foreign,
+        Slot::Record(number) => number,
+        _ => return First::Other,
     };
-    let family = process::family()?;
-    let ours = family.record(number).state() == State::Managed && !is_bad(buf, len);
+    let Some(family) = process::family() else {
+        return First::Other;
+    };
+    if family.record(number).state() != State::Managed || len == 0 || is_bad(buf, len) {
+        return First::Other;
+    }
     cancel::point();
-    (ours && len > 0).then(|| Handle::new(family, number, fd))
+    quick(Handle::new(family, number, fd)).map_or(First::Other, First::Done)
 }
 
-/// The usual case, before anything else is looked at.
-#[inline]
-fn receive_at_once(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> Option<Verdict> {
-    let handle = managed(fd, buf, len)?;
-    let n = conn::quick::recv(handle, &mut Piece(buf.cast()), len, flags)?;
-    Some(Verdict::Done(n as isize))
+#[inline(always)]
+fn receive_first(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> First {
+    first(fd, buf, len, |handle| {
+        conn::quick::recv(handle, &mut Piece(buf.cast()), len, flags)
+    })
 }
 
-#[inline]
-fn transmit_at_once(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> Option<Verdict> {
-    let handle = managed(fd, buf, len)?;
-    conn::quick::send(handle, &mut Piece(buf.cast_mut().cast()), len, flags)
-        .then_some(Verdict::Done(len as isize))
+#[inline(always)]
+fn transmit_first(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> First {
+    first(fd, buf, len, |handle| {
+        let mut piece = Piece(buf.cast_mut().cast());
+        conn::quick::send(handle, &mut piece, len, flags).then_some(len)
+    })
 }
 
 /// # Safety
 /// As libc's `read`.
 #[inline]
 pub unsafe fn read(fd: c_int, buf: *mut c_void, len: usize) -> Verdict {
-    if let Some(done) = receive_at_once(fd, buf, len, 0) {
-        return done;
+    match receive_first(fd, buf, len, 0) {
+        First::Foreign => return Verdict::Bypass,
+        First::Done(n) => return Verdict::Done(n as isize),
+        First::Other => {}
     }
     // Unlike recv, the kernel's read of no bytes does not look at the socket.
     if len == 0 {
@@ -249,8 +270,10 @@ pub unsafe fn read(fd: c_int, buf: *mut c_void, len: usize) -> Verdict {
 /// # Safety
 /// As libc's `recv`.
 pub unsafe fn recv(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> Verdict {
-    if let Some(done) = receive_at_once(fd, buf, len, flags) {
-        return done;
+    match receive_first(fd, buf, len, flags) {
+        First::Foreign => return Verdict::Bypass,
+        First::Done(n) => return Verdict::Done(n as isize),
+        First::Other => {}
     }
     receive(fd, &[piece(buf, len.min(MOST))], flags)
 }
@@ -258,8 +281,10 @@ pub unsafe fn recv(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> Ver
 /// # Safety
 /// As libc's `write`.
 pub unsafe fn write(fd: c_int, buf: *const c_void, len: usize) -> Verdict {
-    if let Some(done) = transmit_at_once(fd, buf, len, 0) {
-        return done;
+    match transmit_first(fd, buf, len, 0) {
+        First::Foreign => return Verdict::Bypass,
+        First::Done(n) => return Verdict::Done(n as isize),
+        First::Other => {}
     }
     transmit(fd, &[piece(buf.cast_mut(), len)], 0)
 }
@@ -267,8 +292,10 @@ pub unsafe fn write(fd: c_int, buf: *const c_void, len: usize) -> Verdict {
 /// # Safety
 /// As libc's `send`.
 pub unsafe fn send(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> Verdict {
-    if let Some(done) = transmit_at_once(fd, buf, len, flags) {
-        return done;
+    match transmit_first(fd, buf, len, flags) {
+        First::Foreign => return Verdict::Bypass,
+        First::Done(n) => return Verdict::Done(n as isize),
+        First::Other => {}
     }
     transmit(fd, &[piece(buf.cast_mut(), len.min(MOST))], flags)
 }
