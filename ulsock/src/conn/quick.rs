@@ -2,6 +2,8 @@
 //! its ring, bytes or room there already. Whatever is unusual is left to [`super::send`] and
 //! [`super::recv`], with nothing done yet. Not inlined: calls that are not ours must not pay for it.
 
+use std::sync::atomic::Ordering;
+
 use libc::{c_int, MSG_DONTWAIT, MSG_NOSIGNAL};
 use netstack::ring::{Sink, Source};
 
@@ -71,6 +73,9 @@ pub fn recv(handle: Handle, into: &mut impl Sink, len: usize, flags: c_int) -> O
     Counts::add(&side.counts.ring_bytes, n);
     if slots != 0 {
         conn.ring_space(slots);
+    }
+    if side.carrier.load(Ordering::Relaxed) == 0 {
+        conn.note_carriers(None, Some(held.state()));
     }
     Some(n as usize)
 }
