@@ -110,3 +110,12 @@ pub fn working_in(folder: &Path) -> Vec<u32> {
     })
     .collect()
 }
+
+/// The number of the first CPU that we may use.
+pub fn first_cpu() -> String {
+    let status = fs::read_to_string("/proc/self/status").expect("status");
+    let mut lines = status.lines();
+    let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let list = list.expect("no Cpus_allowed_list").trim();
+    list.split([',', '-']).next().unwrap_or(list).to_owned()
+}

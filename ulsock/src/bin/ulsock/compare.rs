@@ -61,7 +61,7 @@ pub struct Options {
     /// Say which scenarios there are, and what they need
     #[arg(long)]
     list: bool,
-    /// Seconds that each run measures [default: 0.3; with --full 0.5]
+    /// Seconds that each run measures [default: 0.25; with --full 0.5]
     #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
     /// Runs of each kind; the figures are medians [default: 3; with --full or own programs 5]
@@ -97,7 +97,7 @@ impl Options {
     }
 
     fn seconds(&self) -> f64 {
-        self.seconds.unwrap_or(if self.full { 0.5 } else { 0.3 })
+        self.seconds.unwrap_or(if self.full { 0.5 } else { 0.25 })
     }
 
     fn runs(&self) -> u32 {

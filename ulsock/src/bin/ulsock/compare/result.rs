@@ -179,3 +179,55 @@ impl Host {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::cores::Placement;
+    use crate::compare::figure::Per;
+    use crate::compare::series::tests::series;
+
+    const PINNED: Placement = Placement::TwoCores {
+        server: 0,
+        client: 1,
+    };
+
+    fn row(upgraded: u64, rings: bool) -> Row {
+        let left = Placement::Scheduler;
+        let all = [
+            series(Contender::Kernel, left, &[20.0], 0),
+            series(Contender::Ulsock, left, &[5.0], upgraded),
+            series(Contender::Unix, left, &[8.0], 0),
+            series(Contender::Kernel, PINNED, &[10.0], 0),
+            series(Contender::Ulsock, PINNED, &[2.0], upgraded),
+            series(Contender::Unix, PINNED, &[9.0], 0),
+        ];
+        let line = Line::new("64 B", Unit::Micros, Per::Million);
+        Row::new(0, Line { rings, ..line }, &all)
+    }
+
+    #[test]
+    fn the_kernel_at_its_best() {
+        let row = row(1, true);
+        assert_eq!(
+            row.kernel.as_ref().map(|figure| figure.ends),
+            Some("two cores")
+        );
+        assert_eq!(row.ratio, Some(2.0));
+        assert_eq!(
+            row.ulsock_pinned.as_ref().map(|figure| figure.value),
+            Some(2.0)
+        );
+        let references: Vec<f64> = row.references.iter().map(|figure| figure.value).collect();
+        assert_eq!(references, [8.0]);
+        assert!(row.problems.is_empty());
+    }
+
+    #[test]
+    fn the_kernel_is_not_sold_as_ulsock() {
+        let unused = row(0, true);
+        assert!(unused.ratio.is_none() && unused.used().is_none() && unused.problems.len() == 1);
+        // Short connections are not meant to leave it.
+        assert_eq!(row(0, false).ratio, Some(2.0));
+    }
+}

@@ -120,7 +120,8 @@ impl Series {
         (0..points.unwrap_or(0)).map(median_at).collect()
     }
 
-    /// Why this was not a measurement of ulsock, if it was not: in every run both ends must have upgraded.
+    /// Why this was not a measurement of ulsock, if it was not: in every run the ends must have
+    /// upgraded.
     pub fn not_accelerated(&self) -> Option<String> {
         let on_kernel: Vec<&Reading> = self
             .readings
@@ -148,9 +149,11 @@ impl Series {
     }
 }
 
+/// A server that dies of its signal makes no report: then the client's speaks for both, for nothing
+/// moves without the other end.
 fn accelerated(reading: &Reading) -> bool {
-    let upgraded = |usage: &Option<Usage>| usage.as_ref().is_some_and(|usage| usage.upgraded > 0);
-    reading.usage.iter().all(upgraded)
+    let mut reports = reading.usage.iter().flatten().peekable();
+    reports.peek().is_some() && reports.all(|usage| usage.upgraded > 0)
 }
 
 fn total<'a>(readings: impl Iterator<Item = &'a Reading>) -> Usage {
@@ -158,4 +161,64 @@ fn total<'a>(readings: impl Iterator<Item = &'a Reading>) -> Usage {
     let usages = readings.flat_map(|reading| reading.usage.iter().flatten());
     usages.for_each(|usage| sum.add(usage));
     sum
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::compare::cores::Placement;
+
+    /// A series with these figures, whose ends reported so many upgrades.
+    pub fn series(
+        contender: Contender,
+        placement: Placement,
+        values: &[f64],
+        upgraded: u64,
+    ) -> Series {
+        let mut series = Series::new(How {
+            contender,
+            placement,
+        });
+        for value in values {
+            let usage = Usage {
+                upgraded,
+                ..Usage::default()
+            };
+            let reading = Reading {
+                values: vec![*value],
+                percentiles: vec![(50.0, *value), (99.0, 2.0 * value)],
+                cpu: 1.0,
+                usage: [None, Some(usage)],
+            };
+            series.extend(|_| Ok(reading));
+        }
+        series
+    }
+
+    #[test]
+    fn medians_of_runs() {
+        let series = series(Contender::Kernel, Placement::Scheduler, &[3.0, 1.0, 2.0], 0);
+        let figure = series.figure(0).expect("a figure");
+        assert_eq!((figure.value, figure.runs.len()), (2.0, 3));
+        assert_eq!(figure.percentiles, [(50.0, 2.0), (99.0, 4.0)]);
+        assert!(series.figure(1).is_none());
+    }
+
+    #[test]
+    fn a_failure_ends_it() {
+        let mut series = series(Contender::Ulsock, Placement::Scheduler, &[1.0], 1);
+        series.extend(|_| Err("broken".to_owned()));
+        series.extend(|_| panic!("no more runs"));
+        assert!(series.figure(0).is_none());
+        assert_eq!(failures(&[series]), ["ulsock (scheduler) failed: broken"]);
+    }
+
+    #[test]
+    fn used_or_not() {
+        let one = |upgraded| series(Contender::Ulsock, Placement::Scheduler, &[1.0], upgraded);
+        assert_eq!(one(1).not_accelerated(), None);
+        assert!(one(0)
+            .not_accelerated()
+            .is_some_and(|why| why.contains("1 of 1 runs")));
+    }
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::{mpi, Case, Chart, Effort, Line, Reading, Scenario};
 use crate::compare::contender::Contender;
+use crate::compare::cores::Placement;
 use crate::compare::figure::{size_text, Per, Unit};
 use crate::compare::programs::{find_or_say, need, need_header};
 use crate::compare::stage::{How, Stage};
@@ -63,6 +64,16 @@ impl Case for Exchange {
             Contender::Ulsock,
             Contender::Mpi { single_copy: true },
         ]
+    }
+
+    /// Each process on a core, as mpirun does by itself: they never sleep, and the scheduler may leave
+    /// two that only spin on one core for long.
+    fn placements(&self) -> Vec<Placement> {
+        Placement::available()
+            .into_iter()
+            .next_back()
+            .into_iter()
+            .collect()
     }
 
     fn run(&self, how: &How, stage: &Stage) -> Result<Reading, String> {

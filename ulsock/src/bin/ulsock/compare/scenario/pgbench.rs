@@ -26,7 +26,7 @@ pub const SCENARIO: Scenario = Scenario {
         need("pgbench", "postgresql"),
     ],
     chart: Chart::Bars,
-    quick: false,
+    quick: true,
     cases,
 };
 

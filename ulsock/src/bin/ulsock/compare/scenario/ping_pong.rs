@@ -13,7 +13,7 @@ pub const SCENARIO: Scenario = Scenario {
     cases,
 };
 
-const QUICK: [u64; 5] = [1, 64, 1 << 10, 16 << 10, 256 << 10];
+const QUICK: [u64; 4] = [64, 1 << 10, 16 << 10, 256 << 10];
 pub const FULL: [u64; 12] = [
     1,
     8,

@@ -10,12 +10,16 @@ use rustix::process::Signal;
 
 pub const SCENARIO: Scenario = Scenario {
     name: "sockperf",
-    title: "sockperf ping-pong (mean round trip)",
+    title: "sockperf ping-pong: round trips, their mean and percentiles",
     needs: &[need("sockperf", "sockperf")],
     chart: Chart::Bars,
-    quick: true,
+    // A run of a second takes it more than three.
+    quick: false,
     cases,
 };
+
+/// Lines of their own in the table.
+const PERCENTILES: [f64; 4] = [50.0, 99.0, 99.9, 99.99];
 
 struct PingPong {
     size: u32,
@@ -32,8 +36,12 @@ fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
 
 impl Case for PingPong {
     fn lines(&self) -> Vec<Line> {
-        let label = format!("{} B", self.size);
-        vec![Line::new(label, Unit::Micros, Per::Million)]
+        let line = |what: &str| {
+            let label = format!("{} B, {what}", self.size);
+            Line::new(label, Unit::Micros, Per::Million)
+        };
+        let percentiles = PERCENTILES.map(|percent| line(&format!("{percent} %")));
+        [line("mean")].into_iter().chain(percentiles).collect()
     }
 
     fn run(&self, how: &How, stage: &Stage) -> Result<Reading, String> {
@@ -62,7 +70,14 @@ impl Case for PingPong {
         )?;
         let parsed = parse(&ran.output)?;
         let reading = Reading::new(parsed.mean, ran, parsed.messages / 1e6);
+        let mut values = vec![parsed.mean];
+        for percent in PERCENTILES {
+            let mut known = parsed.percentiles.iter();
+            let found = known.find(|(known, _)| *known == percent);
+            values.push(found.ok_or("sockperf left a percentile out")?.1);
+        }
         Ok(Reading {
+            values,
             percentiles: parsed.percentiles,
             ..reading
         })
