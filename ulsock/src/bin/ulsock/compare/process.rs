@@ -36,6 +36,7 @@ impl<'a> Process<'a> {
     /// `log` is where its output goes, with the endings `.out` and `.err`.
     pub fn start(command: &mut Command, log: &Path, guard: &'a Guard) -> io::Result<Process<'a>> {
         let (output, errors) = (log.with_extension("out"), log.with_extension("err"));
+        reap::tie(command);
         let child = command
             .stdin(Stdio::null())
             .stdout(File::create(&output)?)

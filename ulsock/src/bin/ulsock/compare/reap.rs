@@ -1,14 +1,31 @@
-//! Collects a dead child together with the CPU time it used: the one thing here that needs libc.
+//! Ties a child to us, and collects it when it is dead together with the CPU time it used: the things
+//! here that need libc.
 #![expect(
     unsafe_code,
-    reason = "neither std nor rustix returns the rusage of one child"
+    reason = "neither std nor rustix returns the rusage of one child, or acts between fork and exec"
 )]
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
+
+/// The kernel kills the child if we die: the guard may not have heard of it yet.
+pub fn tie(command: &mut Command) {
+    let us = std::process::id() as libc::pid_t;
+    // SAFETY: the closure makes two system calls, which are async-signal-safe, and nothing else.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            match libc::getppid() == us {
+                true => Ok(()),
+                false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            }
+        })
+    };
+}
 
 /// Waits for `child` to end. Its status cannot be asked for again.
 pub fn reap(child: &Child) -> io::Result<(ExitStatus, Duration)> {
