@@ -6,6 +6,7 @@
 //! Sets are numbered and never freed, only used again.
 
 mod ctl;
+mod follow;
 mod kernel;
 mod look;
 mod member;
