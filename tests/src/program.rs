@@ -144,10 +144,13 @@ impl Program {
             .stdout(File::create(&self.output).expect("log file"))
             .stderr(File::create(&self.errors).expect("log file"))
             .process_group(0);
-        // SAFETY: prctl is async-signal-safe; it makes the kernel end the program with the test.
+        // SAFETY: both calls are async-signal-safe. The kernel ends the program with the test; and it
+        // can be interrupted, also if the test runs in a shell's background and cannot.
         unsafe {
             self.command.pre_exec(|| {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                libc::signal(libc::SIGQUIT, libc::SIG_DFL);
                 Ok(())
             });
         }

@@ -280,12 +280,8 @@ fn nothing_outlives_it() {
         (libc::SIGTERM, "mpi"),
     ] {
         let place = Place::new(Ends::both());
-        // A shell's background job, which the tests may be, has SIGINT ignored.
-        let program = place.program(Side::Client, "env").without("LD_PRELOAD");
-        let program = program.args("--default-signal=INT").arg(built("ulsock"));
-        let program = program.env("TMPDIR", place.folder());
-        let program = program
-            .args("compare --runs 1 --seconds 60 --only")
+        let program = compare(&place)
+            .args("--runs 1 --seconds 60 --only")
             .arg(scenario);
         let mut running = program.start();
         let programs = || procfs::working_in(place.folder()).len();
