@@ -11,6 +11,7 @@ use rustix::time::{clock_gettime, ClockId, Timespec};
 
 use super::Conn;
 use crate::record::flag;
+use crate::sys::tcp;
 
 /// A non-blocking receive that finds its ring empty looks at the kernel socket once in so many.
 const RECEIVES: u64 = 8;
@@ -32,6 +33,15 @@ impl Conn<'_> {
         let n = side.glances.load(Ordering::Relaxed).wrapping_add(1);
         side.glances.store(n, Ordering::Relaxed);
         n.is_multiple_of(RECEIVES)
+    }
+
+    /// Is the next thing to receive an error? It stays on the kernel socket.
+    pub(super) fn ends_in_error(&self) -> bool {
+        let mut fds = [PollFd::from_borrowed_fd(self.socket, PollFlags::empty())];
+        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+            && fds[0].revents().contains(PollFlags::ERR)
+            && tcp::inq(self.socket) == Ok(0)
+            && !self.ring_is_unread()
     }
 
     /// Before a send goes into a ring that perhaps nobody empties any more.

@@ -53,6 +53,10 @@ pub fn recv(
             0 => len.min(conn.lowat()),
             _ => len,
         });
+        // An error is the next call's to tell, and to ask for it would take it off the socket.
+        if got > 0 && conn.ends_in_error() {
+            return Some(Ok(got));
+        }
         let mut left_there = 0;
         if flags & MSG_PEEK != 0 && least > 1 && patient && over.is_none() {
             // A peek leaves what is there: it is made when there is enough.
