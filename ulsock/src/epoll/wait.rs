@@ -148,12 +148,14 @@ struct Wait {
 impl Wait {
     fn run(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
         loop {
+            // Never both in one answer: a member that has just become ours would be told twice.
             let told = self.kernel_turn(events);
-            let n = told + self.ring_events(&mut events[told..]);
-            if n > told {
-                self.set.hurried.fetch_add(1, Ordering::Relaxed);
+            if told > 0 {
+                return Ok(told);
             }
+            let n = self.ring_events(events);
             if n > 0 {
+                self.set.hurried.fetch_add(1, Ordering::Relaxed);
                 return Ok(n);
             }
             if !self.impatient {
@@ -166,7 +168,7 @@ impl Wait {
                 }
             }
             match self.sleep(events)? {
-                Slept::Told(n) => return Ok(n + self.ring_events(&mut events[n..])),
+                Slept::Told(n) => return Ok(n),
                 Slept::Look if self.impatient => return Ok(self.ring_events(events)),
                 Slept::Look => {}
                 Slept::TimedOut => return Ok(0),
