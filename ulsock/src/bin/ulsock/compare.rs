@@ -47,7 +47,7 @@ const WARM_UP: Duration = Duration::from_millis(60);
 #[derive(Args)]
 #[command(override_usage = "ulsock compare [OPTIONS] [-- SERVER... -- CLIENT...]")]
 pub struct Options {
-    /// Everything, with more runs; takes some twenty minutes
+    /// Everything, with more runs; takes many minutes
     #[arg(long)]
     full: bool,
     /// Only these scenarios, comma separated (see --list)
