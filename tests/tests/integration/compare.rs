@@ -112,10 +112,46 @@ fn every_scenario() {
     for row in array(&section(&report, "ping-pong")["rows"]) {
         assert!(row["ratio"].is_f64(), "{row}");
     }
-    let references = |row: &Value| array(&row["references"]).len();
-    let rows = array(&section(&report, "netpipe")["rows"]);
-    assert!(rows.iter().all(|row| references(row) == 2), "{rows:?}");
+    let netpipe = ["OpenMPI shm", "OpenMPI shm, two copies", "UCX shm"];
+    assert_references(&report, "netpipe", &netpipe);
+    assert_references(&report, "redis", &[]);
     assert_page(&page);
+}
+
+/// With all their sizes and references.
+#[test]
+fn full_scenarios() {
+    if kernel_only() {
+        return;
+    }
+    let place = Place::new(Ends::both());
+    let names = "ping-pong,stream,redis,memcached,pgbench,connections";
+    let program = compare(&place)
+        .args("--full --runs 1 --seconds 0.01 --json --only")
+        .arg(names);
+    let (report, _) = json(&place, program);
+    assert_measured(&report, names);
+    for name in ["ping-pong", "stream", "redis", "memcached", "pgbench"] {
+        assert_references(&report, name, &["Unix socket"]);
+    }
+    let span = |name: &str| {
+        let rows = array(&section(&report, name)["rows"]);
+        let x = |row: Option<&Value>| row.and_then(|row| row["x"].as_f64());
+        (x(rows.first()), x(rows.last()))
+    };
+    for name in ["ping-pong", "stream"] {
+        assert_eq!(span(name), (Some(1.0), Some((4 << 20) as f64)), "{name}");
+    }
+    assert_eq!(span("connections"), (Some(1.0), Some(5000.0)));
+}
+
+/// Every line of the scenario is held against these.
+fn assert_references(report: &Value, name: &str, wanted: &[&str]) {
+    for row in array(&section(report, name)["rows"]) {
+        let references = array(&row["references"]).iter();
+        let found: Vec<&Value> = references.map(|figure| &figure["contender"]).collect();
+        assert_eq!(found, wanted, "{name}: {row}");
+    }
 }
 
 /// These know whole seconds only; and on one CPU there is no second placement.

@@ -1,6 +1,7 @@
 //! `ulsock compare`: the same programs on kernel TCP and on ulsock, turn about, on this machine.
 //! It measures the kernel at its best, and says so when ulsock was not really used.
 
+mod bout;
 mod busy;
 mod contender;
 mod cores;
@@ -36,6 +37,7 @@ use crate::preload;
 
 use measure::Plan;
 use own::Own;
+use programs::Need;
 use progress::Progress;
 use result::{Host, Report, Skipped};
 use scenario::{Effort, Scenario, PROGRAMS, SCENARIOS};
@@ -191,11 +193,24 @@ fn choose(options: &Options) -> Result<(Vec<&'static Scenario>, Vec<Skipped>), F
     let wanted = SCENARIOS.iter().filter(wanted);
     let (present, absent): (Vec<_>, Vec<_>) =
         wanted.partition(|scenario| programs::missing(scenario.needs).is_empty());
-    let skipped = absent.iter().map(|scenario| Skipped {
-        name: scenario.name,
-        packages: programs::missing(scenario.needs),
-    });
-    Ok((present, skipped.collect()))
+    let skipped = absent
+        .iter()
+        .filter_map(|scenario| skipped(scenario.name.to_owned(), scenario.needs));
+    let without = present.iter().flat_map(|scenario| left_out(scenario));
+    let skipped = skipped.chain(without).collect();
+    Ok((present, skipped))
+}
+
+/// The references that a scenario does without.
+fn left_out(scenario: &Scenario) -> impl Iterator<Item = Skipped> + use<'_> {
+    let name = |what| format!("{what} beside {}", scenario.name);
+    let optional = scenario.optional.iter();
+    optional.filter_map(move |(what, needs)| skipped(name(what), needs))
+}
+
+fn skipped(name: String, needs: &[Need]) -> Option<Skipped> {
+    let packages = programs::missing(needs);
+    (!packages.is_empty()).then_some(Skipped { name, packages })
 }
 
 fn plan(scenario: &Scenario, effort: Effort) -> Plan {
@@ -204,6 +219,8 @@ fn plan(scenario: &Scenario, effort: Effort) -> Plan {
         title: scenario.title.to_owned(),
         chart: scenario.chart,
         cases: (scenario.cases)(effort),
+        // The quick run has no time for them.
+        references: effort == Effort::Full || !scenario.quick,
     }
 }
 
@@ -215,7 +232,14 @@ fn list() -> String {
             (true, true) => "quick".to_owned(),
             (true, false) => "with --full or --only".to_owned(),
         };
-        format!("{:12} {} [{state}]\n", scenario.name, scenario.title)
+        let more: Vec<&str> = left_out(scenario)
+            .flat_map(|skipped| skipped.packages)
+            .collect();
+        let more = match missing.is_empty() && !more.is_empty() {
+            true => format!("; more with: apt install {}", more.join(" ")),
+            false => String::new(),
+        };
+        format!("{:12} {} [{state}{more}]\n", scenario.name, scenario.title)
     };
     SCENARIOS.iter().map(line).collect()
 }

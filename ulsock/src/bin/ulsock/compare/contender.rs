@@ -1,5 +1,7 @@
 //! Who takes part: kernel TCP, ulsock, and what both are held against.
 
+use serde::{Serialize, Serializer};
+
 use super::cores::Placement;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -13,6 +15,8 @@ pub enum Contender {
     Mpi {
         single_copy: bool,
     },
+    /// UCX's shared memory, with single copy where the kernel allows it.
+    Ucx,
 }
 
 impl Contender {
@@ -21,8 +25,9 @@ impl Contender {
             Contender::Kernel => "kernel TCP",
             Contender::Ulsock => "ulsock",
             Contender::Unix => "Unix socket",
-            Contender::Mpi { single_copy: true } => "MPI, shared memory",
-            Contender::Mpi { single_copy: false } => "MPI, two copies",
+            Contender::Mpi { single_copy: true } => "OpenMPI shm",
+            Contender::Mpi { single_copy: false } => "OpenMPI shm, two copies",
+            Contender::Ucx => "UCX shm",
         }
     }
 
@@ -32,5 +37,19 @@ impl Contender {
             Contender::Mpi { .. } => placements.iter().take(1).copied().collect(),
             _ => placements.to_vec(),
         }
+    }
+
+    /// Where its ends were, when they were started so.
+    pub fn ends(self, placement: Placement) -> &'static str {
+        match self {
+            Contender::Mpi { .. } => "two cores",
+            _ => placement.name(),
+        }
+    }
+}
+
+impl Serialize for Contender {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
     }
 }

@@ -5,6 +5,7 @@ mod bars;
 mod lines;
 mod svg;
 
+use super::contender::Contender;
 use super::figure::{digits, round_text, size_text, Unit};
 use super::result::{Report, Row, Section};
 use super::scenario::Chart;
@@ -83,13 +84,14 @@ fn figures(row: &Row) -> Vec<&Figure> {
     ours.chain(&row.references).collect()
 }
 
-fn class(contender: &str) -> &'static str {
+fn class(contender: Contender) -> &'static str {
     match contender {
-        "kernel TCP" => "kernel",
-        "ulsock" => "ulsock",
-        "Unix socket" => "unix",
-        "MPI, two copies" => "mpi-copies",
-        _ => "mpi",
+        Contender::Kernel => "kernel",
+        Contender::Ulsock => "ulsock",
+        Contender::Unix => "unix",
+        Contender::Mpi { single_copy: true } => "mpi",
+        Contender::Mpi { single_copy: false } => "mpi-copies",
+        Contender::Ucx => "ucx",
     }
 }
 
@@ -133,7 +135,7 @@ fn plot(
         title: title.to_owned(),
         curves: contenders(&rows)
             .into_iter()
-            .map(|name| curve(&rows, name))
+            .map(|contender| curve(&rows, contender))
             .collect(),
         marks: Some(marks.filter(within).collect()),
         x_text,
@@ -142,7 +144,7 @@ fn plot(
     plot.draw()
 }
 
-fn contenders(rows: &[&Row]) -> Vec<&'static str> {
+fn contenders(rows: &[&Row]) -> Vec<Contender> {
     let mut names = Vec::new();
     for figure in rows.iter().flat_map(|row| figures(row)) {
         if !names.contains(&figure.contender) {
@@ -152,16 +154,16 @@ fn contenders(rows: &[&Row]) -> Vec<&'static str> {
     names
 }
 
-fn curve(rows: &[&Row], name: &str) -> Curve {
+fn curve(rows: &[&Row], contender: Contender) -> Curve {
     let point = |row: &&Row| {
         let figure = figures(row)
             .into_iter()
-            .find(|figure| figure.contender == name)?;
+            .find(|figure| figure.contender == contender)?;
         Some((row.x?, figure.value))
     };
     Curve {
-        name: name.to_owned(),
-        class: class(name),
+        name: contender.name().to_owned(),
+        class: class(contender),
         points: rows.iter().filter_map(point).collect(),
     }
 }
@@ -193,7 +195,7 @@ fn groups(section: &Section) -> String {
 
 fn bar(row: &Row, figure: &Figure) -> Bar {
     Bar {
-        name: figure.contender.to_owned(),
+        name: figure.contender.name().to_owned(),
         class: class(figure.contender),
         value: figure.value,
         text: row.unit.text(figure.value),
@@ -213,7 +215,7 @@ fn percentiles(section: &Section) -> Option<String> {
     // Over the number of trips of which one is as slow: 99 % is one in a hundred.
     let rarity = |percent: f64| 100.0 / (100.0 - percent);
     let curves = figures(row).into_iter().map(|figure| Curve {
-        name: figure.contender.to_owned(),
+        name: figure.contender.name().to_owned(),
         class: class(figure.contender),
         points: figure
             .percentiles

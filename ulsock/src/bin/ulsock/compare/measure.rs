@@ -1,6 +1,8 @@
 //! Runs the cases: contenders take turns, so that what the machine does to one in these seconds it
 //! does to the others.
 
+use super::bout::Bout;
+use super::contender::Contender;
 use super::progress::Progress;
 use super::result::{Row, Section};
 use super::scenario::{Case, Chart};
@@ -13,6 +15,8 @@ pub struct Plan {
     pub title: String,
     pub chart: Chart,
     pub cases: Vec<Box<dyn Case>>,
+    /// Whether the references run too.
+    pub references: bool,
 }
 
 impl Plan {
@@ -20,8 +24,29 @@ impl Plan {
     pub fn steps(&self, runs: u32) -> usize {
         self.cases
             .iter()
-            .map(|case| series_of(case.as_ref()).len() * runs as usize)
+            .map(|case| self.series_of(case.as_ref()).len() * runs as usize)
             .sum()
+    }
+
+    /// One series for each contender and placement; at each placement the contenders follow each other.
+    fn series_of(&self, case: &dyn Case) -> Vec<Series> {
+        let placements = case.placements();
+        let mut contenders = vec![Contender::Kernel, Contender::Ulsock];
+        if self.references {
+            contenders.extend(case.references());
+        }
+        let mut series = Vec::new();
+        for (number, &placement) in placements.iter().enumerate() {
+            for &contender in &contenders {
+                if number < contender.placements(&placements).len() {
+                    series.push(Series::new(How {
+                        contender,
+                        placement,
+                    }));
+                }
+            }
+        }
+        series
     }
 }
 
@@ -32,16 +57,24 @@ pub fn section(plan: &Plan, stage: &Stage, runs: u32, progress: &Progress) -> Se
         title: plan.title.clone(),
         chart: plan.chart,
         rows: cases
-            .flat_map(|case| rows(case.as_ref(), stage, runs, progress))
+            .flat_map(|case| {
+                let series = plan.series_of(case.as_ref());
+                rows(case.as_ref(), series, stage, runs, progress)
+            })
             .collect(),
     }
 }
 
-fn rows(case: &dyn Case, stage: &Stage, runs: u32, progress: &Progress) -> Vec<Row> {
-    let mut series = series_of(case);
+fn rows(
+    case: &dyn Case,
+    mut series: Vec<Series>,
+    stage: &Stage,
+    runs: u32,
+    progress: &Progress,
+) -> Vec<Row> {
     for _ in 0..runs {
         for series in &mut series {
-            series.extend(|how| case.run(how, stage));
+            series.extend(|how| case.run(&Bout::new(how, stage)?));
             progress.step();
         }
     }
@@ -49,21 +82,4 @@ fn rows(case: &dyn Case, stage: &Stage, runs: u32, progress: &Progress) -> Vec<R
     lines
         .map(|(number, line)| Row::new(number, line, &series))
         .collect()
-}
-
-/// One series for each contender and placement; at each placement the contenders follow each other.
-fn series_of(case: &dyn Case) -> Vec<Series> {
-    let placements = case.placements();
-    let mut series = Vec::new();
-    for (number, &placement) in placements.iter().enumerate() {
-        for contender in case.contenders() {
-            if number < contender.placements(&placements).len() {
-                series.push(Series::new(How {
-                    contender,
-                    placement,
-                }));
-            }
-        }
-    }
-    series
 }

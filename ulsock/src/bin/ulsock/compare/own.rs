@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::process::Command;
 
+use super::bout::Bout;
 use super::contender::Contender;
 use super::cores::Placement;
 use super::figure::{Per, Unit};
@@ -69,6 +70,7 @@ impl Own {
                 .into_owned(),
             chart: Chart::Bars,
             cases: vec![Box::new(self)],
+            references: false,
         })
     }
 
@@ -120,8 +122,8 @@ impl Case for Own {
         lines
     }
 
-    fn run(&self, how: &How, stage: &Stage) -> Result<Reading, String> {
-        let ran = self.duel(how, stage)?;
+    fn run(&self, bout: &Bout) -> Result<Reading, String> {
+        let ran = self.duel(bout.how, bout.stage)?;
         let mut values = Vec::new();
         if self.found.is_some() {
             let (value, _) = self

@@ -130,7 +130,7 @@ pub struct Section {
 /// A scenario that was left out, and what would cure that.
 #[derive(Serialize)]
 pub struct Skipped {
-    pub name: &'static str,
+    pub name: String,
     pub packages: Vec<&'static str>,
 }
 

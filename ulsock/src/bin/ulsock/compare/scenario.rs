@@ -18,14 +18,16 @@ mod sockperf;
 mod stream;
 mod team;
 pub mod text;
+mod ucx;
 
 pub use built_in::PROGRAMS;
 
+use super::bout::Bout;
 use super::contender::Contender;
 use super::cores::Placement;
 use super::figure::{Per, Unit};
 use super::programs::Need;
-use super::stage::{How, Ran, Stage};
+use super::stage::Ran;
 use super::usage::Usage;
 
 /// How much is measured.
@@ -36,12 +38,19 @@ pub enum Effort {
 }
 
 impl Effort {
-    /// What belongs to the quick run, and with `Full` the rest.
-    pub fn pick<T: Clone>(self, quick: &[T], full: &[T]) -> Vec<T> {
-        match self {
-            Effort::Quick => quick.to_vec(),
-            Effort::Full => full.to_vec(),
-        }
+    /// A case of each that belongs to the quick run, or of all.
+    pub fn cases<T: Clone, C: Case + 'static>(
+        self,
+        quick: &[T],
+        full: &[T],
+        case: impl Fn(T) -> C,
+    ) -> Vec<Box<dyn Case>> {
+        let chosen = match self {
+            Effort::Quick => quick,
+            Effort::Full => full,
+        };
+        let case = |of: &T| -> Box<dyn Case> { Box::new(case(of.clone())) };
+        chosen.iter().map(case).collect()
     }
 }
 
@@ -62,10 +71,25 @@ pub struct Scenario {
     pub title: &'static str,
     /// What it needs beside ourselves.
     pub needs: &'static [Need],
+    /// References, by their names, that are left out where they are not installed.
+    pub optional: &'static [(&'static str, &'static [Need])],
     pub chart: Chart,
     /// Whether it is part of the quick run.
     pub quick: bool,
     pub cases: fn(Effort) -> Vec<Box<dyn Case>>,
+}
+
+impl Scenario {
+    /// What most of them have in common.
+    const DEFAULT: Scenario = Scenario {
+        name: "",
+        title: "",
+        needs: &[],
+        optional: &[],
+        chart: Chart::Bars,
+        quick: false,
+        cases: |_| Vec::new(),
+    };
 }
 
 /// A line of the table.
@@ -93,11 +117,6 @@ impl Line {
     pub fn at(self, x: u64) -> Line {
         let x = Some(x as f64);
         Line { x, ..self }
-    }
-
-    pub fn without_rings(self) -> Line {
-        let rings = false;
-        Line { rings, ..self }
     }
 }
 
@@ -128,8 +147,9 @@ impl Reading {
 pub trait Case {
     fn lines(&self) -> Vec<Line>;
 
-    fn contenders(&self) -> Vec<Contender> {
-        vec![Contender::Kernel, Contender::Ulsock]
+    /// What kernel TCP and ulsock are held against, where there is such.
+    fn references(&self) -> Vec<Contender> {
+        Vec::new()
     }
 
     fn placements(&self) -> Vec<Placement> {
@@ -137,7 +157,7 @@ pub trait Case {
     }
 
     /// Runs once; an error says which end failed and how.
-    fn run(&self, how: &How, stage: &Stage) -> Result<Reading, String>;
+    fn run(&self, bout: &Bout) -> Result<Reading, String>;
 }
 
 pub const SCENARIOS: &[Scenario] = &[

@@ -41,7 +41,7 @@ pub fn failures(series: &[Series]) -> Vec<String> {
 /// Medians of a series, for one line.
 #[derive(Clone, Serialize)]
 pub struct Figure {
-    pub contender: &'static str,
+    pub contender: Contender,
     /// Where the ends ran.
     pub ends: &'static str,
     pub value: f64,
@@ -85,13 +85,9 @@ impl Series {
             .map(|reading| reading.values.get(line).copied())
             .collect();
         let runs = runs.filter(|runs| !runs.is_empty())?;
-        let placed = match self.how.contender {
-            Contender::Mpi { .. } => "two cores",
-            _ => self.how.placement.name(),
-        };
         Some(Figure {
-            contender: self.how.contender.name(),
-            ends: placed,
+            contender: self.how.contender,
+            ends: self.how.contender.ends(self.how.placement),
             value: median(runs.iter().copied()),
             cpu_seconds: median(self.readings.iter().map(|reading| reading.cpu)),
             runs,

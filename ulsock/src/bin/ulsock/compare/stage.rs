@@ -3,10 +3,10 @@
 
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::net::TcpListener;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -124,6 +124,18 @@ impl Stage {
     pub fn fresh(&self, name: &str) -> PathBuf {
         let number = self.runs.replace(self.runs.get() + 1);
         self.folder.join(format!("{name}-{number}"))
+    }
+
+    /// Where a server can make a Unix socket, whichever user it runs as.
+    pub fn socket(&self) -> Result<PathBuf, String> {
+        let path = self.fresh("sockets");
+        let made = DirBuilder::new()
+            .create(&path)
+            .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o1777)));
+        match made {
+            Ok(()) => Ok(path.join("s")),
+            Err(error) => Err(format!("{}: {error}", path.display())),
+        }
     }
 
     /// A TCP port of 127.0.0.1 that nobody uses now.

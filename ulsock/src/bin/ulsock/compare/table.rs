@@ -4,6 +4,7 @@ use tabled::builder::Builder;
 use tabled::settings::object::Columns;
 use tabled::settings::{Alignment, Style};
 
+use super::contender::Contender;
 use super::figure::digits;
 use super::result::{Report, Row, Section, Skipped};
 use super::series::Figure;
@@ -72,7 +73,7 @@ pub struct Cells {
 }
 
 pub fn cells_of(section: &Section) -> Cells {
-    let references = reference_names(section);
+    let references = references_of(section);
     let mut units = section.rows.iter().map(|row| row.cpu_seconds_per);
     let first = units.next().unwrap_or_default();
     let same = units.all(|unit| unit == first);
@@ -81,7 +82,9 @@ pub fn cells_of(section: &Section) -> Cells {
         false => "CPU s".to_owned(),
     };
     let header = ["", "kernel TCP", "ends", "ulsock", "ratio", &cpu];
-    let header = header.into_iter().chain(references.iter().copied());
+    let header = header
+        .into_iter()
+        .chain(references.iter().map(|contender| contender.name()));
     let rows = section.rows.iter().map(|row| cells(row, &references, same));
     Cells {
         header: header.map(str::to_owned).collect(),
@@ -89,7 +92,7 @@ pub fn cells_of(section: &Section) -> Cells {
     }
 }
 
-fn reference_names(section: &Section) -> Vec<&'static str> {
+fn references_of(section: &Section) -> Vec<Contender> {
     let mut names = Vec::new();
     for figure in section.rows.iter().flat_map(|row| &row.references) {
         if !names.contains(&figure.contender) {
@@ -100,7 +103,7 @@ fn reference_names(section: &Section) -> Vec<&'static str> {
 }
 
 /// `same`: the header says what CPU time is per.
-fn cells(row: &Row, references: &[&str], same: bool) -> Vec<String> {
+fn cells(row: &Row, references: &[Contender], same: bool) -> Vec<String> {
     let value = |figure: &Figure| row.unit.text(figure.value);
     let cpu = |figure: Option<&Figure>| {
         figure.map_or("-".to_owned(), |figure| digits(figure.cpu_seconds))
@@ -120,10 +123,10 @@ fn cells(row: &Row, references: &[&str], same: bool) -> Vec<String> {
             .map_or("-".to_owned(), |ratio| format!("{ratio:.2}x")),
         format!("{} / {}{per}", cpu(kernel), cpu(used)),
     ];
-    cells.extend(references.iter().map(|name| {
+    cells.extend(references.iter().map(|contender| {
         let mut figures = row.references.iter();
         figures
-            .find(|figure| figure.contender == *name)
+            .find(|figure| figure.contender == *contender)
             .map_or("-".to_owned(), value)
     }));
     cells

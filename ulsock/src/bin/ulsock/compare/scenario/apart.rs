@@ -2,35 +2,29 @@
 //! spinning at all. The two contenders are compared at the same placement.
 
 use super::built_in::{BuiltIn, Places};
-use super::{Case, Chart, Effort, Scenario};
+use super::{Case, Effort, Scenario};
 use crate::compare::cores::Placement;
 use crate::compare::figure::Unit;
 
 pub const ONE_CORE: Scenario = Scenario {
     name: "one-core",
     title: "Both ends on one core",
-    needs: &[],
-    chart: Chart::Bars,
-    quick: false,
     cases: one_core,
+    ..Scenario::DEFAULT
 };
 
 pub const LOADED: Scenario = Scenario {
     name: "loaded",
     title: "A busy loop on each core beside the two programs",
-    needs: &[],
-    chart: Chart::Bars,
-    quick: false,
     cases: loaded,
+    ..Scenario::DEFAULT
 };
 
 pub const BLOCKING: Scenario = Scenario {
     name: "blocking",
     title: "Round trips of 64 B without spinning (ULSOCK_SPIN_US=0), at equal placement",
-    needs: &[],
-    chart: Chart::Bars,
-    quick: false,
     cases: blocking,
+    ..Scenario::DEFAULT
 };
 
 fn trip() -> BuiltIn {

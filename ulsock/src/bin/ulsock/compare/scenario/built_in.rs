@@ -6,11 +6,12 @@ use std::process::Command;
 use serde::Deserialize;
 
 use super::{Case, Line, Reading};
+use crate::compare::bout::Bout;
 use crate::compare::busy::Busy;
 use crate::compare::contender::Contender;
 use crate::compare::cores::Placement;
 use crate::compare::figure::{Per, Unit};
-use crate::compare::stage::{Duel, How, Ready, Stage, Stop};
+use crate::compare::stage::{Ran, Stop};
 use crate::compare::usage::End;
 
 /// The programs that an installation must have.
@@ -37,7 +38,7 @@ pub struct BuiltIn {
     pub loaded: bool,
     /// Settings for ulsock.
     pub settings: &'static [(&'static str, &'static str)],
-    pub unix: bool,
+    pub references: &'static [Contender],
     pub rings: bool,
 }
 
@@ -53,21 +54,35 @@ impl BuiltIn {
             places: Places::Best,
             loaded: false,
             settings: &[],
-            unix: false,
+            references: &[],
             rings: true,
         }
     }
 
-    fn client(&self, mut command: Command, address: &str, stage: &Stage) -> Command {
-        command.args(["client", address]);
-        command.args(["--size", &self.size.to_string()]);
-        command.args(["--connections", &self.connections.to_string()]);
-        command.args(["--seconds", &stage.seconds.as_secs_f64().to_string()]);
-        command.args(["--warm-up", &stage.warm_up.as_secs_f64().to_string()]);
-        command
+    fn command(&self, bout: &Bout, end: End, words: &str) -> Result<Command, String> {
+        let mut command = bout.own(end, self.program, words)?;
+        command.envs(self.settings.iter().copied());
+        Ok(command)
     }
 
-    fn reading(&self, line: &Printed, ran: crate::compare::stage::Ran) -> Result<Reading, String> {
+    fn server(&self, bout: &Bout) -> Result<Command, String> {
+        let address = bout.either("{port}", "unix:{path}");
+        self.command(bout, End::Server, &format!("server {address}"))
+    }
+
+    fn client(&self, bout: &Bout) -> Result<Command, String> {
+        let words = format!(
+            "client {} --size {} --connections {} --seconds {} --warm-up {}",
+            bout.either("127.0.0.1:{port}", "unix:{path}"),
+            self.size,
+            self.connections,
+            bout.seconds(),
+            bout.stage.warm_up.as_secs_f64()
+        );
+        self.command(bout, End::Client, &words)
+    }
+
+    fn reading(&self, line: &Printed, ran: Ran) -> Result<Reading, String> {
         let value = match self.unit {
             Unit::Micros => line.mean_us,
             Unit::Bytes | Unit::Messages(_) => line.bytes_per_s,
@@ -114,10 +129,8 @@ impl Case for BuiltIn {
         }]
     }
 
-    fn contenders(&self) -> Vec<Contender> {
-        let mut contenders = vec![Contender::Kernel, Contender::Ulsock];
-        contenders.extend(self.unix.then_some(Contender::Unix));
-        contenders
+    fn references(&self) -> Vec<Contender> {
+        self.references.to_vec()
     }
 
     fn placements(&self) -> Vec<Placement> {
@@ -127,41 +140,9 @@ impl Case for BuiltIn {
         }
     }
 
-    fn run(&self, how: &How, stage: &Stage) -> Result<Reading, String> {
-        let (server_address, client_address, ready) = match how.contender {
-            Contender::Unix => {
-                let path = stage.fresh("socket");
-                let address = format!("unix:{}", path.display());
-                (address.clone(), address, Ready::Path(path))
-            }
-            _ => {
-                let port = stage.port()?;
-                (
-                    port.to_string(),
-                    format!("127.0.0.1:{port}"),
-                    Ready::Port(port),
-                )
-            }
-        };
-        let mut server = stage.own(how, End::Server, self.program)?;
-        server.args(["server", &server_address]);
-        let client = stage.own(how, End::Client, self.program)?;
-        let mut client = self.client(client, &client_address, stage);
-        for (name, value) in self.settings {
-            server.env(name, value);
-            client.env(name, value);
-        }
+    fn run(&self, bout: &Bout) -> Result<Reading, String> {
         let load = self.loaded.then(Busy::everywhere);
-        let stop = Stop::Itself;
-        let ran = stage.duel(
-            how,
-            Duel {
-                server,
-                ready,
-                client,
-                stop,
-            },
-        )?;
+        let ran = bout.fight(self.server(bout)?, self.client(bout)?, Stop::Itself)?;
         drop(load);
         let line: Printed =
             serde_json::from_str(&ran.output).map_err(|error| format!("client: {error}"))?;

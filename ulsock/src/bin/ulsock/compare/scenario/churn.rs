@@ -2,16 +2,15 @@
 //! leave kernel TCP, and must not pay for that they might have.
 
 use super::built_in::BuiltIn;
-use super::{Case, Chart, Effort, Scenario};
+use super::{Case, Effort, Scenario};
 use crate::compare::figure::Unit;
 
 pub const SCENARIO: Scenario = Scenario {
     name: "churn",
     title: "Short connections, one after the other (they stay on kernel TCP)",
-    needs: &[],
-    chart: Chart::Bars,
     quick: true,
     cases,
+    ..Scenario::DEFAULT
 };
 
 fn cases(_: Effort) -> Vec<Box<dyn Case>> {

@@ -7,24 +7,21 @@ use crate::compare::figure::{count_text, Unit};
 pub const SCENARIO: Scenario = Scenario {
     name: "connections",
     title: "Round trip of 64 B on a random one of many connections (mean time)",
-    needs: &[],
     chart: Chart::Connections,
-    quick: false,
     cases,
+    ..Scenario::DEFAULT
 };
 
 const QUICK: [u64; 2] = [1, 100];
 const FULL: [u64; 5] = [1, 10, 100, 1000, 5000];
 
 fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
-    let counts = effort.pick(&QUICK, &FULL);
-    let case = |connections: u64| -> Box<dyn Case> {
+    effort.cases(&QUICK, &FULL, |connections| {
         let label = count_text(connections, "connection");
-        Box::new(BuiltIn {
+        BuiltIn {
             x: Some(connections),
             connections,
             ..BuiltIn::new("crowd", label, Unit::Micros)
-        })
-    };
-    counts.into_iter().map(case).collect()
+        }
+    })
 }

@@ -6,12 +6,13 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use super::{mpi, Case, Chart, Effort, Line, Reading, Scenario};
+use super::{mpi, Case, Effort, Line, Reading, Scenario};
+use crate::compare::bout::Bout;
 use crate::compare::contender::Contender;
 use crate::compare::cores::Placement;
 use crate::compare::figure::{size_text, Per, Unit};
 use crate::compare::programs::{find_or_say, need, need_header};
-use crate::compare::stage::{How, Stage};
+use crate::compare::stage::Stage;
 
 pub const SCENARIO: Scenario = Scenario {
     name: "mpi",
@@ -21,35 +22,28 @@ pub const SCENARIO: Scenario = Scenario {
         need("gcc", "gcc"),
         need_header("openmpi/include/mpi.h", "libopenmpi-dev"),
     ],
-    chart: Chart::Bars,
-    quick: false,
     cases,
+    ..Scenario::DEFAULT
 };
 
 const SOURCE: &str = include_str!("exchange.c");
 
-#[derive(Clone)]
 struct Exchange {
     pattern: &'static str,
     size: u64,
 }
 
-const fn exchange(pattern: &'static str, size: u64) -> Exchange {
-    Exchange { pattern, size }
-}
-
 fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
-    let quick = [exchange("halo", 8 << 10), exchange("all-to-all", 1 << 10)];
+    let quick = [("halo", 8 << 10), ("all-to-all", 1 << 10)];
     let full = [
-        exchange("halo", 1 << 10),
-        exchange("halo", 8 << 10),
-        exchange("halo", 64 << 10),
-        exchange("all-to-all", 64),
-        exchange("all-to-all", 1 << 10),
-        exchange("all-to-all", 64 << 10),
+        ("halo", 1 << 10),
+        ("halo", 8 << 10),
+        ("halo", 64 << 10),
+        ("all-to-all", 64),
+        ("all-to-all", 1 << 10),
+        ("all-to-all", 64 << 10),
     ];
-    let case = |exchange| -> Box<dyn Case> { Box::new(exchange) };
-    effort.pick(&quick, &full).into_iter().map(case).collect()
+    effort.cases(&quick, &full, |(pattern, size)| Exchange { pattern, size })
 }
 
 impl Case for Exchange {
@@ -58,12 +52,8 @@ impl Case for Exchange {
         vec![Line::new(label, Unit::Micros, Per::Million)]
     }
 
-    fn contenders(&self) -> Vec<Contender> {
-        vec![
-            Contender::Kernel,
-            Contender::Ulsock,
-            Contender::Mpi { single_copy: true },
-        ]
+    fn references(&self) -> Vec<Contender> {
+        vec![Contender::Mpi { single_copy: true }]
     }
 
     /// Each process on a core, as mpirun does by itself: they never sleep, and the scheduler may leave
@@ -76,13 +66,11 @@ impl Case for Exchange {
             .collect()
     }
 
-    fn run(&self, how: &How, stage: &Stage) -> Result<Reading, String> {
-        let program = compiled(stage)?;
-        let size = self.size.to_string();
-        let seconds = stage.seconds.as_secs_f64().to_string();
-        let warm_up = stage.warm_up.as_secs_f64().to_string();
-        let arguments = [self.pattern, &size, &warm_up, &seconds];
-        let mut ran = stage.solo(how, mpi::run(how, stage, &program, &arguments)?)?;
+    fn run(&self, bout: &Bout) -> Result<Reading, String> {
+        let program = compiled(bout.stage)?;
+        let (warm_up, seconds) = (bout.stage.warm_up.as_secs_f64(), bout.seconds());
+        let words = format!("{} {} {warm_up} {seconds}", self.pattern, self.size);
+        let mut ran = mpi::run(bout, &program, &words)?;
         let printed = parse(&ran.output)?;
         // mpirun's own start is much of a short run: the program counts what its steps took.
         ran.cpu = std::time::Duration::from_secs_f64(printed.cpu_seconds);

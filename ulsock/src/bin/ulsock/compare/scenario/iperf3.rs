@@ -2,19 +2,18 @@
 
 use serde::Deserialize;
 
-use super::{Case, Chart, Effort, Line, Reading, Scenario};
+use super::{Case, Effort, Line, Reading, Scenario};
+use crate::compare::bout::Bout;
 use crate::compare::figure::{count_text, Per, Unit};
-use crate::compare::programs::{find_or_say, need};
-use crate::compare::stage::{Duel, How, Ready, Stage, Stop};
-use crate::compare::usage::End;
+use crate::compare::programs::need;
+use crate::compare::stage::Stop;
 
 pub const SCENARIO: Scenario = Scenario {
     name: "iperf3",
     title: "iperf3 (bytes received)",
     needs: &[need("iperf3", "iperf3")],
-    chart: Chart::Bars,
-    quick: false,
     cases,
+    ..Scenario::DEFAULT
 };
 
 struct Iperf3 {
@@ -22,8 +21,7 @@ struct Iperf3 {
 }
 
 fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
-    let case = |connections| -> Box<dyn Case> { Box::new(Iperf3 { connections }) };
-    effort.pick(&[1], &[1, 4]).into_iter().map(case).collect()
+    effort.cases(&[1], &[1, 4], |connections| Iperf3 { connections })
 }
 
 impl Case for Iperf3 {
@@ -32,36 +30,18 @@ impl Case for Iperf3 {
         vec![Line::new(label, Unit::Bytes, Per::Gigabyte)]
     }
 
-    fn run(&self, how: &How, stage: &Stage) -> Result<Reading, String> {
-        let port = stage.port()?;
-        let iperf3 = find_or_say("iperf3")?;
-        let mut server = stage.command(how, End::Server, &iperf3);
-        server.args(["-s", "-1", "-p", &port.to_string()]);
-        let mut client = stage.command(how, End::Client, &iperf3);
-        client.args(["-c", "127.0.0.1", "-p", &port.to_string(), "-J"]);
-        let seconds = stage.seconds.as_secs_f64().ceil();
-        client.args([
-            "-t",
-            &seconds.to_string(),
-            "-P",
-            &self.connections.to_string(),
-        ]);
-        let (ready, stop) = (Ready::Port(port), Stop::Itself);
-        let ran = stage.duel(
-            how,
-            Duel {
-                server,
-                ready,
-                client,
-                stop,
-            },
-        )?;
+    fn run(&self, bout: &Bout) -> Result<Reading, String> {
+        let server = bout.server("iperf3", "-s -1 -p {port}")?;
+        let words = format!(
+            "-c 127.0.0.1 -p {{port}} -J -t {} -P {}",
+            bout.whole_seconds(),
+            self.connections
+        );
+        let client = bout.client("iperf3", &words)?;
+        let ran = bout.fight(server, client, Stop::Itself)?;
         let received = parse(&ran.output)?;
-        Ok(Reading::new(
-            received.bits_per_second / 8.0,
-            ran,
-            received.bytes / 1e9,
-        ))
+        let rate = received.bits_per_second / 8.0;
+        Ok(Reading::new(rate, ran, received.bytes / 1e9))
     }
 }
 

@@ -1,11 +1,12 @@
 //! memcached with memcslap of libmemcached, a thread and a connection for each client.
 
 use super::text::leading_number;
-use super::{Case, Chart, Effort, Line, Reading, Scenario};
+use super::{Case, Effort, Line, Reading, Scenario};
+use crate::compare::bout::Bout;
+use crate::compare::contender::Contender;
 use crate::compare::figure::{count_text, Per, Unit};
-use crate::compare::programs::{find_or_say, need};
-use crate::compare::stage::{Duel, How, Ready, Stage, Stop};
-use crate::compare::usage::End;
+use crate::compare::programs::need;
+use crate::compare::stage::Stop;
 use crate::compare::user;
 use rustix::process::Signal;
 
@@ -16,9 +17,9 @@ pub const SCENARIO: Scenario = Scenario {
         need("memcached", "memcached"),
         need("memcslap", "libmemcached-tools"),
     ],
-    chart: Chart::Bars,
     quick: true,
     cases,
+    ..Scenario::DEFAULT
 };
 
 struct Get {
@@ -26,8 +27,7 @@ struct Get {
 }
 
 fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
-    let case = |clients| -> Box<dyn Case> { Box::new(Get { clients }) };
-    effort.pick(&[8], &[1, 8]).into_iter().map(case).collect()
+    effort.cases(&[8], &[1, 8], |clients| Get { clients })
 }
 
 impl Case for Get {
@@ -36,40 +36,24 @@ impl Case for Get {
         vec![Line::new(label, Unit::PerSecond("requests"), Per::Million)]
     }
 
-    fn run(&self, how: &How, stage: &Stage) -> Result<Reading, String> {
-        let port = stage.port()?;
-        let mut server = stage.command(how, End::Server, find_or_say("memcached")?);
-        server.args([
-            "-l",
-            "127.0.0.1",
-            "-U",
-            "0",
-            "-t",
-            "1",
-            "-p",
-            &port.to_string(),
-        ]);
+    fn references(&self) -> Vec<Contender> {
+        vec![Contender::Unix]
+    }
+
+    fn run(&self, bout: &Bout) -> Result<Reading, String> {
+        let listen = bout.either("-l 127.0.0.1 -U 0 -p {port}", "-s {path} -a 0777");
+        let mut server = bout.server("memcached", &format!("{listen} -t 1"))?;
         if let Some(user) = user::for_servers() {
             server.args(["-u", user.name]);
         }
-        // It counts requests, not seconds: what kernel TCP does in a second on a slow machine.
-        let each = (50e3 * stage.seconds.as_secs_f64() / f64::from(self.clients))
-            .max(100.0)
-            .ceil();
-        let mut client = stage.command(how, End::Client, find_or_say("memcslap")?);
-        client.args(["--servers", &format!("127.0.0.1:{port}"), "--test=get"]);
-        client.arg(format!("--concurrency={}", self.clients));
-        client.arg(format!("--execute-number={each}"));
-        let (ready, stop) = (Ready::Port(port), Stop::Signal(Signal::TERM));
-        let ran = stage.duel(
-            how,
-            Duel {
-                server,
-                ready,
-                client,
-                stop,
-            },
-        )?;
+        let each = bout.count(50e3 / f64::from(self.clients), 100.0);
+        let words = format!(
+            "--servers {} --test=get --concurrency={} --execute-number={each}",
+            bout.either("127.0.0.1:{port}", "{path}"),
+            self.clients
+        );
+        let client = bout.client("memcslap", &words)?;
+        let ran = bout.fight(server, client, Stop::Signal(Signal::TERM))?;
         let (keys, seconds) = parse(&ran.output)?;
         // The keys were set first, by one request each.
         Ok(Reading::new(keys / seconds, ran, (keys + each) / 1e6))

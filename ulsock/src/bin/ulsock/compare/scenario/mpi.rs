@@ -1,21 +1,17 @@
 //! OpenMPI's mpirun with two processes: over TCP, on kernel TCP or on ulsock, and over shared memory.
 
 use std::path::Path;
-use std::process::Command;
 
+use crate::compare::bout::Bout;
 use crate::compare::contender::Contender;
 use crate::compare::cores::Placement;
 use crate::compare::programs::find_or_say;
-use crate::compare::stage::{How, Stage};
+use crate::compare::stage::{How, Ran};
 use crate::compare::usage::End;
 
 /// mpirun with `program` as both processes. Only they run on ulsock, not mpirun itself.
-pub fn run(
-    how: &How,
-    stage: &Stage,
-    program: &Path,
-    arguments: &[&str],
-) -> Result<Command, String> {
+pub fn run(bout: &Bout, program: &Path, words: &str) -> Result<Ran, String> {
+    let (how, stage) = (bout.how, bout.stage);
     let bare = How {
         contender: Contender::Kernel,
         ..*how
@@ -44,9 +40,9 @@ pub fn run(
                 command.arg("-x").arg(setting);
             }
         }
-        command.arg(program).args(arguments);
+        command.arg(program).args(words.split_whitespace());
     }
-    Ok(command)
+    stage.solo(how, command)
 }
 
 fn transport(contender: Contender) -> &'static str {

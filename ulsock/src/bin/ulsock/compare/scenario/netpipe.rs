@@ -1,27 +1,28 @@
-//! NetPIPE: the same ping-pong over TCP (NPtcp, on kernel TCP and on ulsock) and over OpenMPI's shared
-//! memory (NPopenmpi), in one table. Times are one way, as NetPIPE gives them.
+//! NetPIPE: the same ping-pong over TCP (NPtcp, on kernel TCP and on ulsock), over OpenMPI's shared
+//! memory (NPopenmpi), and over UCX's (its own ping-pong), in one table. Times are one way.
 
-use std::path::Path;
-
-use super::{mpi, Case, Chart, Effort, Line, Reading, Scenario};
+use super::{mpi, ucx, Case, Chart, Effort, Line, Reading, Scenario};
+use crate::compare::bout::Bout;
 use crate::compare::contender::Contender;
 use crate::compare::figure::{size_text, Per, Unit};
-use crate::compare::programs::{find, find_or_say, need};
-use crate::compare::stage::{Duel, How, Ran, Ready, Stage, Stop};
-use crate::compare::usage::End;
+use crate::compare::programs::{self, find_or_say, need, Need};
+use crate::compare::stage::{Ran, Stop};
 
 pub const SCENARIO: Scenario = Scenario {
     name: "netpipe",
-    title: "NetPIPE, one way: NPtcp, and NPopenmpi over shared memory",
-    needs: &[
-        need("NPtcp", "netpipe-tcp"),
-        need("NPopenmpi", "netpipe-openmpi"),
-        need("mpirun", "openmpi-bin"),
-    ],
+    title: "NetPIPE, one way: NPtcp, and NPopenmpi and UCX over shared memory",
+    needs: &[need("NPtcp", "netpipe-tcp")],
+    optional: &[("OpenMPI", OPENMPI), ("UCX", UCX)],
     chart: Chart::Sizes,
-    quick: false,
     cases,
+    ..Scenario::DEFAULT
 };
+
+const OPENMPI: &[Need] = &[
+    need("NPopenmpi", "netpipe-openmpi"),
+    need("mpirun", "openmpi-bin"),
+];
+const UCX: &[Need] = &[need("ucx_perftest", "ucx-utils")];
 
 /// From this size on the figure is bandwidth.
 const LARGE: u64 = 64 << 10;
@@ -34,115 +35,105 @@ struct Range {
     repeats: f64,
 }
 
-fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
-    let small = Range {
+const RANGES: [Range; 4] = [
+    Range {
         sizes: &[1, 8, 64, 256],
         repeats: 4000.0,
-    };
-    let middle = Range {
+    },
+    Range {
         sizes: &[1 << 10, 4 << 10, 16 << 10],
         repeats: 4000.0,
-    };
-    let large = Range {
+    },
+    Range {
         sizes: &[64 << 10, 128 << 10, 256 << 10, 1 << 20],
         repeats: 200.0,
-    };
-    let huge = Range {
+    },
+    Range {
         sizes: &[4 << 20],
         repeats: 30.0,
-    };
-    let case = |range| -> Box<dyn Case> { Box::new(range) };
-    let full = [small.clone(), middle, large, huge];
-    effort.pick(&[small], &full).into_iter().map(case).collect()
+    },
+];
+
+fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
+    effort.cases(&RANGES[..1], &RANGES, |range| range)
 }
 
 impl Range {
-    fn arguments(&self, stage: &Stage, output: &Path) -> Vec<String> {
-        let repeats = (self.repeats * stage.seconds.as_secs_f64())
-            .max(20.0)
-            .ceil();
+    fn repeats(&self, bout: &Bout) -> f64 {
+        bout.count(self.repeats, 20.0)
+    }
+
+    /// What both programs of NetPIPE are told; what they write goes to a file of this name in the work
+    /// folder. Without perturbations of the size they measure the powers of two, and those in between.
+    fn words(&self, bout: &Bout, output: &str) -> String {
         let (first, last) = (self.sizes[0], self.sizes[self.sizes.len() - 1]);
-        // Without perturbations of the size: it measures the powers of two, and those in between.
-        let text = format!("-p 0 -l {first} -u {last} -n {repeats} -o");
-        let mut arguments: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        arguments.push(output.display().to_string());
-        arguments
+        let repeats = self.repeats(bout);
+        format!("-p 0 -l {first} -u {last} -n {repeats} -o {output}")
     }
 
-    fn over_tcp(&self, how: &How, stage: &Stage, output: &Path) -> Result<Ran, String> {
-        let port = stage.port()?;
-        let program = find_or_say("NPtcp")?;
-        let arguments = self.arguments(stage, output);
-        let mut server = stage.command(how, End::Server, &program);
-        server.args(["-P", &port.to_string()]).args(&arguments);
-        let mut client = stage.command(how, End::Client, &program);
-        client
-            .args(["-h", "127.0.0.1", "-P", &port.to_string()])
-            .args(&arguments);
-        let (ready, stop) = (Ready::Port(port), Stop::Itself);
-        stage.duel(
-            how,
-            Duel {
-                server,
-                ready,
-                client,
-                stop,
-            },
-        )
+    fn over_tcp(&self, bout: &Bout, output: &str) -> Result<Ran, String> {
+        let words = format!("-P {{port}} {}", self.words(bout, output));
+        let server = bout.server("NPtcp", &words)?;
+        let client = bout.client("NPtcp", &format!("-h 127.0.0.1 {words}"))?;
+        bout.fight(server, client, Stop::Itself)
     }
 
-    fn over_mpi(&self, how: &How, stage: &Stage, output: &Path) -> Result<Ran, String> {
-        let program = find_or_say("NPopenmpi")?;
-        let arguments = self.arguments(stage, output);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        stage.solo(how, mpi::run(how, stage, &program, &arguments)?)
+    fn over_mpi(&self, bout: &Bout, output: &str) -> Result<Ran, String> {
+        mpi::run(bout, &find_or_say("NPopenmpi")?, &self.words(bout, output))
+    }
+
+    /// Seconds one way for each size, and the run.
+    fn times(&self, bout: &Bout) -> Result<(Vec<f64>, Ran), String> {
+        if bout.how.contender == Contender::Ucx {
+            return ucx::times(bout, self.sizes, self.repeats(bout));
+        }
+        let path = bout.stage.fresh("netpipe");
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let ran = match bout.how.contender {
+            Contender::Mpi { .. } => self.over_mpi(bout, &name)?,
+            _ => self.over_tcp(bout, &name)?,
+        };
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))?;
+        let times: Option<Vec<f64>> = self.sizes.iter().map(|size| parse(&text, *size)).collect();
+        Ok((times.ok_or("NetPIPE left a size out")?, ran))
     }
 }
 
 impl Case for Range {
     fn lines(&self) -> Vec<Line> {
-        let line = |&size: &u64| {
-            let unit = match size >= LARGE {
-                true => Unit::Bytes,
-                false => Unit::Micros,
-            };
-            Line::new(size_text(size), unit, Per::Run).at(size)
-        };
+        let line = |&size: &u64| Line::new(size_text(size), unit(size), Per::Run).at(size);
         self.sizes.iter().map(line).collect()
     }
 
-    fn contenders(&self) -> Vec<Contender> {
-        let mut contenders = vec![Contender::Kernel, Contender::Ulsock];
-        if find("NPopenmpi").is_some() {
-            contenders.push(Contender::Mpi { single_copy: true });
-            contenders.push(Contender::Mpi { single_copy: false });
+    fn references(&self) -> Vec<Contender> {
+        let mut references = Vec::new();
+        if programs::missing(OPENMPI).is_empty() {
+            references.push(Contender::Mpi { single_copy: true });
+            references.push(Contender::Mpi { single_copy: false });
         }
-        contenders
+        if programs::missing(UCX).is_empty() {
+            references.push(Contender::Ucx);
+        }
+        references
     }
 
-    fn run(&self, how: &How, stage: &Stage) -> Result<Reading, String> {
-        let output = stage.fresh("netpipe");
-        let ran = match how.contender {
-            Contender::Mpi { .. } => self.over_mpi(how, stage, &output)?,
-            _ => self.over_tcp(how, stage, &output)?,
+    fn run(&self, bout: &Bout) -> Result<Reading, String> {
+        let (times, ran) = self.times(bout)?;
+        let value = |(&size, seconds): (&u64, f64)| match unit(size) {
+            Unit::Micros => seconds * 1e6,
+            _ => size as f64 / seconds,
         };
-        let text = std::fs::read_to_string(&output).map_err(|error| format!("np.out: {error}"))?;
-        let values: Option<Vec<f64>> = self
-            .lines()
-            .iter()
-            .zip(self.sizes)
-            .map(|(line, &size)| {
-                let seconds = parse(&text, size)?;
-                Some(match line.unit {
-                    Unit::Micros => seconds * 1e6,
-                    _ => size as f64 / seconds,
-                })
-            })
-            .collect();
         Ok(Reading {
-            values: values.ok_or("NetPIPE left a size out")?,
+            values: self.sizes.iter().zip(times).map(value).collect(),
             ..Reading::new(0.0, ran, 1.0)
         })
+    }
+}
+
+fn unit(size: u64) -> Unit {
+    match size >= LARGE {
+        true => Unit::Bytes,
+        false => Unit::Micros,
     }
 }
 

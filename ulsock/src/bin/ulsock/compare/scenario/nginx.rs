@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use super::text::{figure_after, number_after};
-use super::{Case, Chart, Effort, Line, Reading, Scenario};
+use super::{Case, Effort, Line, Reading, Scenario};
+use crate::compare::bout::Bout;
 use crate::compare::figure::{count_text, Per, Unit};
-use crate::compare::programs::{find_or_say, need};
-use crate::compare::stage::{Duel, How, Ready, Stage, Stop};
-use crate::compare::usage::End;
+use crate::compare::programs::need;
+use crate::compare::stage::Stop;
 use crate::compare::user;
 use rustix::process::Signal;
 
@@ -16,120 +17,99 @@ pub const KEEP_ALIVE: Scenario = Scenario {
     name: "nginx",
     title: "nginx with keep-alive, a file of 612 B (wrk)",
     needs: &[need("nginx", "nginx-light"), need("wrk", "wrk")],
-    chart: Chart::Bars,
     quick: true,
     cases: keep_alive,
+    ..Scenario::DEFAULT
 };
 
 pub const SHORT: Scenario = Scenario {
     name: "nginx-short",
     title: "nginx without keep-alive, a file of 612 B (ab; connections stay on kernel TCP)",
     needs: &[need("nginx", "nginx-light"), need("ab", "apache2-utils")],
-    chart: Chart::Bars,
-    quick: false,
     cases: short,
+    ..Scenario::DEFAULT
 };
 
 const FILE_SIZE: usize = 612;
 
-struct Wrk {
+/// Requests from so many connections at a time.
+struct Load {
     connections: u32,
+    client: Client,
 }
 
-struct Ab {
-    connections: u32,
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Client {
+    /// On connections that stay.
+    Wrk,
+    /// On a new one for each request.
+    Ab,
 }
 
 fn keep_alive(effort: Effort) -> Vec<Box<dyn Case>> {
-    let case = |connections| -> Box<dyn Case> { Box::new(Wrk { connections }) };
-    effort
-        .pick(&[16], &[1, 16, 100])
-        .into_iter()
-        .map(case)
-        .collect()
+    let client = Client::Wrk;
+    effort.cases(&[16], &[1, 16, 100], |connections| Load {
+        connections,
+        client,
+    })
 }
 
-fn short(_: Effort) -> Vec<Box<dyn Case>> {
-    vec![Box::new(Ab { connections: 8 })]
+fn short(effort: Effort) -> Vec<Box<dyn Case>> {
+    let client = Client::Ab;
+    effort.cases(&[8], &[8], |connections| Load {
+        connections,
+        client,
+    })
 }
 
-fn line(connections: u32) -> Line {
-    let label = count_text(connections.into(), "connection");
-    Line::new(label, Unit::PerSecond("requests"), Per::Million)
+impl Load {
+    fn client(&self, bout: &Bout) -> Result<Command, String> {
+        let connections = self.connections;
+        let (program, words) = match self.client {
+            Client::Wrk => {
+                let seconds = bout.whole_seconds();
+                ("wrk", format!("-t1 -c {connections} -d {seconds}s"))
+            }
+            Client::Ab => {
+                let requests = bout.count(10e3, 100.0);
+                ("ab", format!("-q -c {connections} -n {requests}"))
+            }
+        };
+        bout.client(program, &format!("{words} http://127.0.0.1:{{port}}/file"))
+    }
 }
 
-impl Case for Wrk {
+impl Case for Load {
     fn lines(&self) -> Vec<Line> {
-        vec![line(self.connections)]
+        let label = count_text(self.connections.into(), "connection");
+        let line = Line::new(label, Unit::PerSecond("requests"), Per::Million);
+        let rings = self.client == Client::Wrk;
+        vec![Line { rings, ..line }]
     }
 
-    fn run(&self, how: &How, stage: &Stage) -> Result<Reading, String> {
-        let mut client = stage.command(how, End::Client, find_or_say("wrk")?);
-        // It knows whole seconds only.
-        let seconds = stage.seconds.as_secs_f64().ceil();
-        client.args(["-t1", "-c", &self.connections.to_string()]);
-        client.args(["-d", &format!("{seconds}s")]);
-        let ran = serve(how, stage, |url| {
-            client.arg(url);
-            client
-        })?;
-        let (rate, requests) = parse_wrk(&ran.output)?;
+    fn run(&self, bout: &Bout) -> Result<Reading, String> {
+        let folder = bout.stage.folder().join("nginx");
+        prepare(&folder, bout).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let mut server = bout.server("nginx", "-e stderr -p")?;
+        server.arg(&folder).arg("-c").arg(folder.join("nginx.conf"));
+        // QUIT is its gentle end: it waits for its workers.
+        let ran = bout.fight(server, self.client(bout)?, Stop::Signal(Signal::QUIT))?;
+        let (rate, requests) = match self.client {
+            Client::Wrk => parse_wrk(&ran.output)?,
+            Client::Ab => parse_ab(&ran.output)?,
+        };
         Ok(Reading::new(rate, ran, requests / 1e6))
     }
 }
 
-impl Case for Ab {
-    fn lines(&self) -> Vec<Line> {
-        vec![line(self.connections).without_rings()]
-    }
-
-    fn run(&self, how: &How, stage: &Stage) -> Result<Reading, String> {
-        // By number: what kernel TCP does in a second on a slow machine.
-        let requests = (10e3 * stage.seconds.as_secs_f64()).max(100.0).ceil();
-        let mut client = stage.command(how, End::Client, find_or_say("ab")?);
-        client.args(["-q", "-c", &self.connections.to_string()]);
-        client.args(["-n", &requests.to_string()]);
-        let ran = serve(how, stage, |url| {
-            client.arg(url);
-            client
-        })?;
-        let (rate, requests) = parse_ab(&ran.output)?;
-        Ok(Reading::new(rate, ran, requests / 1e6))
-    }
-}
-
-/// Starts nginx, and the client with the address of a small file.
-fn serve(
-    how: &How,
-    stage: &Stage,
-    client: impl FnOnce(String) -> std::process::Command,
-) -> Result<crate::compare::stage::Ran, String> {
-    let port = stage.port()?;
-    let folder = stage.folder().join("nginx");
-    prepare(&folder, port).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut server = stage.command(how, End::Server, find_or_say("nginx")?);
-    server.args(["-e", "stderr", "-p"]).arg(&folder);
-    server.arg("-c").arg(folder.join("nginx.conf"));
-    let client = client(format!("http://127.0.0.1:{port}/file"));
-    // QUIT is its gentle end: it waits for its workers.
-    let (ready, stop) = (Ready::Port(port), Stop::Signal(Signal::QUIT));
-    stage.duel(
-        how,
-        Duel {
-            server,
-            ready,
-            client,
-            stop,
-        },
-    )
-}
-
-fn prepare(folder: &Path, port: u16) -> std::io::Result<()> {
+/// A small file, and the configuration.
+fn prepare(folder: &Path, bout: &Bout) -> std::io::Result<()> {
     fs::create_dir_all(folder.join("www"))?;
     fs::write(folder.join("www/file"), vec![b'x'; FILE_SIZE])?;
     let user = user::for_servers().map(|user| format!("user {} {};", user.name, user.group));
     let user = user.unwrap_or_default();
     let folder_text = folder.display();
+    let listen = bout.fill("127.0.0.1:{port}");
     let config = format!(
         "daemon off; worker_processes 1; pid {folder_text}/nginx.pid; {user}
          events {{ worker_connections 1024; }}
@@ -138,7 +118,7 @@ fn prepare(folder: &Path, port: u16) -> std::io::Result<()> {
              client_body_temp_path {folder_text}/body; proxy_temp_path {folder_text}/proxy;
              fastcgi_temp_path {folder_text}/fastcgi; uwsgi_temp_path {folder_text}/uwsgi;
              scgi_temp_path {folder_text}/scgi;
-             server {{ listen 127.0.0.1:{port}; root {folder_text}/www; }}
+             server {{ listen {listen}; root {folder_text}/www; }}
          }}
 "
     );

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::text::figure_after;
-use super::{Case, Chart, Effort, Line, Reading, Scenario};
+use super::{Case, Effort, Line, Reading, Scenario};
+use crate::compare::bout::Bout;
 use crate::compare::contender::Contender;
 use crate::compare::cores::Placement;
 use crate::compare::figure::{count_text, Per, Unit};
-use crate::compare::programs::{find_or_say, need};
-use crate::compare::stage::{Duel, How, Ready, Stage, Stop};
-use crate::compare::usage::End;
+use crate::compare::programs::need;
+use crate::compare::stage::{How, Ran, Ready, Stage, Stop};
 use crate::compare::user;
 use rustix::process::Signal;
 
@@ -25,9 +25,9 @@ pub const SCENARIO: Scenario = Scenario {
         need("initdb", "postgresql"),
         need("pgbench", "postgresql"),
     ],
-    chart: Chart::Bars,
     quick: true,
     cases,
+    ..Scenario::DEFAULT
 };
 
 struct Select {
@@ -35,34 +35,26 @@ struct Select {
 }
 
 fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
-    let case = |clients| -> Box<dyn Case> { Box::new(Select { clients }) };
-    effort.pick(&[4], &[1, 4]).into_iter().map(case).collect()
+    effort.cases(&[4], &[1, 4], |clients| Select { clients })
 }
 
 impl Case for Select {
     fn lines(&self) -> Vec<Line> {
         let label = count_text(self.clients.into(), "client");
-        vec![Line::new(
-            label,
-            Unit::PerSecond("transactions"),
-            Per::Million,
-        )]
+        let unit = Unit::PerSecond("transactions");
+        vec![Line::new(label, unit, Per::Million)]
     }
 
-    fn run(&self, how: &How, stage: &Stage) -> Result<Reading, String> {
-        let cluster = Cluster::new(stage)?;
-        // It counts transactions, not seconds: what kernel TCP does in a second on a slow machine.
-        let each = (20e3 * stage.seconds.as_secs_f64() / f64::from(self.clients))
-            .max(50.0)
-            .ceil();
-        let arguments = format!("-S -n -j 1 -c {} -t {each}", self.clients);
-        let ran = stage.duel(how, cluster.duel(how, stage, &arguments)?)?;
-        let rate = parse(&ran.output)?;
-        Ok(Reading::new(
-            rate,
-            ran,
-            each * f64::from(self.clients) / 1e6,
-        ))
+    fn references(&self) -> Vec<Contender> {
+        vec![Contender::Unix]
+    }
+
+    fn run(&self, bout: &Bout) -> Result<Reading, String> {
+        let cluster = Cluster::new(bout.stage)?;
+        let each = bout.count(20e3 / f64::from(self.clients), 50.0);
+        let ran = cluster.ask(bout, &format!("-S -n -j 1 -c {} -t {each}", self.clients))?;
+        let transactions = each * f64::from(self.clients);
+        Ok(Reading::new(parse(&ran.output)?, ran, transactions / 1e6))
     }
 }
 
@@ -95,52 +87,44 @@ impl Cluster {
             contender: Contender::Kernel,
             placement: Placement::Scheduler,
         };
-        let initdb = stage.command(&how, End::Server, find_or_say("initdb")?);
-        let mut initdb = self.as_user(initdb);
-        initdb.args([
-            "-A",
-            "trust",
-            "-N",
-            "-E",
-            "UTF8",
-            "--locale=C",
-            "-U",
-            "postgres",
-            "-D",
-        ]);
+        let bout = Bout::new(&how, stage)?;
+        let words = "-A trust -N -E UTF8 --locale=C -U postgres -D";
+        let mut initdb = self.as_user(bout.server("initdb", words)?);
         stage.prepare(initdb.arg(self.data()))?;
-        stage.duel(&how, self.duel(&how, stage, "-i -q -s 1")?)?;
-        Ok(())
+        self.ask(&bout, "-i -q -s 1").map(drop)
     }
 
-    /// The server, and pgbench with `arguments`.
-    fn duel(&self, how: &How, stage: &Stage, arguments: &str) -> Result<Duel, String> {
-        let port = stage.port()?.to_string();
-        let server = stage.command(how, End::Server, find_or_say("postgres")?);
-        let mut server = self.as_user(server);
-        if how.contender == Contender::Ulsock {
-            server.env("LD_PRELOAD", stage.shared_library()?);
-        }
-        server.arg("-D").arg(self.data()).args(["-p", &port]);
-        for setting in [
-            "listen_addresses=127.0.0.1",
-            "unix_socket_directories=",
-            "fsync=off",
-        ] {
-            server.args(["-c", setting]);
-        }
-        let mut client = stage.command(how, End::Client, find_or_say("pgbench")?);
-        client.args(["-h", "127.0.0.1", "-p", &port, "-U", "postgres"]);
-        client.args(arguments.split_whitespace()).arg("postgres");
-        // Its fast shutdown: clients that are still there are disconnected.
-        let stop = Stop::Signal(Signal::INT);
+    /// Starts the server, and pgbench with these words.
+    fn ask(&self, bout: &Bout, words: &str) -> Result<Ran, String> {
+        let (server, mut client) = (self.server(bout)?, bout.client("pgbench", "-U postgres")?);
+        match bout.over_unix() {
+            true => client.arg("-h").arg(&self.folder),
+            false => client.args(["-h", "127.0.0.1", "-p", &bout.fill("{port}")]),
+        };
+        client.args(words.split_whitespace()).arg("postgres");
         let ready = Ready::Says("ready to accept connections");
-        Ok(Duel {
-            server,
-            ready,
-            client,
-            stop,
-        })
+        // Its fast shutdown: clients that are still there are disconnected.
+        bout.fight_once(ready, server, client, Stop::Signal(Signal::INT))
+    }
+
+    fn server(&self, bout: &Bout) -> Result<Command, String> {
+        let mut server = self.as_user(bout.server("postgres", "-c fsync=off -D")?);
+        server.arg(self.data());
+        if bout.how.contender == Contender::Ulsock {
+            server.env("LD_PRELOAD", bout.stage.shared_library()?);
+        }
+        let mut set = |setting: String| {
+            server.args(["-c", &setting]);
+        };
+        if bout.over_unix() {
+            set("listen_addresses=".to_owned());
+            set(format!("unix_socket_directories={}", self.folder.display()));
+        } else {
+            set("listen_addresses=127.0.0.1".to_owned());
+            set(bout.fill("port={port}"));
+            set("unix_socket_directories=".to_owned());
+        }
+        Ok(server)
     }
 
     fn as_user(&self, mut command: Command) -> Command {

@@ -2,15 +2,16 @@
 
 use super::built_in::BuiltIn;
 use super::{Case, Chart, Effort, Scenario};
+use crate::compare::contender::Contender;
 use crate::compare::figure::{size_text, Unit};
 
 pub const SCENARIO: Scenario = Scenario {
     name: "ping-pong",
     title: "Round trips, one at a time (mean time)",
-    needs: &[],
     chart: Chart::Sizes,
     quick: true,
     cases,
+    ..Scenario::DEFAULT
 };
 
 const QUICK: [u64; 4] = [64, 1 << 10, 16 << 10, 256 << 10];
@@ -30,14 +31,10 @@ pub const FULL: [u64; 12] = [
 ];
 
 fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
-    let sizes = effort.pick(&QUICK, &FULL);
-    let case = |size| -> Box<dyn Case> {
-        Box::new(BuiltIn {
-            x: Some(size),
-            size,
-            unix: effort == Effort::Full,
-            ..BuiltIn::new("pingpong", size_text(size), Unit::Micros)
-        })
-    };
-    sizes.into_iter().map(case).collect()
+    effort.cases(&QUICK, &FULL, |size| BuiltIn {
+        x: Some(size),
+        size,
+        references: &[Contender::Unix],
+        ..BuiltIn::new("pingpong", size_text(size), Unit::Micros)
+    })
 }

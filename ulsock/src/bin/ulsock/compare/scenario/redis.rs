@@ -1,10 +1,11 @@
 //! redis with its own benchmark: GET, few and many clients, with and without a pipeline.
 
-use super::{Case, Chart, Effort, Line, Reading, Scenario};
+use super::{Case, Effort, Line, Reading, Scenario};
+use crate::compare::bout::Bout;
+use crate::compare::contender::Contender;
 use crate::compare::figure::{count_text, Per, Unit};
-use crate::compare::programs::{find_or_say, need};
-use crate::compare::stage::{Duel, How, Ready, Stage, Stop};
-use crate::compare::usage::End;
+use crate::compare::programs::need;
+use crate::compare::stage::Stop;
 use rustix::process::Signal;
 
 pub const SCENARIO: Scenario = Scenario {
@@ -14,39 +15,33 @@ pub const SCENARIO: Scenario = Scenario {
         need("redis-server", "redis-server"),
         need("redis-benchmark", "redis-tools"),
     ],
-    chart: Chart::Bars,
     quick: true,
     cases,
+    ..Scenario::DEFAULT
 };
 
-#[derive(Clone)]
 struct Get {
     clients: u32,
     pipeline: u32,
 }
 
-const fn get(clients: u32, pipeline: u32) -> Get {
-    Get { clients, pipeline }
-}
-
 fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
-    let quick = [get(1, 1), get(50, 1)];
-    let full = [get(1, 1), get(50, 1), get(1, 16), get(50, 16)];
-    let case = |get| -> Box<dyn Case> { Box::new(get) };
-    effort.pick(&quick, &full).into_iter().map(case).collect()
+    let quick = [(1, 1), (50, 1)];
+    let full = [(1, 1), (50, 1), (1, 16), (50, 16)];
+    effort.cases(&quick, &full, |(clients, pipeline)| Get {
+        clients,
+        pipeline,
+    })
 }
 
 impl Get {
-    /// It counts requests, not seconds: what kernel TCP does in a second on a slow machine.
-    fn requests(&self, seconds: f64) -> f64 {
+    fn requests(&self, bout: &Bout) -> f64 {
         let per_second = match (self.clients, self.pipeline) {
             (1, 1) => 40e3,
             (_, 1) => 80e3,
             _ => 500e3,
         };
-        (per_second * seconds)
-            .max(f64::from(self.clients * self.pipeline) * 20.0)
-            .ceil()
+        bout.count(per_second, f64::from(self.clients * self.pipeline) * 20.0)
     }
 }
 
@@ -60,41 +55,27 @@ impl Case for Get {
         vec![Line::new(label, Unit::PerSecond("requests"), Per::Million)]
     }
 
-    fn run(&self, how: &How, stage: &Stage) -> Result<Reading, String> {
-        let port = stage.port()?;
-        let mut server = stage.command(how, End::Server, find_or_say("redis-server")?);
-        server.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+    fn references(&self) -> Vec<Contender> {
+        vec![Contender::Unix]
+    }
+
+    fn run(&self, bout: &Bout) -> Result<Reading, String> {
+        let listen = bout.either(
+            "--port {port} --bind 127.0.0.1",
+            "--port 0 --unixsocket {path}",
+        );
+        let mut server = bout.server("redis-server", listen)?;
         server.args(["--save", "", "--appendonly", "no", "--protected-mode", "no"]);
-        let requests = self.requests(stage.seconds.as_secs_f64());
-        let mut client = stage.command(how, End::Client, find_or_say("redis-benchmark")?);
-        client.args([
-            "-h",
-            "127.0.0.1",
-            "-p",
-            &port.to_string(),
-            "-t",
-            "get",
-            "--csv",
-        ]);
-        client.args([
-            "-c",
-            &self.clients.to_string(),
-            "-P",
-            &self.pipeline.to_string(),
-        ]);
-        client.args(["-n", &requests.to_string()]);
-        let (ready, stop) = (Ready::Port(port), Stop::Signal(Signal::TERM));
-        let ran = stage.duel(
-            how,
-            Duel {
-                server,
-                ready,
-                client,
-                stop,
-            },
-        )?;
-        let rate = parse(&ran.output)?;
-        Ok(Reading::new(rate, ran, requests / 1e6))
+        let requests = self.requests(bout);
+        let words = format!(
+            "{} -t get --csv -c {} -P {} -n {requests}",
+            bout.either("-h 127.0.0.1 -p {port}", "-s {path}"),
+            self.clients,
+            self.pipeline
+        );
+        let client = bout.client("redis-benchmark", &words)?;
+        let ran = bout.fight(server, client, Stop::Signal(Signal::TERM))?;
+        Ok(Reading::new(parse(&ran.output)?, ran, requests / 1e6))
     }
 }
 

@@ -1,21 +1,19 @@
 //! sockperf's ping-pong, which also tells the percentiles.
 
 use super::text::figure_after;
-use super::{Case, Chart, Effort, Line, Reading, Scenario};
+use super::{Case, Effort, Line, Reading, Scenario};
+use crate::compare::bout::Bout;
 use crate::compare::figure::{Per, Unit};
-use crate::compare::programs::{find_or_say, need};
-use crate::compare::stage::{Duel, How, Ready, Stage, Stop};
-use crate::compare::usage::End;
+use crate::compare::programs::need;
+use crate::compare::stage::Stop;
 use rustix::process::Signal;
 
 pub const SCENARIO: Scenario = Scenario {
     name: "sockperf",
     title: "sockperf ping-pong: round trips, their mean and percentiles",
     needs: &[need("sockperf", "sockperf")],
-    chart: Chart::Bars,
-    // A run of a second takes it more than three.
-    quick: false,
     cases,
+    ..Scenario::DEFAULT
 };
 
 /// Lines of their own in the table.
@@ -26,12 +24,7 @@ struct PingPong {
 }
 
 fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
-    let case = |size| -> Box<dyn Case> { Box::new(PingPong { size }) };
-    effort
-        .pick(&[64], &[64, 1024])
-        .into_iter()
-        .map(case)
-        .collect()
+    effort.cases(&[64], &[64, 1024], |size| PingPong { size })
 }
 
 impl Case for PingPong {
@@ -44,30 +37,14 @@ impl Case for PingPong {
         [line("mean")].into_iter().chain(percentiles).collect()
     }
 
-    fn run(&self, how: &How, stage: &Stage) -> Result<Reading, String> {
-        let port = stage.port()?;
-        let sockperf = find_or_say("sockperf")?;
-        let end = ["--tcp", "-i", "127.0.0.1", "-p", &port.to_string()];
-        let mut server = stage.command(how, End::Server, &sockperf);
-        server.arg("sr").args(end);
-        let mut client = stage.command(how, End::Client, &sockperf);
-        client
-            .arg("pp")
-            .args(end)
-            .args(["-m", &self.size.to_string(), "--full-rtt"]);
-        // It knows whole seconds only, and keeps 0.4 of them out of its figures by itself.
-        let seconds = stage.seconds.as_secs_f64().ceil();
-        client.args(["-t", &seconds.to_string()]);
-        let (ready, stop) = (Ready::Port(port), Stop::Signal(Signal::INT));
-        let ran = stage.duel(
-            how,
-            Duel {
-                server,
-                ready,
-                client,
-                stop,
-            },
-        )?;
+    fn run(&self, bout: &Bout) -> Result<Reading, String> {
+        let end = "--tcp -i 127.0.0.1 -p {port}";
+        let server = bout.server("sockperf", &format!("sr {end}"))?;
+        // It keeps 0.4 of its seconds out of its figures by itself.
+        let (size, seconds) = (self.size, bout.whole_seconds());
+        let words = format!("pp {end} -m {size} --full-rtt -t {seconds}");
+        let client = bout.client("sockperf", &words)?;
+        let ran = bout.fight(server, client, Stop::Signal(Signal::INT))?;
         let parsed = parse(&ran.output)?;
         let reading = Reading::new(parsed.mean, ran, parsed.messages / 1e6);
         let mut values = vec![parsed.mean];

@@ -2,15 +2,16 @@
 
 use super::built_in::BuiltIn;
 use super::{ping_pong, Case, Chart, Effort, Scenario};
+use crate::compare::contender::Contender;
 use crate::compare::figure::{size_text, Unit};
 
 pub const SCENARIO: Scenario = Scenario {
     name: "stream",
     title: "Stream, one way",
-    needs: &[],
     chart: Chart::Sizes,
     quick: true,
     cases,
+    ..Scenario::DEFAULT
 };
 
 const QUICK: [u64; 4] = [64, 1 << 10, 16 << 10, 256 << 10];
@@ -18,18 +19,17 @@ const QUICK: [u64; 4] = [64, 1 << 10, 16 << 10, 256 << 10];
 const SMALL: u64 = 4 << 10;
 
 fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
-    let sizes = effort.pick(&QUICK, &ping_pong::FULL);
-    let case = |size| -> Box<dyn Case> {
-        let unit = match size < SMALL {
-            true => Unit::Messages(size),
-            false => Unit::Bytes,
-        };
-        Box::new(BuiltIn {
-            x: Some(size),
-            size,
-            unix: effort == Effort::Full,
-            ..BuiltIn::new("stream", size_text(size), unit)
-        })
-    };
-    sizes.into_iter().map(case).collect()
+    effort.cases(&QUICK, &ping_pong::FULL, |size| BuiltIn {
+        x: Some(size),
+        size,
+        references: &[Contender::Unix],
+        ..BuiltIn::new("stream", size_text(size), unit(size))
+    })
+}
+
+fn unit(size: u64) -> Unit {
+    match size < SMALL {
+        true => Unit::Messages(size),
+        false => Unit::Bytes,
+    }
 }
