@@ -31,6 +31,33 @@ pub fn resident_kib(pid: u32) -> u64 {
         .expect("VmRSS is a number")
 }
 
+/// Memory of `pid` in KiB, of what it shares with others only its part.
+pub fn proportional_kib(pid: u32) -> u64 {
+    let text = fs::read_to_string(entry(pid, "smaps_rollup")).expect("the process is gone");
+    pss(text.lines())
+}
+
+/// The same of its mappings of files whose name contains `name`, and how many of those it has.
+pub fn mapped_kib(pid: u32, name: &str) -> (usize, u64) {
+    let text = fs::read_to_string(entry(pid, "smaps")).expect("the process is gone");
+    let lines: Vec<&str> = text.lines().collect();
+    // A mapping's first line begins with its addresses, the others with a capital letter.
+    let is_first = |line: &str| !line.starts_with(|first: char| first.is_ascii_uppercase());
+    let mappings = lines.chunk_by(|_, next| !is_first(next));
+    let mine = mappings.filter(|lines| lines[0].contains(name));
+    mine.fold((0, 0), |(count, kib), lines| {
+        (count + 1, kib + pss(lines.iter().copied()))
+    })
+}
+
+fn pss<'a>(mut lines: impl Iterator<Item = &'a str>) -> u64 {
+    let line = lines.find_map(|line| line.strip_prefix("Pss:"));
+    let number = line.and_then(|rest| rest.split_whitespace().next());
+    number
+        .and_then(|text| text.parse().ok())
+        .expect("Pss is a number")
+}
+
 /// Open fds of `pid`.
 pub fn fds(pid: u32) -> usize {
     fs::read_dir(entry(pid, "fd"))

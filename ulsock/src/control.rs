@@ -145,6 +145,7 @@ impl Control {
         // A new peer is a good moment to find out about those that are gone.
         self.outgoing.values().for_each(|pair| pair.receive());
         self.outgoing.retain(|_, pair| !pair.is_dead());
+        self.drop_retired();
         let channel = Channel::connect(&self.dir, mailbox).ok()?;
         let pair = Pair::new(channel)?;
         if pair.peer().uid != uid {
@@ -163,6 +164,8 @@ impl Control {
             if known.count() < MOST_PER_UID {
                 self.incoming.extend(Pair::new(channel));
             }
+            // Those whose peers are gone keep a whole segment mapped.
+            self.drop_retired();
         }
         for pair in &self.incoming {
             pair.receive();
@@ -199,9 +202,18 @@ impl Control {
 
     /// Keeps a link until no thread can be looking at it.
     pub fn retire(&mut self, link: Box<Link>) {
+        let large = link.has_grown();
         self.retired.push(Retired { _link: link });
-        let due = self.retired.len() >= RETIRED && self.retired.len().is_multiple_of(8);
-        if due && crate::thread::quiet() {
+        let many = self.retired.len() >= RETIRED && self.retired.len().is_multiple_of(8);
+        if large || many {
+            self.drop_retired();
+        }
+    }
+
+    /// Lets go of retired links, and of segments that nothing else is in, unless a thread may be
+    /// looking at them just now.
+    fn drop_retired(&mut self) {
+        if !self.retired.is_empty() && crate::thread::quiet() {
             self.retired.clear();
         }
     }

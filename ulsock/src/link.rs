@@ -56,6 +56,29 @@ impl Link {
         self.kept.store(!free, Ordering::Relaxed);
     }
 
+    /// One of its rings is larger than those that every connection has.
+    pub fn has_grown(&self) -> bool {
+        let sides = [self.mine(), self.theirs()];
+        sides
+            .iter()
+            .any(|side| side.grown.load(Ordering::Relaxed) > 0)
+    }
+
+    /// The peer has never heard of this block: it is free at once.
+    pub fn was_not_claimed(self) {
+        self.theirs().stage.store(RELEASED, Ordering::Release);
+    }
+
+    /// The larger rings of a direction go; nobody must have anything left to read there, and the
+    /// smallest is not touched.
+    fn give_back(&self, sender: SideNumber) {
+        let grown = &self.block().sides[sender].grown;
+        let level = grown.load(Ordering::Relaxed);
+        if level > 0 {
+            self.segment.give_back(self.conn, sender, level);
+        }
+    }
+
     #[inline]
     fn block(&self) -> &Block {
         // SAFETY: checked against the layout when the link was made; atomics only, valid for any
@@ -108,6 +131,12 @@ impl Drop for Link {
     fn drop(&mut self) {
         // A forked child's copy of a link says nothing about its parent's.
         if self.pair.is_mine() && !self.kept.load(Ordering::Relaxed) {
+            // Before the block is anybody else's. What we have sent may still be read; what we have
+            // not read never will be.
+            self.give_back(1 - self.side);
+            if self.theirs().stage.load(Ordering::Acquire) == RELEASED {
+                self.give_back(self.side);
+            }
             self.mine().stage.store(RELEASED, Ordering::Release);
             self.segment.released(self.conn, self.side);
         }

@@ -423,9 +423,6 @@ impl PairSegment {
             .partition(|conn| theirs(*conn) == RELEASED);
         free.half = half;
         free.idle = done;
-        for conn in &free.idle {
-            self.give_memory_back(*conn);
-        }
         free.idle.pop()
     }
 
@@ -435,25 +432,12 @@ impl PairSegment {
         unsafe { std::ptr::write_bytes(self.block(conn).cast_mut(), 0, 1) };
     }
 
-    fn give_memory_back(&self, conn: u32) {
-        // SAFETY: the block exists; atomics only.
-        let block = unsafe { &*self.block(conn) };
-        let grown = block
-            .sides
-            .iter()
-            .map(|side| side.grown.load(Ordering::Relaxed))
-            .max()
-            .unwrap_or(0);
-        for (level, size) in LEVEL_SIZE
-            .iter()
-            .enumerate()
-            .take(grown as usize + 1)
-            .skip(1)
-        {
-            for direction in 0..2 {
-                let at = self.layout.ring(level, conn, direction);
-                let _ = self.memory.punch(at, *size as usize);
-            }
+    /// Gives the memory of a direction's rings back, from the second level up to `highest`.
+    pub fn give_back(&self, conn: u32, direction: usize, highest: u32) {
+        let levels = LEVEL_SIZE.iter().enumerate().skip(1);
+        for (level, size) in levels.take(highest as usize) {
+            let at = self.layout.ring(level, conn, direction);
+            let _ = self.memory.punch(at, *size as usize);
         }
     }
 

@@ -179,6 +179,7 @@ impl Attempt<'_> {
         };
         let link = Box::new(Link::new(pair.clone(), segment, conn, CLAIMER));
         if !pair.send_claim(claim) {
+            link.was_not_claimed();
             return Err(Reason::PeerGone);
         }
         control.claims.insert(self.number, link);
@@ -246,13 +247,26 @@ fn answer_claims(family: &Family, control: &mut Control) -> Vec<u32> {
     let mut answered = Vec::new();
     for pair in control.check_mail() {
         while let Some(claim) = pair.next_claim() {
+            // A link that is not taken is dropped, and its block is free again.
+            let link = link_of(&pair, claim);
             if let Some(number) = control.offered(claim.offer_cookie) {
-                confirm(family, control, number, &pair, claim);
+                match link {
+                    Some(link) => confirm(family, control, number, claim, link),
+                    None => family.record(number).set_reason(Reason::Memory),
+                }
                 answered.push(number);
             }
         }
     }
     answered
+}
+
+/// `None` for a block that does not exist.
+fn link_of(pair: &Arc<Pair>, claim: Claim) -> Option<Box<Link>> {
+    let segment = pair.segment(claim.segment)?;
+    segment
+        .has_block(claim.conn)
+        .then(|| Box::new(Link::new(pair.clone(), segment, claim.conn, OFFERER)))
 }
 
 /// Whether a uid proves anything.
@@ -261,7 +275,7 @@ pub fn names_one_user(uid: u32) -> bool {
 }
 
 /// A claim has come; is it by the process at the other end of that connection?
-fn confirm(family: &Family, control: &mut Control, number: u32, pair: &Arc<Pair>, claim: Claim) {
+fn confirm(family: &Family, control: &mut Control, number: u32, claim: Claim, link: Box<Link>) {
     let record = family.record(number);
     let Some((local, peer)) = record.local().zip(record.peer()) else {
         return;
@@ -269,7 +283,7 @@ fn confirm(family: &Family, control: &mut Control, number: u32, pair: &Arc<Pair>
     let other = diag::other_end(&local, &peer).ok().flatten();
     let genuine = other.as_ref().is_some_and(|other| {
         other.cookie == claim.claim_cookie
-            && other.uid == pair.peer().uid
+            && other.uid == link.pair.peer().uid
             && names_one_user(other.uid)
     });
     if !genuine {
@@ -280,18 +294,11 @@ fn confirm(family: &Family, control: &mut Control, number: u32, pair: &Arc<Pair>
             Reason::Identity
         });
     }
-    let Some(segment) = pair
-        .segment(claim.segment)
-        .filter(|segment| segment.has_block(claim.conn))
-    else {
-        return record.set_reason(Reason::Memory);
-    };
     let Some(fd) = crate::lifecycle::fd_of(number) else {
         return;
     };
     // SAFETY: the number was taken from our own table just now.
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
-    let link = Box::new(Link::new(pair.clone(), segment, claim.conn, OFFERER));
     establish(family, control, number, socket, link);
 }
 

@@ -20,6 +20,7 @@ mod leaving;
 mod limits;
 mod litter;
 mod memcached;
+mod memory;
 mod netpipe;
 mod nginx;
 mod pipes;
