@@ -36,6 +36,13 @@ enum Carry {
     Ours(Handle),
 }
 
+/// Has the quick way been tried already?
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Quick {
+    Try,
+    Refused,
+}
+
 /// Flags that only the kernel's own stream can honour.
 const KERNEL_ONLY: c_int = libc::MSG_OOB | libc::MSG_ZEROCOPY | libc::MSG_FASTOPEN;
 
@@ -111,11 +118,18 @@ fn after_call(handle: Handle) {
     }
 }
 
-fn receive(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
-    receive_into(fd, &mut Buffers::new(list), Buffers::total(list), flags)
+fn receive(fd: c_int, list: &[iovec], flags: c_int, quick: Quick) -> Verdict {
+    let len = Buffers::total(list);
+    receive_into(fd, &mut Buffers::new(list), len, flags, quick)
 }
 
-fn receive_into(fd: c_int, room: &mut Buffers<'_>, len: usize, flags: c_int) -> Verdict {
+fn receive_into(
+    fd: c_int,
+    room: &mut Buffers<'_>,
+    len: usize,
+    flags: c_int,
+    quick: Quick,
+) -> Verdict {
     if flags & libc::MSG_ERRQUEUE != 0 {
         return crate::lifecycle::guard(fd);
     }
@@ -136,10 +150,14 @@ fn receive_into(fd: c_int, room: &mut Buffers<'_>, len: usize, flags: c_int) -> 
                 return verdict(fd, result);
             }
             let result = match room.sound() {
-                Ok(()) => match conn::quick::recv(handle, room, len, flags) {
-                    Some(n) => return Verdict::Done(n as isize),
-                    None => conn::recv::recv(handle, room, len, flags),
-                },
+                Ok(()) => {
+                    if quick == Quick::Try {
+                        if let Some(n) = conn::quick::recv(handle, room, len, flags) {
+                            return Verdict::Done(n as isize);
+                        }
+                    }
+                    conn::recv::recv(handle, room, len, flags)
+                }
                 Err(unsound) => receive_some(handle, room, unsound, flags),
             };
             after_call(handle);
@@ -179,11 +197,18 @@ fn transmit_none(handle: Handle, unsound: Unsound, flags: c_int) -> Option<Resul
     Some(result.and(Err(Errno::FAULT)))
 }
 
-fn transmit(fd: c_int, list: &[iovec], flags: c_int) -> Verdict {
-    transmit_from(fd, &mut Buffers::new(list), Buffers::total(list), flags)
+fn transmit(fd: c_int, list: &[iovec], flags: c_int, quick: Quick) -> Verdict {
+    let len = Buffers::total(list);
+    transmit_from(fd, &mut Buffers::new(list), len, flags, quick)
 }
 
-fn transmit_from(fd: c_int, bytes: &mut Buffers<'_>, len: usize, flags: c_int) -> Verdict {
+fn transmit_from(
+    fd: c_int,
+    bytes: &mut Buffers<'_>,
+    len: usize,
+    flags: c_int,
+    quick: Quick,
+) -> Verdict {
     // No bytes are in nobody's way, and the kernel knows whether they fail.
     if len == 0 {
         return crate::lifecycle::guard(fd);
@@ -193,10 +218,12 @@ fn transmit_from(fd: c_int, bytes: &mut Buffers<'_>, len: usize, flags: c_int) -
         Carry::Ours(handle) => {
             cancel::point();
             let result = match bytes.sound() {
-                Ok(()) if conn::quick::send(handle, bytes, len, flags) => {
-                    return Verdict::Done(len as isize)
+                Ok(()) => {
+                    if quick == Quick::Try && conn::quick::send(handle, bytes, len, flags) {
+                        return Verdict::Done(len as isize);
+                    }
+                    conn::send::send(handle, bytes, len, flags)
                 }
-                Ok(()) => conn::send::send(handle, bytes, len, flags),
                 Err(unsound) => transmit_none(handle, unsound, flags),
             };
             after_call(handle);
@@ -264,7 +291,7 @@ pub unsafe fn read(fd: c_int, buf: *mut c_void, len: usize) -> Verdict {
     if len == 0 {
         return crate::lifecycle::guard(fd);
     }
-    receive(fd, &[piece(buf, len)], 0)
+    receive(fd, &[piece(buf, len)], 0, Quick::Refused)
 }
 
 /// # Safety
@@ -275,7 +302,7 @@ pub unsafe fn recv(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> Ver
         First::Done(n) => return Verdict::Done(n as isize),
         First::Other => {}
     }
-    receive(fd, &[piece(buf, len.min(MOST))], flags)
+    receive(fd, &[piece(buf, len.min(MOST))], flags, Quick::Refused)
 }
 
 /// # Safety
@@ -286,7 +313,7 @@ pub unsafe fn write(fd: c_int, buf: *const c_void, len: usize) -> Verdict {
         First::Done(n) => return Verdict::Done(n as isize),
         First::Other => {}
     }
-    transmit(fd, &[piece(buf.cast_mut(), len)], 0)
+    transmit(fd, &[piece(buf.cast_mut(), len)], 0, Quick::Refused)
 }
 
 /// # Safety
@@ -297,7 +324,12 @@ pub unsafe fn send(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> V
         First::Done(n) => return Verdict::Done(n as isize),
         First::Other => {}
     }
-    transmit(fd, &[piece(buf.cast_mut(), len.min(MOST))], flags)
+    transmit(
+        fd,
+        &[piece(buf.cast_mut(), len.min(MOST))],
+        flags,
+        Quick::Refused,
+    )
 }
 
 fn piece(buf: *mut c_void, len: usize) -> iovec {
@@ -334,7 +366,7 @@ unsafe fn list<'a>(iov: *const iovec, count: usize) -> Option<&'a [iovec]> {
 pub unsafe fn readv(fd: c_int, iov: *const iovec, count: usize, flags: c_int) -> Verdict {
     // SAFETY: by contract.
     match unsafe { list(iov, count) } {
-        Some(list) if Buffers::total(list) > 0 => receive(fd, list, flags),
+        Some(list) if Buffers::total(list) > 0 => receive(fd, list, flags, Quick::Try),
         _ => crate::lifecycle::guard(fd),
     }
 }
@@ -343,7 +375,9 @@ pub unsafe fn readv(fd: c_int, iov: *const iovec, count: usize, flags: c_int) ->
 /// As libc's `writev`, with `MSG_DONTWAIT` or without.
 pub unsafe fn writev(fd: c_int, iov: *const iovec, count: usize, flags: c_int) -> Verdict {
     // SAFETY: by contract.
-    unsafe { list(iov, count) }.map_or(Verdict::Bypass, |list| transmit(fd, list, flags))
+    unsafe { list(iov, count) }.map_or(Verdict::Bypass, |list| {
+        transmit(fd, list, flags, Quick::Try)
+    })
 }
 
 /// # Safety

@@ -16,6 +16,7 @@ mod doorbell;
 mod epoll;
 mod family;
 mod flight;
+mod gather;
 mod inherit;
 mod io;
 mod layout;

@@ -135,8 +135,9 @@ pub struct Record {
     pub recv_timeout_us: AtomicU64,
     pub send_timeout_us: AtomicU64,
     pub recv_lowat: AtomicU32,
-    /// How often the program has shut its sending down: this too wakes an empty receive.
-    pub shutdowns: AtomicU32,
+    /// How often the program did what wakes all sleepers on a kernel socket (sending shut down, another
+    /// send buffer): this ends an empty receive.
+    pub stirs: AtomicU32,
     /// The largest ring level to send on.
     pub largest: AtomicU32,
     local: Address,
@@ -215,7 +216,7 @@ impl Record {
         self.recv_timeout_us.store(0, Ordering::Relaxed);
         self.send_timeout_us.store(0, Ordering::Relaxed);
         self.recv_lowat.store(1, Ordering::Relaxed);
-        self.shutdowns.store(0, Ordering::Relaxed);
+        self.stirs.store(0, Ordering::Relaxed);
         self.largest.store(u32::MAX, Ordering::Relaxed);
         self.set_addresses(None, None);
         reset_side(&self.tx);

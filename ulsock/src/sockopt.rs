@@ -114,7 +114,12 @@ pub fn option_set(fd: RawFd, level: c_int, name: c_int) {
                 conn::wake_readers(handle);
             }
         }
-        (SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => limit_rings(record, socket),
+        (SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => {
+            limit_rings(record, socket);
+            if let Some(handle) = managed(fd) {
+                conn::stir(handle);
+            }
+        }
         (IPPROTO_TCP, libc::TCP_CORK) => set_cork(record, socket),
         _ => {}
     }

@@ -11,6 +11,7 @@ use std::sync::atomic::{
 
 use crate::bed::Bed;
 use crate::cancel;
+use crate::gather::Gather;
 use crate::signal::Deferred;
 use crate::spin::History;
 use crate::waiter::Waiter;
@@ -40,6 +41,7 @@ pub struct Thread {
     pub cancel_state: AtomicI32,
     pub waiter: AtomicPtr<Waiter>,
     pub spin: History,
+    pub gather: Gather,
     /// Where on its stack the innermost handler began that is running now, or was left by a jump.
     pub handler_at: AtomicUsize,
     pub deferred: Deferred,

@@ -22,12 +22,18 @@ pub trait Sink {
     unsafe fn take(&mut self, from: *const u8, len: usize);
 }
 
+/// How far ahead of a small message cache lines are fetched.
+pub const AHEAD: usize = 512;
+
 /// The rings of one direction.
 pub trait Memory {
     /// Writes up to `len` bytes into the ring of `level` from byte `at` on, without wrapping.
     fn fill<S>(&self, level: u8, at: usize, len: usize, from: &mut S) -> usize
     where
         S: Source + ?Sized;
+    /// The [`AHEAD`] bytes from byte `at` on will be written soon. Their reader has the cache lines
+    /// now; who fetches one only when it writes, waits for it at the next publish.
+    fn fetch(&self, _level: u8, _at: usize) {}
     /// Reads `len` bytes from byte `at` on, without wrapping.
     fn drain<S>(&self, level: u8, at: usize, len: usize, to: &mut S)
     where

@@ -5,7 +5,7 @@
 //! kernel calls: the caller makes those, and tells how many bytes the kernel took.
 
 use super::mark::{Carrier, Mark, LEVELS, LEVEL_SIZE};
-use super::memory::{pieces, Memory, Sink, Source};
+use super::memory::{pieces, Memory, Sink, Source, AHEAD};
 use super::shared::{Shared, MARKS};
 use super::sync::{compiler_fence, fence, publish, Ordering};
 use super::tripwire::Slots;
@@ -205,6 +205,10 @@ impl<M: Memory> Sender<'_, M> {
             return None;
         }
         self.memory.fill(level, at as usize, len as usize, from);
+        let next = (at + len) as usize;
+        if next + AHEAD <= size as usize {
+            self.memory.fetch(level, next);
+        }
         Some(self.publish_tail(len))
     }
 

@@ -12,7 +12,6 @@ use super::wait::{sleep, Deadline};
 use super::{Conn, Handle};
 use crate::bed::Sleep;
 use crate::record::flag;
-use crate::waiter;
 
 /// How long closing waits for a peer that does not read.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -73,10 +72,7 @@ pub fn shutdown(handle: Handle, how: c_int) -> Option<Result<(), Errno>> {
     conn.record.set(flag::SHUT);
     hint(&conn);
     let result = rustix::net::shutdown(conn.socket, kernel);
-    conn.record.shutdowns.fetch_add(1, Ordering::AcqRel);
-    // Threads of our own that wait look again; epoll sets hear the kernel.
-    waiter::ring_all(&conn.link.tx_shared().room.space);
-    waiter::ring_threads(&conn.link.rx_shared().wait.data);
+    conn.stir();
     Some(result)
 }
 

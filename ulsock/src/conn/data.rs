@@ -59,6 +59,22 @@ pub fn wake_readers(handle: Handle) {
     crate::epoll::touch(handle);
 }
 
+/// The program changed something that wakes whoever sleeps on a kernel socket.
+pub fn stir(handle: Handle) {
+    if let Some(conn) = Conn::enter(handle) {
+        conn.stir();
+    }
+}
+
+impl Conn<'_> {
+    /// Threads of our own that wait look again; epoll sets hear the kernel.
+    pub(super) fn stir(&self) {
+        self.record.stirs.fetch_add(1, Ordering::AcqRel);
+        waiter::ring_all(&self.link.tx_shared().room.space);
+        waiter::ring_threads(&self.link.rx_shared().wait.data);
+    }
+}
+
 fn sleep_for_data(conn: Conn<'_>, wanted: Wanted, deadline: Deadline, seen: Seen) -> Woken {
     let (me, socket, handle) = (conn.me, conn.socket, conn.handle);
     let waiter = waiter::mine(me).filter(|waiter| conn.link.pair.hand_over(waiter));

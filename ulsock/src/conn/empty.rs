@@ -27,13 +27,11 @@ pub fn receive(handle: Handle, flags: c_int) -> Option<Result<usize, Errno>> {
         return Some(Err(Errno::AGAIN));
     }
     let deadline = Deadline::of_socket(record.recv_timeout_us.load(Ordering::Relaxed));
-    let shutdowns = record.shutdowns.load(Ordering::Acquire);
+    let stirs = record.stirs.load(Ordering::Acquire);
     loop {
         let conn = Conn::enter(handle)?;
         // What there is to tell stays for the next receive.
-        if record.shutdowns.load(Ordering::Acquire) != shutdowns
-            || conn.revents(POLLIN | POLLRDHUP) != 0
-        {
+        if record.stirs.load(Ordering::Acquire) != stirs || conn.revents(POLLIN | POLLRDHUP) != 0 {
             return Some(Ok(0));
         }
         let wanted = Wanted {

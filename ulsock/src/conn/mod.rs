@@ -37,7 +37,7 @@ use crate::reason::Reason;
 use crate::record::{flag, Record, State};
 use crate::thread::{Critical, Thread};
 
-pub use data::wake_readers;
+pub use data::{stir, wake_readers};
 use lock::Held;
 use ready::Armed;
 

@@ -67,8 +67,14 @@ pub fn recv(handle: Handle, into: &mut impl Sink, len: usize, flags: c_int) -> O
     {
         return None;
     }
+    let gather = &conn.me.gather;
+    gather.pause(record);
     let mut held = Held::try_take(side, conn.me)?;
-    let (n, slots) = conn.receiver(held.state()).take(len as u64, into)?;
+    let Some((n, slots)) = conn.receiver(held.state()).take(len as u64, into) else {
+        gather.found_nothing();
+        return None;
+    };
+    gather.found(record, n as usize, len);
     Counts::add(&side.counts.messages, 1);
     Counts::add(&side.counts.ring_bytes, n);
     if slots != 0 {

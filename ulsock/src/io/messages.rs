@@ -2,7 +2,7 @@
 
 use libc::{c_int, mmsghdr, msghdr, timespec};
 
-use super::{carry, list, receive_into, transmit_from, Carry, Way};
+use super::{carry, list, receive_into, transmit_from, Carry, Quick, Way};
 use crate::api::Verdict;
 use crate::conn::buffers::{Buffers, Control};
 use crate::conn::wait::Deadline;
@@ -25,7 +25,7 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> Verdict {
     };
     let mut control = control(header);
     let mut room = Buffers::with_control(list, &mut control);
-    let verdict = receive_into(fd, &mut room, Buffers::total(list), flags);
+    let verdict = receive_into(fd, &mut room, Buffers::total(list), flags, Quick::Try);
     if matches!(verdict, Verdict::Done(_)) {
         header.msg_namelen = 0;
         header.msg_controllen = control.written;
@@ -54,7 +54,7 @@ pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> Verdict {
     };
     let mut control = control(header);
     let mut bytes = Buffers::with_control(list, &mut control);
-    transmit_from(fd, &mut bytes, Buffers::total(list), flags)
+    transmit_from(fd, &mut bytes, Buffers::total(list), flags, Quick::Try)
 }
 
 /// The control data of a message, none yet written.

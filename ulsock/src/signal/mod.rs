@@ -35,7 +35,8 @@ static HANDLERS: [Handler; SIGNALS] = [const {
         mask: AtomicU64::new(0),
     }
 }; SIGNALS];
-/// A handler was installed at some time: until then sleeping needs no care.
+/// A handler for other signals than faults was installed at some time: until then sleeping needs no
+/// care.
 static ANY: AtomicBool = AtomicBool::new(false);
 /// libc's `sigaction`, for one-shot handlers.
 static REAL: AtomicUsize = AtomicUsize::new(0);
@@ -107,7 +108,10 @@ pub unsafe fn sigaction(
     }
     let result = match wanted.filter(Action::is_handler) {
         Some(_) => {
-            ANY.store(true, Ordering::Release);
+            // Faults are never blocked: an instruction raises them, and none of a sleeper's does.
+            if mask::bit(sig) & mask::FAULTS == 0 {
+                ANY.store(true, Ordering::Release);
+            }
             // SAFETY: `act` is valid, or there were no action.
             let mut ours = unsafe { *act };
             ours.sa_sigaction = trampoline as *const () as usize;

@@ -1,0 +1,129 @@
+//! Letting a stream of small messages gather before it is read.
+//!
+//! Every look of the reader takes the cursor's cache line away from the writer, which then waits for
+//! it at its next message. A reader that is faster than the writer, and so finds a message or two at
+//! each of its looks, slows both of them down. If it looks a little later it finds more at once.
+//!
+//! This is for streams alone. Who answers between two receives, waits for news, fills its buffer, or
+//! reads several connections in turn, looks at once.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use crate::record::Record;
+
+/// Receives of this many bytes pay for their look.
+const ENOUGH: usize = 2 << 10;
+/// Pauses before a look, at most: some 50 ns each.
+const MOST: u32 = 24;
+
+/// A thread's latest receive.
+#[derive(Default)]
+pub struct Gather {
+    from: AtomicUsize,
+    sent: AtomicU64,
+    /// Before the next look, if it comes from the same place.
+    pauses: AtomicU32,
+}
+
+/// A point in a connection's life: receives between which nothing was sent share it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place {
+    from: usize,
+    sent: u64,
+}
+
+impl Place {
+    fn of(record: &Record) -> Place {
+        Place {
+            from: std::ptr::from_ref(record) as usize,
+            sent: record.tx.counts.messages.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Gather {
+    /// Before a look.
+    #[inline]
+    pub fn pause(&self, record: &Record) {
+        (0..self.pauses_at(Place::of(record))).for_each(|_| std::hint::spin_loop());
+    }
+
+    /// A receive with room for `len` bytes found `n` at its first look.
+    #[inline]
+    pub fn found(&self, record: &Record, n: usize, len: usize) {
+        self.note(Place::of(record), n < ENOUGH && n < len);
+    }
+
+    /// It found nothing.
+    #[inline]
+    pub fn found_nothing(&self) {
+        self.pauses.store(0, Ordering::Relaxed);
+    }
+
+    fn latest(&self) -> Place {
+        Place {
+            from: self.from.load(Ordering::Relaxed),
+            sent: self.sent.load(Ordering::Relaxed),
+        }
+    }
+
+    fn pauses_at(&self, place: Place) -> u32 {
+        match self.pauses.load(Ordering::Relaxed) {
+            0 => 0,
+            pauses if self.latest() == place => pauses,
+            _ => 0,
+        }
+    }
+
+    fn note(&self, place: Place, few: bool) {
+        let pauses = self.pauses.load(Ordering::Relaxed);
+        let next = match self.latest() == place {
+            true if few => (pauses + 1).min(MOST),
+            true => pauses / 2,
+            false => 0,
+        };
+        self.pauses.store(next, Ordering::Relaxed);
+        self.from.store(place.from, Ordering::Relaxed);
+        self.sent.store(place.sent, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: Place = Place { from: 1, sent: 7 };
+
+    fn after(receives: u32, few: bool) -> Gather {
+        let gather = Gather::default();
+        (0..receives).for_each(|_| gather.note(HERE, few));
+        gather
+    }
+
+    #[test]
+    fn a_stream_of_few_bytes_at_a_time_waits_longer_and_longer() {
+        assert_eq!(after(1, true).pauses_at(HERE), 0);
+        assert_eq!(after(3, true).pauses_at(HERE), 2);
+        assert_eq!(after(1000, true).pauses_at(HERE), MOST);
+        assert_eq!(after(1000, false).pauses_at(HERE), 0);
+    }
+
+    #[test]
+    fn enough_bytes_halve_the_wait_and_none_end_it() {
+        let gather = after(1000, true);
+        gather.note(HERE, false);
+        assert_eq!(gather.pauses_at(HERE), MOST / 2);
+        gather.found_nothing();
+        assert_eq!(gather.pauses_at(HERE), 0);
+    }
+
+    #[test]
+    fn another_connection_and_an_answer_are_looked_at_at_once() {
+        let gather = after(1000, true);
+        for place in [Place { from: 2, ..HERE }, Place { sent: 8, ..HERE }] {
+            assert_eq!(gather.pauses_at(place), 0);
+        }
+        gather.note(Place { sent: 8, ..HERE }, true);
+        assert_eq!(gather.pauses_at(Place { sent: 8, ..HERE }), 0);
+    }
+}
