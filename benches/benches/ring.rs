@@ -1,130 +1,18 @@
 //! The ring by itself, without sockets: what a push and a pull cost on one thread, a round trip and
 //! a stream of small messages between two cores, and a publish that nobody waits for.
 
-use std::cell::UnsafeCell;
-use std::hint::{black_box, spin_loop};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::hint::black_box;
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
+use benches::ring::{self, End};
 use criterion::{criterion_group, criterion_main, Criterion, Throughput};
-use netstack::ring::mark::LEVEL_SIZE;
-use netstack::ring::{
-    Look, Memory, Receiver, RxState, Sender, Shared, Sink, Source, Tripwire, TxState,
-};
+use netstack::ring::Tripwire;
 
 const SMALL: usize = 64;
-/// The ring that benches run on: 256 KiB.
-const LEVEL: u8 = 2;
 
-struct Rings(Vec<Box<[UnsafeCell<u8>]>>);
-
-// SAFETY: the protocol keeps the two sides' bytes apart.
-unsafe impl Sync for Rings {}
-
-impl Rings {
-    fn new() -> Rings {
-        let ring = |size: &u64| (0..*size).map(|_| UnsafeCell::new(0)).collect();
-        Rings(LEVEL_SIZE[..=LEVEL as usize].iter().map(ring).collect())
-    }
-
-    fn at(&self, level: u8, at: usize, len: usize) -> *mut u8 {
-        UnsafeCell::raw_get(self.0[level as usize][at..at + len].as_ptr())
-    }
-}
-
-impl Memory for Rings {
-    fn fill<S: Source + ?Sized>(&self, level: u8, at: usize, len: usize, from: &mut S) -> usize {
-        // SAFETY: `at` has checked that `len` bytes are there.
-        unsafe { from.give(self.at(level, at, len), len) }
-    }
-
-    fn drain<S: Sink + ?Sized>(&self, level: u8, at: usize, len: usize, to: &mut S) {
-        // SAFETY: `at` has checked that `len` bytes are there.
-        unsafe { to.take(self.at(level, at, len), len) };
-    }
-}
-
-/// What both ends of a direction share.
-struct Direction {
-    shared: Shared,
-    memory: Rings,
-}
-
-struct Writer<'a>(&'a Direction, TxState);
-struct Reader<'a>(&'a Direction, RxState);
-
-impl Direction {
-    fn new() -> Direction {
-        Direction {
-            shared: Shared::new(),
-            memory: Rings::new(),
-        }
-    }
-
-    /// Both ends, on the ring of [`LEVEL`].
-    fn ends(&self) -> (Writer<'_>, Reader<'_>) {
-        let mut writer = Writer(self, TxState::begin(0));
-        let mut reader = Reader(self, RxState::begin(0));
-        reader.receiver().wish(true);
-        writer.sender().enter_ring().expect("granted");
-        for _ in 0..LEVEL {
-            writer.sender().grow(LEVEL).expect("a larger ring");
-        }
-        reader.receiver().look().expect("an honest peer");
-        (writer, reader)
-    }
-}
-
-impl Writer<'_> {
-    fn sender(&mut self) -> Sender<'_, Rings> {
-        Sender {
-            shared: &self.0.shared,
-            memory: &self.0.memory,
-            state: &mut self.1,
-        }
-    }
-
-    fn push(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let len = bytes.len() as u64;
-            let n = self
-                .sender()
-                .push(len, &mut bytes, |slots| assert_eq!(slots, 0));
-            if n.expect("an honest peer") == 0 {
-                spin_loop();
-            }
-        }
-    }
-}
-
-impl Reader<'_> {
-    fn receiver(&mut self) -> Receiver<'_, Rings> {
-        Receiver {
-            shared: &self.0.shared,
-            memory: &self.0.memory,
-            state: &mut self.1,
-            peek: false,
-        }
-    }
-
-    /// Fills the buffer, spinning; `false`: told to stop.
-    fn pull(&mut self, mut into: &mut [u8], stop: &AtomicBool) -> bool {
-        while !into.is_empty() {
-            let Ok(Look::Ring(n)) = self.receiver().look() else {
-                unreachable!("an honest peer")
-            };
-            if n == 0 {
-                if stop.load(Ordering::Relaxed) {
-                    return false;
-                }
-                spin_loop();
-                continue;
-            }
-            let n = n.min(into.len() as u64);
-            self.receiver().pull(n, &mut into);
-        }
-        true
-    }
+fn pair() -> (End, End) {
+    ring::pair().expect("memory")
 }
 
 /// Keeps the calling thread on one core.
@@ -140,73 +28,65 @@ fn pin(core: usize) {
 fn one_thread(c: &mut Criterion) {
     let mut group = c.benchmark_group("push+pull");
     for size in [SMALL, 1 << 10, 64 << 10] {
-        let direction = Direction::new();
-        let (mut writer, mut reader) = direction.ends();
-        let (bytes, mut back, go_on) = (vec![7; size], vec![0; size], AtomicBool::new(false));
+        let (mut from, mut to) = pair();
+        let (bytes, mut back) = (vec![7; size], vec![0; size]);
         group.throughput(Throughput::Bytes(size as u64));
         group.bench_function(format!("{size} B"), |b| {
             b.iter(|| {
-                writer.push(black_box(&bytes));
-                reader.pull(black_box(&mut back), &go_on)
+                from.write_all(black_box(&bytes)).expect("sent");
+                to.read_exact(black_box(&mut back)).expect("came");
             });
         });
     }
     group.finish();
 }
 
-/// Runs `f` on core 0 while `other` runs on core 1 until it is told to stop.
-fn on_two_cores(
-    other: impl FnOnce(&AtomicBool) + Send,
-    f: impl FnOnce() -> Duration + Send,
-) -> Duration {
-    let stop = AtomicBool::new(false);
+/// Runs `timed` on core 0 with one end, while `other` runs on core 1 with the other end.
+fn on_two_cores(other: impl FnOnce(End) + Send, timed: impl FnOnce(&mut End) + Send) -> Duration {
+    let (mut here, there) = pair();
     std::thread::scope(|scope| {
-        let busy = scope.spawn(|| {
+        scope.spawn(|| {
             pin(1);
-            other(&stop);
+            other(there);
         });
-        let timed = scope.spawn(|| {
+        let timed = scope.spawn(move || {
             pin(0);
-            f()
+            let begin = Instant::now();
+            timed(&mut here);
+            begin.elapsed()
         });
-        let time = timed.join().expect("the timed end");
-        stop.store(true, Ordering::Relaxed);
-        busy.join().expect("the other end");
-        time
+        timed.join().expect("the timed end")
     })
 }
 
 fn round_trips(count: u64) -> Duration {
-    let (there, back) = (Direction::new(), Direction::new());
-    let ((mut ask, mut hear), (mut answer, mut get)) = (there.ends(), back.ends());
-    let echo = move |stop: &AtomicBool| {
+    let echo = |mut end: End| {
         let mut message = [0; SMALL];
-        while hear.pull(&mut message, stop) {
-            answer.push(&message);
+        // Until the other end has gone.
+        while end.read_exact(&mut message).is_ok() {
+            end.write_all(&message).expect("sent");
         }
     };
-    on_two_cores(echo, move || {
-        let (mut message, go_on) = ([7; SMALL], AtomicBool::new(false));
-        let begin = Instant::now();
+    on_two_cores(echo, |end| {
+        let mut message = [7; SMALL];
         for _ in 0..count {
-            ask.push(&message);
-            get.pull(&mut message, &go_on);
+            end.write_all(&message).expect("sent");
+            end.read_exact(&mut message).expect("came");
         }
-        begin.elapsed()
     })
 }
 
 fn messages(count: u64) -> Duration {
-    let direction = Direction::new();
-    let (mut writer, mut reader) = direction.ends();
-    let send = move |_: &AtomicBool| (0..count).for_each(|_| writer.push(&[7; SMALL]));
-    on_two_cores(send, move || {
-        let (mut message, go_on) = ([0; SMALL], AtomicBool::new(false));
-        let begin = Instant::now();
+    let send = |mut end: End| {
         for _ in 0..count {
-            reader.pull(black_box(&mut message), &go_on);
+            end.write_all(&[7; SMALL]).expect("sent");
         }
-        begin.elapsed()
+    };
+    on_two_cores(send, |end| {
+        let mut message = [0; SMALL];
+        for _ in 0..count {
+            end.read_exact(black_box(&mut message)).expect("came");
+        }
     })
 }
 

@@ -1,11 +1,13 @@
 //! What the small programs behind `ulsock compare` share: the command line, and the two ends.
 //!
-//! Plain std sockets. Nothing here may know of ulsock: these programs stand for anybody's.
+//! Plain std sockets. Nothing here may know of ulsock: these programs stand for anybody's. Only the
+//! bare ring, which sockets are held against, is ulsock's own.
 
 pub mod epoll;
 pub mod limits;
 pub mod message;
 pub mod pair;
+pub mod ring;
 pub mod socket;
 pub mod trips;
 
@@ -27,7 +29,7 @@ pub struct Cli {
 pub enum Role {
     /// Serve until the clients have gone, then exit; a TCP port is printed on stdout
     Server {
-        /// PORT (on 127.0.0.1), HOST:PORT (port 0 lets the system choose), or unix:PATH
+        /// PORT (on 127.0.0.1), HOST:PORT (port 0 lets the system choose), unix:PATH or ring:PATH
         address: String,
     },
     /// Connect to a server, measure, print one line of JSON
@@ -37,7 +39,7 @@ pub enum Role {
 /// What a client does, and for how long.
 #[derive(Args)]
 pub struct Load {
-    /// HOST:PORT of the server, or unix:PATH
+    /// HOST:PORT of the server, unix:PATH or ring:PATH
     pub address: String,
     /// Bytes per message
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
@@ -53,7 +55,8 @@ pub struct Load {
     pub warm_up: Duration,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// A number of seconds on the command line.
+pub fn seconds(text: &str) -> Result<Duration, String> {
     let value: f64 = text.parse().map_err(|_| "not a number of seconds")?;
     Duration::try_from_secs_f64(value).map_err(|error| error.to_string())
 }

@@ -1,17 +1,22 @@
-//! A stream socket of either family, TCP or Unix, and how the programs open one.
+//! A stream of either kind, TCP or Unix socket or bare ring, and how the programs open one.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 
+use crate::ring;
+
 pub enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
+    /// The two ends of a ring meet at a Unix socket.
+    Ring(UnixListener),
 }
 
 pub enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Ring(ring::End),
 }
 
 impl Listener {
@@ -19,6 +24,9 @@ impl Listener {
     pub fn bind(address: &str) -> io::Result<Listener> {
         if let Some(path) = address.strip_prefix("unix:") {
             return UnixListener::bind(path).map(Listener::Unix);
+        }
+        if let Some(path) = address.strip_prefix("ring:") {
+            return UnixListener::bind(path).map(Listener::Ring);
         }
         let listener = match address.parse::<u16>() {
             Ok(port) => TcpListener::bind(("127.0.0.1", port))?,
@@ -34,15 +42,19 @@ impl Listener {
         match self {
             Listener::Tcp(listener) => Socket::tcp(listener.accept()?.0),
             Listener::Unix(listener) => Ok(Socket::Unix(listener.accept()?.0)),
+            Listener::Ring(listener) => ring::End::accept(listener.accept()?.0).map(Socket::Ring),
         }
     }
 }
 
 impl Socket {
     pub fn connect(address: &str) -> io::Result<Socket> {
-        match address.strip_prefix("unix:") {
-            Some(path) => UnixStream::connect(path).map(Socket::Unix),
-            None => Socket::tcp(TcpStream::connect(address)?),
+        match address.split_once(':') {
+            Some(("unix", path)) => UnixStream::connect(path).map(Socket::Unix),
+            Some(("ring", path)) => {
+                ring::End::connect(UnixStream::connect(path)?).map(Socket::Ring)
+            }
+            _ => Socket::tcp(TcpStream::connect(address)?),
         }
     }
 
@@ -56,6 +68,10 @@ impl Socket {
         match self {
             Socket::Tcp(socket) => socket.shutdown(Shutdown::Write),
             Socket::Unix(socket) => socket.shutdown(Shutdown::Write),
+            Socket::Ring(end) => {
+                end.finish();
+                Ok(())
+            }
         }
     }
 }
@@ -65,6 +81,7 @@ impl Read for Socket {
         match self {
             Socket::Tcp(socket) => socket.read(buffer),
             Socket::Unix(socket) => socket.read(buffer),
+            Socket::Ring(end) => end.read(buffer),
         }
     }
 }
@@ -74,6 +91,7 @@ impl Write for Socket {
         match self {
             Socket::Tcp(socket) => socket.write(buffer),
             Socket::Unix(socket) => socket.write(buffer),
+            Socket::Ring(end) => end.write(buffer),
         }
     }
 

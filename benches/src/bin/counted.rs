@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd;
 
 use benches::epoll::Epoll;
 use benches::pair::Pair;
+use benches::ring::{self, End};
 
 const SIZE: usize = 64;
 const EVENTS: usize = 64;
@@ -31,6 +32,18 @@ mod calls {
     pub extern "C" fn counted_recv(fd: c_int, bytes: &mut [u8; super::SIZE]) -> isize {
         // SAFETY: there is room for as many bytes, and it outlives the call.
         unsafe { libc::recv(fd, bytes.as_mut_ptr().cast::<c_void>(), super::SIZE, 0) }
+    }
+
+    #[no_mangle]
+    #[inline(never)]
+    pub fn counted_push(end: &mut super::End, bytes: &[u8; super::SIZE]) -> usize {
+        end.push(bytes).unwrap_or(0)
+    }
+
+    #[no_mangle]
+    #[inline(never)]
+    pub fn counted_pull(end: &mut super::End, bytes: &mut [u8; super::SIZE]) -> usize {
+        end.pull(bytes).unwrap_or(0)
     }
 
     #[no_mangle]
@@ -63,8 +76,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut pair = Pair::on_rings()?;
     let set = pair.watched()?;
     let file = File::options().write(true).open("/dev/null")?;
+    let mut ends = ring::pair()?;
     for _ in 0..count.parse()? {
         match call.as_str() {
+            "push" | "pull" => over_ring(call, &mut ends)?,
             "write" => check(call, calls::counted_write(file.as_raw_fd(), &[7; SIZE]))?,
             _ => once(call, &pair, &set)?,
         }
@@ -106,6 +121,19 @@ fn once(call: &str, pair: &Pair, set: &Epoll) -> Result<(), Box<dyn Error>> {
             to.read_exact(&mut bytes)?;
         }
         _ => return Err(format!("no such call: {call}").into()),
+    }
+    Ok(())
+}
+
+/// The ring's own part of a send and a receive.
+fn over_ring(call: &str, (from, to): &mut (End, End)) -> Result<(), Box<dyn Error>> {
+    let mut bytes = [7; SIZE];
+    if call == "push" {
+        check(call, calls::counted_push(from, &bytes) as isize)?;
+        to.read_exact(&mut bytes)?;
+    } else {
+        from.write_all(&bytes)?;
+        check(call, calls::counted_pull(to, &mut bytes) as isize)?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use tests::program::{built, Finished, Program};
 
 /// All scenarios but those that always take a second for each run: these have a test of their own.
 const SCENARIOS: &str = "ping-pong,stream,netpipe,redis,memcached,nginx-short,pgbench,mpi,churn,\
-                         connections,threads,one-core,loaded,blocking";
+                         connections,calls,threads,one-core,loaded,blocking";
 const SLOW: &str = "sockperf,iperf3,nginx";
 
 /// The command; its work folder lies in the place's.
@@ -125,23 +125,36 @@ fn full_scenarios() {
         return;
     }
     let place = Place::new(Ends::both());
-    let names = "ping-pong,stream,redis,memcached,pgbench,connections";
+    let names = "stream,redis,memcached,pgbench,connections,calls";
     let program = compare(&place)
         .args("--full --runs 1 --seconds 0.01 --json --only")
         .arg(names);
     let (report, _) = json(&place, program);
     assert_measured(&report, names);
-    for name in ["ping-pong", "stream", "redis", "memcached", "pgbench"] {
+    for name in ["redis", "memcached", "pgbench"] {
         assert_references(&report, name, &["Unix socket"]);
+    }
+    assert_references(&report, "stream", &["Unix socket", "bare ring"]);
+    for (name, said) in [
+        ("stream", "Half of its peak bandwidth"),
+        ("stream", "bare ring's bandwidth: 1 B"),
+        ("connections", "From 1 connection to 5000 connections"),
+        ("calls", "send, 64 B"),
+        ("calls", "In instructions"),
+    ] {
+        let remarks = array(&section(&report, name)["remarks"]).iter();
+        let mut remarks = remarks.filter_map(Value::as_str);
+        assert!(
+            remarks.any(|remark| remark.contains(said)),
+            "{name}: {said}"
+        );
     }
     let span = |name: &str| {
         let rows = array(&section(&report, name)["rows"]);
         let x = |row: Option<&Value>| row.and_then(|row| row["x"].as_f64());
         (x(rows.first()), x(rows.last()))
     };
-    for name in ["ping-pong", "stream"] {
-        assert_eq!(span(name), (Some(1.0), Some((4 << 20) as f64)), "{name}");
-    }
+    assert_eq!(span("stream"), (Some(1.0), Some((4 << 20) as f64)));
     assert_eq!(span("connections"), (Some(1.0), Some(5000.0)));
 }
 
@@ -266,7 +279,7 @@ fn what_is_missing_is_said() {
         assert!(finished.output.contains(said), "{}", finished.output);
     }
     let list = compare(&place).args("--list").run();
-    assert!(list.lines().count() >= 17, "{list}");
+    assert!(list.lines().count() >= 18, "{list}");
 }
 
 /// A scenario that cannot work does not keep the others from it; kernel TCP is not sold as ulsock.

@@ -9,13 +9,22 @@ use tests::ends::{kernel_only, Ends, Side};
 use tests::place::{Place, Rings};
 use tests::program::built;
 
-const CALLS: [&str; 5] = ["send", "recv", "poll", "epoll_wait", "write"];
+const CALLS: [&str; 7] = [
+    "send",
+    "recv",
+    "poll",
+    "epoll_wait",
+    "write",
+    "push",
+    "pull",
+];
 const COUNT: u64 = 100;
 /// A larger change must be looked at.
 const PERCENT: f64 = 3.0;
 const HEADER: &str = "\
 # Instructions of one call through libulsock_preload.so, libc's and the hook's included, the kernel's not.
 # send, recv (64 B), poll and epoll_wait (one member) find their ring ready; write (64 B) is to a file.
+# push and pull (64 B) are the bare ring's: what of a send and a recv is its own work.
 # Counted by callgrind (benches/src/bin/counted.rs). To accept a change: BLESS=1 tests/run instructions
 ";
 

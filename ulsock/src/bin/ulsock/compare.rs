@@ -219,6 +219,7 @@ fn plan(scenario: &Scenario, effort: Effort) -> Plan {
         title: scenario.title.to_owned(),
         chart: scenario.chart,
         cases: (scenario.cases)(effort),
+        remarks: scenario.remarks,
         // The quick run has no time for them.
         references: effort == Effort::Full || !scenario.quick,
     }

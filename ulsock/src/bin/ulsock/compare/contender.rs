@@ -15,6 +15,8 @@ pub enum Contender {
     Mpi {
         single_copy: bool,
     },
+    /// netstack's rings without sockets around them.
+    Ring,
     /// UCX's shared memory, with single copy where the kernel allows it.
     Ucx,
 }
@@ -27,6 +29,7 @@ impl Contender {
             Contender::Unix => "Unix socket",
             Contender::Mpi { single_copy: true } => "OpenMPI shm",
             Contender::Mpi { single_copy: false } => "OpenMPI shm, two copies",
+            Contender::Ring => "bare ring",
             Contender::Ucx => "UCX shm",
         }
     }
@@ -46,6 +49,17 @@ impl Contender {
             _ => placement.name(),
         }
     }
+}
+
+/// Each once, in the order in which they come.
+pub fn distinct(contenders: impl Iterator<Item = Contender>) -> Vec<Contender> {
+    let mut known = Vec::new();
+    for contender in contenders {
+        if !known.contains(&contender) {
+            known.push(contender);
+        }
+    }
+    known
 }
 
 impl Serialize for Contender {

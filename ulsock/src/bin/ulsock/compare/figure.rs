@@ -47,6 +47,7 @@ impl Unit {
 
     pub fn text(&self, value: f64) -> String {
         match self {
+            Unit::Micros if value < 0.1 => format!("{:.1} ns", value * 1e3),
             Unit::Micros => format!("{} us", digits(value)),
             Unit::Bytes => scaled(value, "B/s"),
             Unit::Messages(size) => scaled(value / *size as f64, "msg/s"),
@@ -144,6 +145,7 @@ mod tests {
     fn figures_read_well() {
         assert_eq!(Unit::Micros.text(1.496), "1.50 us");
         assert_eq!(Unit::Micros.text(1496.2), "1496 us");
+        assert_eq!(Unit::Micros.text(0.0437), "43.7 ns");
         assert_eq!(Unit::Bytes.text(5.5e9), "5.50 GB/s");
         assert_eq!(Unit::Messages(64).text(64.0 * 320e3), "320.0 kmsg/s");
         assert_eq!(Unit::PerSecond("requests").text(107_526.88), "107.5 k/s");

@@ -5,7 +5,7 @@ mod bars;
 mod lines;
 mod svg;
 
-use super::contender::Contender;
+use super::contender::{distinct, Contender};
 use super::figure::{digits, round_text, size_text, Unit};
 use super::result::{Report, Row, Section};
 use super::scenario::Chart;
@@ -68,11 +68,15 @@ fn section(section: &Section) -> String {
     };
     let percentiles = percentiles(section).unwrap_or_default();
     let notes = section.rows.iter().flat_map(table::notes);
+    let remarks = section.remarks.iter();
+    let remarks: String = remarks
+        .map(|remark| format!("<li>{}</li>\n", escape(remark)))
+        .collect();
     let notes: String = notes
         .map(|(label, remark)| format!("<li>{}: {}</li>\n", escape(&label), escape(&remark)))
         .collect();
     format!(
-        "<h2>{}</h2>\n<div class=\"plots\">\n{plots}{percentiles}</div>\n{}<ul>\n{notes}</ul>\n",
+        "<h2>{}</h2>\n<div class=\"plots\">\n{plots}{percentiles}</div>\n{}<ul>\n{remarks}{notes}</ul>\n",
         escape(&section.title),
         html_table(section)
     )
@@ -91,6 +95,7 @@ fn class(contender: Contender) -> &'static str {
         Contender::Unix => "unix",
         Contender::Mpi { single_copy: true } => "mpi",
         Contender::Mpi { single_copy: false } => "mpi-copies",
+        Contender::Ring => "ring",
         Contender::Ucx => "ucx",
     }
 }
@@ -145,13 +150,8 @@ fn plot(
 }
 
 fn contenders(rows: &[&Row]) -> Vec<Contender> {
-    let mut names = Vec::new();
-    for figure in rows.iter().flat_map(|row| figures(row)) {
-        if !names.contains(&figure.contender) {
-            names.push(figure.contender);
-        }
-    }
-    names
+    let figures = rows.iter().flat_map(|row| figures(row));
+    distinct(figures.map(|figure| figure.contender))
 }
 
 fn curve(rows: &[&Row], contender: Contender) -> Curve {

@@ -15,6 +15,7 @@ pub struct Plan {
     pub title: String,
     pub chart: Chart,
     pub cases: Vec<Box<dyn Case>>,
+    pub remarks: fn(&[Row]) -> Vec<String>,
     /// Whether the references run too.
     pub references: bool,
 }
@@ -51,17 +52,20 @@ impl Plan {
 }
 
 pub fn section(plan: &Plan, stage: &Stage, runs: u32, progress: &Progress) -> Section {
-    let cases = plan.cases.iter();
+    let rows: Vec<Row> = plan
+        .cases
+        .iter()
+        .flat_map(|case| {
+            let series = plan.series_of(case.as_ref());
+            rows(case.as_ref(), series, stage, runs, progress)
+        })
+        .collect();
     Section {
         name: plan.name.clone(),
         title: plan.title.clone(),
         chart: plan.chart,
-        rows: cases
-            .flat_map(|case| {
-                let series = plan.series_of(case.as_ref());
-                rows(case.as_ref(), series, stage, runs, progress)
-            })
-            .collect(),
+        remarks: (plan.remarks)(&rows),
+        rows,
     }
 }
 

@@ -70,6 +70,7 @@ impl Own {
                 .into_owned(),
             chart: Chart::Bars,
             cases: vec![Box::new(self)],
+            remarks: |_| Vec::new(),
             references: false,
         })
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::contender::Contender;
+use super::contender::{distinct, Contender};
 use super::figure::Unit;
 use super::scenario::{Chart, Line};
 use super::series::{failures, Figure, Series};
@@ -77,6 +77,11 @@ impl Row {
         }
     }
 
+    pub fn reference(&self, contender: Contender) -> Option<&Figure> {
+        let mut references = self.references.iter();
+        references.find(|figure| figure.contender == contender)
+    }
+
     /// ulsock's figure, unless it is one of kernel TCP under its name.
     pub fn used(&self) -> Option<&Figure> {
         self.ulsock.as_ref().filter(|_| self.ratio.is_some())
@@ -102,16 +107,16 @@ fn better_pinned(number: usize, unit: &Unit, left: &Figure, ours: &[&Series]) ->
 }
 
 fn references(number: usize, unit: &Unit, series: &[Series]) -> Vec<Figure> {
-    let mut others: Vec<Contender> = series.iter().map(|series| series.how.contender).collect();
-    others.retain(|contender| !matches!(contender, Contender::Kernel | Contender::Ulsock));
-    others.dedup();
+    let others = series.iter().map(|series| series.how.contender);
+    let others =
+        others.filter(|contender| !matches!(contender, Contender::Kernel | Contender::Ulsock));
     let of = |contender: &Contender| -> Vec<&Series> {
         series
             .iter()
             .filter(|series| series.how.contender == *contender)
             .collect()
     };
-    others
+    distinct(others)
         .iter()
         .filter_map(|other| best(number, unit, &of(other)))
         .collect()
@@ -125,6 +130,8 @@ pub struct Section {
     #[serde(skip)]
     pub chart: Chart,
     pub rows: Vec<Row>,
+    /// What the rows say together.
+    pub remarks: Vec<String>,
 }
 
 /// A scenario that was left out, and what would cure that.
@@ -198,9 +205,11 @@ mod tests {
             series(Contender::Kernel, left, &[20.0], 0),
             series(Contender::Ulsock, left, &[5.0], upgraded),
             series(Contender::Unix, left, &[8.0], 0),
+            series(Contender::Ring, left, &[1.0], 0),
             series(Contender::Kernel, PINNED, &[10.0], 0),
             series(Contender::Ulsock, PINNED, &[2.0], upgraded),
             series(Contender::Unix, PINNED, &[9.0], 0),
+            series(Contender::Ring, PINNED, &[0.5], 0),
         ];
         let line = Line::new("64 B", Unit::Micros, Per::Million);
         Row::new(0, Line { rings, ..line }, &all)
@@ -219,7 +228,7 @@ mod tests {
             Some(2.0)
         );
         let references: Vec<f64> = row.references.iter().map(|figure| figure.value).collect();
-        assert_eq!(references, [8.0]);
+        assert_eq!(references, [8.0, 0.5]);
         assert!(row.problems.is_empty());
     }
 

@@ -3,6 +3,7 @@
 
 mod apart;
 mod built_in;
+mod calls;
 mod churn;
 mod crowd;
 mod exchange;
@@ -27,6 +28,7 @@ use super::contender::Contender;
 use super::cores::Placement;
 use super::figure::{Per, Unit};
 use super::programs::Need;
+use super::result::Row;
 use super::stage::Ran;
 use super::usage::Usage;
 
@@ -77,6 +79,8 @@ pub struct Scenario {
     /// Whether it is part of the quick run.
     pub quick: bool,
     pub cases: fn(Effort) -> Vec<Box<dyn Case>>,
+    /// What its rows say together.
+    pub remarks: fn(&[Row]) -> Vec<String>,
 }
 
 impl Scenario {
@@ -89,6 +93,7 @@ impl Scenario {
         chart: Chart::Bars,
         quick: false,
         cases: |_| Vec::new(),
+        remarks: |_| Vec::new(),
     };
 }
 
@@ -174,6 +179,7 @@ pub const SCENARIOS: &[Scenario] = &[
     exchange::SCENARIO,
     churn::SCENARIO,
     crowd::SCENARIO,
+    calls::SCENARIO,
     team::SCENARIO,
     apart::ONE_CORE,
     apart::LOADED,

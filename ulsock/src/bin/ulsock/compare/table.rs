@@ -4,7 +4,7 @@ use tabled::builder::Builder;
 use tabled::settings::object::Columns;
 use tabled::settings::{Alignment, Style};
 
-use super::contender::Contender;
+use super::contender::{distinct, Contender};
 use super::figure::digits;
 use super::result::{Report, Row, Section, Skipped};
 use super::series::Figure;
@@ -60,7 +60,15 @@ fn section(section: &Section) -> String {
         table.modify(Columns::one(column), Alignment::left());
     }
     let notes = grouped(section.rows.iter().flat_map(notes));
-    format!("{} [{}]\n{table}\n{notes}\n", section.title, section.name)
+    let remarks: String = section
+        .remarks
+        .iter()
+        .map(|remark| format!("  {remark}\n"))
+        .collect();
+    format!(
+        "{} [{}]\n{table}\n{remarks}{notes}\n",
+        section.title, section.name
+    )
 }
 
 const ENDS: usize = 2;
@@ -93,13 +101,8 @@ pub fn cells_of(section: &Section) -> Cells {
 }
 
 fn references_of(section: &Section) -> Vec<Contender> {
-    let mut names = Vec::new();
-    for figure in section.rows.iter().flat_map(|row| &row.references) {
-        if !names.contains(&figure.contender) {
-            names.push(figure.contender);
-        }
-    }
-    names
+    let references = section.rows.iter().flat_map(|row| &row.references);
+    distinct(references.map(|figure| figure.contender))
 }
 
 /// `same`: the header says what CPU time is per.
@@ -123,12 +126,11 @@ fn cells(row: &Row, references: &[Contender], same: bool) -> Vec<String> {
             .map_or("-".to_owned(), |ratio| format!("{ratio:.2}x")),
         format!("{} / {}{per}", cpu(kernel), cpu(used)),
     ];
-    cells.extend(references.iter().map(|contender| {
-        let mut figures = row.references.iter();
-        figures
-            .find(|figure| figure.contender == *contender)
-            .map_or("-".to_owned(), value)
-    }));
+    cells.extend(
+        references
+            .iter()
+            .map(|contender| row.reference(*contender).map_or("-".to_owned(), value)),
+    );
     cells
 }
 

@@ -15,7 +15,7 @@ use crate::compare::stage::{Ran, Stop};
 use crate::compare::usage::End;
 
 /// The programs that an installation must have.
-pub const PROGRAMS: [&str; 5] = ["pingpong", "stream", "dial", "crowd", "team"];
+pub const PROGRAMS: [&str; 6] = ["pingpong", "stream", "dial", "crowd", "team", "calls"];
 
 /// Which placements a case is run at.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,14 +66,22 @@ impl BuiltIn {
     }
 
     fn server(&self, bout: &Bout) -> Result<Command, String> {
-        let address = bout.either("{port}", "unix:{path}");
-        self.command(bout, End::Server, &format!("server {address}"))
+        let words = match bout.how.contender {
+            Contender::Unix => "server unix:{path}",
+            Contender::Ring => "server ring:{path}",
+            _ => "server {port}",
+        };
+        self.command(bout, End::Server, words)
     }
 
     fn client(&self, bout: &Bout) -> Result<Command, String> {
+        let address = match bout.how.contender {
+            Contender::Unix => "unix:{path}",
+            Contender::Ring => "ring:{path}",
+            _ => "127.0.0.1:{port}",
+        };
         let words = format!(
-            "client {} --size {} --connections {} --seconds {} --warm-up {}",
-            bout.either("127.0.0.1:{port}", "unix:{path}"),
+            "client {address} --size {} --connections {} --seconds {} --warm-up {}",
             self.size,
             self.connections,
             bout.seconds(),

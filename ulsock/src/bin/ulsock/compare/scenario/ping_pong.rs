@@ -34,7 +34,7 @@ fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
     effort.cases(&QUICK, &FULL, |size| BuiltIn {
         x: Some(size),
         size,
-        references: &[Contender::Unix],
+        references: &[Contender::Unix, Contender::Ring],
         ..BuiltIn::new("pingpong", size_text(size), Unit::Micros)
     })
 }

@@ -4,6 +4,8 @@ use super::built_in::BuiltIn;
 use super::{ping_pong, Case, Chart, Effort, Scenario};
 use crate::compare::contender::Contender;
 use crate::compare::figure::{size_text, Unit};
+use crate::compare::result::Row;
+use crate::compare::series::Figure;
 
 pub const SCENARIO: Scenario = Scenario {
     name: "stream",
@@ -11,6 +13,7 @@ pub const SCENARIO: Scenario = Scenario {
     chart: Chart::Sizes,
     quick: true,
     cases,
+    remarks,
     ..Scenario::DEFAULT
 };
 
@@ -22,7 +25,7 @@ fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
     effort.cases(&QUICK, &ping_pong::FULL, |size| BuiltIn {
         x: Some(size),
         size,
-        references: &[Contender::Unix],
+        references: &[Contender::Unix, Contender::Ring],
         ..BuiltIn::new("stream", size_text(size), unit(size))
     })
 }
@@ -31,5 +34,67 @@ fn unit(size: u64) -> Unit {
     match size < SMALL {
         true => Unit::Messages(size),
         false => Unit::Bytes,
+    }
+}
+
+fn remarks(rows: &[Row]) -> Vec<String> {
+    half_of_peak(rows)
+        .into_iter()
+        .chain(ring_share(rows))
+        .collect()
+}
+
+fn half_of_peak(rows: &[Row]) -> Option<String> {
+    let kernel = reaches_half(&points(rows, |row| row.kernel.as_ref()))?;
+    let ulsock = reaches_half(&points(rows, Row::used))?;
+    let text = |size: f64| size_text(size.round() as u64);
+    Some(format!(
+        "Half of its peak bandwidth: kernel TCP at messages of {}, ulsock of {}.",
+        text(kernel),
+        text(ulsock)
+    ))
+}
+
+fn points(rows: &[Row], of: fn(&Row) -> Option<&Figure>) -> Vec<(f64, f64)> {
+    let point = |row: &Row| Some((row.x?, of(row)?.value));
+    rows.iter().filter_map(point).collect()
+}
+
+/// The message size from which on the bandwidth is half of the highest; between two sizes by a straight
+/// line on log axes. To two digits, for it is no better known.
+fn reaches_half(points: &[(f64, f64)]) -> Option<f64> {
+    let half = points.iter().map(|point| point.1).fold(0.0, f64::max) / 2.0;
+    let at = points.iter().position(|point| point.1 >= half)?;
+    let &(x, y) = &points[at];
+    // The first size may be beyond it already.
+    let &(x0, y0) = points.get(at.checked_sub(1)?)?;
+    let part = (half / y0).ln() / (y / y0).ln();
+    let size = x0 * (x / x0).powf(part);
+    let digit = 10f64.powf((size.log10() - 1.0).floor().max(0.0));
+    Some((size / digit).round() * digit)
+}
+
+/// What sockets leave of the bare ring's bandwidth.
+fn ring_share(rows: &[Row]) -> Option<String> {
+    let share = |row: &Row| {
+        let ring = row.reference(Contender::Ring)?;
+        let percent = row.used()?.value / ring.value * 100.0;
+        Some(format!("{} {percent:.0} %", row.label))
+    };
+    let shares: Vec<String> = rows.iter().filter_map(share).collect();
+    let shares = shares.join(", ");
+    (!shares.is_empty()).then(|| format!("ulsock's part of the bare ring's bandwidth: {shares}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_the_peak() {
+        let points = [(64.0, 1.0), (256.0, 4.0), (1024.0, 16.0), (4096.0, 12.0)];
+        assert_eq!(reaches_half(&points), Some(510.0));
+        assert_eq!(reaches_half(&points[2..]), None);
+        assert_eq!(reaches_half(&[]), None);
     }
 }
