@@ -5,7 +5,7 @@
 //! epoll set. Before a handler runs, the thread gets up; when it ends, its bed is cleared. Each
 //! thread has one, for a thread that lies down again has left its last sleep.
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -20,7 +20,8 @@ use crate::flight::Flights;
 use crate::io::Way;
 use crate::poll::Lists;
 use crate::signal::{self, mask, Seen};
-use crate::thread::Thread;
+use crate::sys::door::{self, Door};
+use crate::thread::{Critical, Thread};
 use crate::waiter::Waiter;
 use crate::{cancel, conn};
 
@@ -30,6 +31,8 @@ const NEAR: usize = 240;
 #[repr(C)]
 pub struct Bed {
     made: AtomicBool,
+    /// On the way into the sleep, in it, or just woken: a handler ends it, and shuts its door.
+    lying: AtomicBool,
     /// All signals are blocked but in the sleep itself; `mask` is the program's.
     masked: AtomicBool,
     mask: AtomicU64,
@@ -130,11 +133,9 @@ impl Bed {
         }
     }
 
-    /// A handler is about to run. If it interrupts a sleep, the thread gets up first and has the
-    /// program's mask again when the handler returns: the sleep is over in any case.
-    pub fn get_up_for_handler(&self, context: &mut ucontext_t) {
-        // Without `masked` the handler may have come in the middle of going to bed.
-        if !self.masked.load(Ordering::Relaxed) {
+    /// A handler is about to run. If the thread lies, it gets up first: its sleep is over.
+    pub fn rise(&self) {
+        if !self.lying.swap(false, Ordering::Relaxed) {
             return;
         }
         self.get_up();
@@ -142,6 +143,16 @@ impl Bed {
         // interrupts.
         if let Some(lists) = unsafe { self.take(&self.lists).as_mut() } {
             *lists = Lists::default();
+        }
+    }
+
+    /// A handler is about to run at the place in `context`: a sleep that it interrupts is over. One
+    /// with a mask has the program's mask again when the handler returns.
+    pub fn interrupt(&self, context: &mut ucontext_t) {
+        self.rise();
+        door::turn_back(context);
+        if !self.masked.load(Ordering::Relaxed) {
+            return;
         }
         // Of several handlers at once the sleep's own mask is in the context of the last to run.
         if mask::in_context(context) & mask::FULL == mask::FULL {
@@ -154,6 +165,7 @@ impl Bed {
     /// The thread ends, perhaps in the middle of a sleep or of a kernel call.
     pub fn clear(&self) {
         self.take(&self.lists);
+        self.lying.store(false, Ordering::Relaxed);
         self.get_up();
         self.end_doze();
         self.flights.end_all();
@@ -165,6 +177,7 @@ impl Bed {
     /// In a forked child: whatever lay in it is the parent's to let go of.
     pub fn forget(&self) {
         self.made.store(false, Ordering::Relaxed);
+        self.lying.store(false, Ordering::Relaxed);
         self.masked.store(false, Ordering::Relaxed);
         self.take(&self.waiter);
         self.take(&self.set);
@@ -177,10 +190,13 @@ impl Bed {
 }
 
 /// A sleep, from the last look at the signals to getting up. Between the two no handler runs but in
-/// the system call.
+/// the system call, or just before or after it, when everything that is held is in the bed.
 pub struct Sleep {
     me: &'static Thread,
     bed: &'static Bed,
+    /// While it is not in its system call a light sleep puts handlers off.
+    awake: Cell<Option<Critical>>,
+    /// A sleep with a mask has blocked all signals; this is the program's mask.
     before: Option<u64>,
     unmasked: u32,
 }
@@ -188,18 +204,28 @@ pub struct Sleep {
 impl Sleep {
     /// `None` when a handler has run since `seen`, or waits to: then do not sleep.
     pub fn prepare(me: &'static Thread, seen: Seen) -> Option<Sleep> {
-        let sleep = Sleep::blocking(me);
+        let sleep = Sleep::light(me);
         (!seen.any_handler(me) && !me.deferred.any()).then_some(sleep)
     }
 
-    /// With all signals blocked from here on, whoever has run.
-    pub fn blocking(me: &'static Thread) -> Sleep {
+    /// Whoever has run.
+    pub fn light(me: &'static Thread) -> Sleep {
+        Sleep::new(me, Critical::enter(), None)
+    }
+
+    /// For a call with a mask of its own, which holds for the whole of it: all signals are blocked
+    /// but in the system call.
+    pub fn masked(me: &'static Thread) -> Sleep {
+        Sleep::new(me, None, signal::any_installed().then(mask::block_all))
+    }
+
+    fn new(me: &'static Thread, awake: Option<Critical>, before: Option<u64>) -> Sleep {
         let bed = me.bed();
-        let before = signal::any_installed().then(mask::block_all);
         bed.mask.store(before.unwrap_or(0), Ordering::Relaxed);
         let sleep = Sleep {
             me,
             bed,
+            awake: Cell::new(awake),
             before,
             unmasked: bed.unmasked.load(Ordering::Relaxed),
         };
@@ -243,26 +269,47 @@ impl Sleep {
         left: Option<Timespec>,
         own: *const sigset_t,
     ) -> Result<usize, Errno> {
-        self.by(own, |mask| raw_ppoll(fds, left, mask))
+        let (result, undisturbed) = self.lie(own, |door, mask| raw_ppoll(door, fds, left, mask));
+        // Whatever was in the lists is gone with a handler that came just after the system call.
+        result.and_then(|n| undisturbed.then_some(n).ok_or(Errno::INTR))
     }
 
-    /// Sleeps by `call`, which waits with the mask that it is given: the program's own for this
-    /// call, or the one from before.
-    pub fn by<T>(&self, own: *const sigset_t, call: impl FnOnce(*const sigset_t) -> T) -> T {
-        debug_assert!(!self.me.in_critical());
+    /// Sleeps by `call`, through the door and with the mask that it is given: the program's own for
+    /// this call, or the one from before.
+    pub fn by<T>(
+        &self,
+        own: *const sigset_t,
+        call: impl FnOnce(Door<'_>, *const sigset_t) -> T,
+    ) -> T {
+        self.lie(own, call).0
+    }
+
+    /// Also says whether no handler has made the thread get up.
+    fn lie<T>(
+        &self,
+        own: *const sigset_t,
+        call: impl FnOnce(Door<'_>, *const sigset_t) -> T,
+    ) -> (T, bool) {
         let before = mask::set(self.before.unwrap_or(0));
         let mask = match self.before {
             Some(_) if own.is_null() => &raw const before,
             _ => own,
         };
-        self.bed
-            .masked
-            .store(self.before.is_some(), Ordering::Relaxed);
+        let bed = self.bed;
+        bed.masked.store(self.before.is_some(), Ordering::Relaxed);
         self.me.asleep(true);
-        let result = cancel::asleep(|| call(mask));
+        bed.lying.store(true, Ordering::Relaxed);
+        let light = self.awake.take();
+        let is_light = light.is_some();
+        // Handlers that were put off until here run now, and shut the door.
+        drop(light);
+        debug_assert!(!self.me.in_critical());
+        let result = cancel::asleep(|| call(Door::new(&bed.lying), mask));
+        self.awake.set(is_light.then(Critical::enter).flatten());
+        let undisturbed = bed.lying.swap(false, Ordering::Relaxed);
         self.me.asleep(false);
-        self.bed.take(&self.bed.lists);
-        result
+        bed.take(&bed.lists);
+        (result, undisturbed)
     }
 }
 

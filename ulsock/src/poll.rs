@@ -15,7 +15,7 @@ use crate::api::Verdict;
 use crate::bed::{Place, Sleep, What};
 use crate::cancel;
 use crate::conn::space::STALL;
-use crate::conn::wait::{answer_bells, left_to_sleep, raw_ppoll, Deadline};
+use crate::conn::wait::{answer_bells, left_to_sleep, poll_now, Deadline};
 use crate::conn::{let_go, send, Conn, Handle};
 use crate::io::Way;
 use crate::options::record_of;
@@ -242,7 +242,7 @@ impl Poll<'_> {
             };
         }
         if self.bed.is_none() {
-            self.bed = Some(Sleep::blocking(self.me));
+            self.bed = Some(Sleep::masked(self.me));
             self.seen = Seen::now(self.me);
             if self.me.deferred.any() {
                 // It came before the mask did.
@@ -261,7 +261,7 @@ impl Poll<'_> {
         if self.mask.is_null() {
             return Ok(0);
         }
-        let bed = Sleep::blocking(self.me);
+        let bed = Sleep::masked(self.me);
         self.lists.leave_gates();
         self.critical = None;
         let result = bed.poll(&mut [], Some(ZERO), self.mask);
@@ -281,7 +281,7 @@ impl Poll<'_> {
                 events,
                 revents: 0,
             }];
-            let _ = raw_ppoll(&mut fds, Some(ZERO), std::ptr::null());
+            let _ = poll_now(&mut fds);
             conn.note_kernel_events(fds[0].revents);
         }
     }
@@ -310,7 +310,7 @@ impl Poll<'_> {
         let others = self.fds.len() > self.lists.watched.len();
         self.refresh_sets();
         if others {
-            raw_ppoll(self.fds, Some(ZERO), std::ptr::null())?;
+            poll_now(self.fds)?;
         }
         for index in 0..self.lists.watched.len() {
             let watched = self.lists.watched[index];
@@ -318,7 +318,7 @@ impl Poll<'_> {
             match self.revents(&watched) {
                 Some(revents) => self.fds[at].revents = revents,
                 None if !others => {
-                    raw_ppoll(&mut self.fds[at..=at], Some(ZERO), std::ptr::null())?;
+                    poll_now(&mut self.fds[at..=at])?;
                 }
                 None => {}
             }

@@ -9,9 +9,9 @@ use libc::{
 use smallvec::SmallVec;
 
 use crate::api::Verdict;
-use crate::conn::wait::raw_ppoll;
+use crate::conn::wait::poll_now;
 use crate::pointer::is_bad;
-use crate::poll::{is_ours, poll_ours, Limit, FEW, ZERO};
+use crate::poll::{is_ours, poll_ours, Limit, FEW};
 use crate::table::{self, Slot};
 
 const READ: c_short = POLLIN | POLLHUP | POLLERR | POLLNVAL;
@@ -91,7 +91,7 @@ fn any_closed(fds: &[pollfd]) -> bool {
     if unknown.iter().any(internal) {
         return true;
     }
-    let _ = raw_ppoll(&mut unknown, Some(ZERO), std::ptr::null());
+    let _ = poll_now(&mut unknown);
     unknown.iter().any(is_closed)
 }
 

@@ -179,6 +179,7 @@ impl Thread {
         if depth == 0 {
             cancel::allow(self);
             if self.deferred.any() {
+                self.bed().rise();
                 self.deferred.deliver();
             }
         }

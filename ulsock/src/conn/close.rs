@@ -89,6 +89,6 @@ fn finish_resend(handle: Handle) {
         }
         let (me, socket) = (conn.me, conn.socket);
         drop(conn);
-        sleep(&Sleep::blocking(me), None, socket, libc::POLLOUT, deadline);
+        sleep(&Sleep::light(me), None, socket, libc::POLLOUT, deadline);
     }
 }

@@ -13,7 +13,7 @@ use libc::{
 use netstack::ring::{Look, Receiver, RxState, Sender};
 
 use super::lock::Held;
-use super::wait::{raw_ppoll, Slot};
+use super::wait::{poll_now, Slot};
 use super::Conn;
 use crate::link::Rings;
 use crate::record::{flag, Role};
@@ -81,11 +81,7 @@ impl Conn<'_> {
             events,
             revents: 0,
         }];
-        let zero = rustix::time::Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let _ = raw_ppoll(&mut fds, Some(zero), std::ptr::null());
+        let _ = poll_now(&mut fds);
         fds[0].revents
     }
 

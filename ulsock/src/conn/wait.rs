@@ -15,7 +15,7 @@ use rustix::time::Timespec;
 use super::fixed;
 use crate::bed::Sleep;
 use crate::sockopt::AT_ONCE;
-use crate::sys::raw;
+use crate::sys::door::Door;
 use crate::waiter::{Waiter, BELLS};
 
 /// When a wait ends by itself.
@@ -180,8 +180,8 @@ pub fn sleep(
     }
     let left = left_to_sleep(deadline);
     let slept = match left.filter(|left| deadline.of_socket && *left != NOT_AT_ALL) {
-        Some(left) => sleep.by(std::ptr::null(), |mask| {
-            ppoll_at(&mut fds, fixed::at_most(left), mask)
+        Some(left) => sleep.by(std::ptr::null(), |door, mask| {
+            ppoll_at(door, &mut fds, fixed::at_most(left), mask)
         }),
         None => sleep.poll(&mut fds, left, std::ptr::null()),
     };
@@ -214,8 +214,15 @@ pub fn left_to_sleep(deadline: Deadline) -> Option<Timespec> {
     }
 }
 
+/// Without waiting.
+pub fn poll_now(fds: &mut [pollfd]) -> Result<usize, Errno> {
+    let door = Door::always_open();
+    raw_ppoll(door, fds, Some(NOT_AT_ALL), std::ptr::null())
+}
+
 /// Without waiting, for some time, or for ever.
 pub fn raw_ppoll(
+    door: Door<'_>,
     fds: &mut [pollfd],
     left: Option<Timespec>,
     mask: *const sigset_t,
@@ -225,12 +232,13 @@ pub fn raw_ppoll(
         tv_nsec: left.tv_nsec,
     });
     let time = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    ppoll_at(fds, time, mask)
+    ppoll_at(door, fds, time, mask)
 }
 
 /// The system call itself: libc's wrapper is ours. It writes the time that is left to `time`, if it
 /// can.
 fn ppoll_at(
+    door: Door<'_>,
     fds: &mut [pollfd],
     time: *const libc::timespec,
     mask: *const sigset_t,
@@ -239,7 +247,7 @@ fn ppoll_at(
     // SAFETY: pointers to what lives during the call, the mask null or valid; 8 is the kernel's
     // sigset size.
     unsafe {
-        raw::syscall(
+        door.syscall(
             libc::SYS_ppoll,
             [at, count, time as usize, mask as usize, 8],
         )

@@ -9,6 +9,7 @@ use libc::{
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
+use crate::sys::door::Door;
 use crate::sys::raw;
 
 /// A converted member's kernel registration. In a set that is watched from outside `output` is asked
@@ -43,6 +44,7 @@ fn raw_ctl(epfd: RawFd, op: i32, fd: RawFd, events: u32, data: u64) -> Result<()
 }
 
 pub fn raw_wait(
+    door: Door<'_>,
     epfd: RawFd,
     events: &mut [epoll_event],
     left: Option<Timespec>,
@@ -58,6 +60,6 @@ pub fn raw_wait(
     unsafe {
         let (at, count) = (events.as_mut_ptr() as usize, events.len());
         let args = [epfd as usize, at, count, time as usize, mask as usize, 8];
-        raw::syscall(libc::SYS_epoll_pwait2, args)
+        door.syscall(libc::SYS_epoll_pwait2, args)
     }
 }

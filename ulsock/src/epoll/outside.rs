@@ -7,14 +7,12 @@
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::Ordering;
 
-use rustix::time::Timespec;
-
 use super::kernel;
 use super::look::{self, Finding};
 use super::set::Set;
 use super::state::State;
 use super::tag;
-use crate::conn::wait::raw_ppoll;
+use crate::conn::wait::poll_now;
 
 /// The kernel nests sets no deeper.
 const DEEPEST: usize = 5;
@@ -105,10 +103,6 @@ impl State {
                 revents: 0,
             })
             .collect();
-        let zero = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        raw_ppoll(&mut fds, Some(zero), std::ptr::null()).is_ok_and(|n| n > 0)
+        poll_now(&mut fds).is_ok_and(|n| n > 0)
     }
 }

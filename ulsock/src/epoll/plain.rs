@@ -18,6 +18,7 @@ use super::state::State;
 use super::tag::Aliases;
 use crate::cancel;
 use crate::process;
+use crate::sys::door::Door;
 use crate::thread::Thread;
 
 #[derive(Default)]
@@ -79,7 +80,7 @@ impl Set {
         bed.doze(self);
         let result = self.plain.holds().then(|| {
             me.asleep(true);
-            let result = cancel::asleep(|| raw_wait(epfd, events, left, mask));
+            let result = cancel::asleep(|| raw_wait(Door::always_open(), epfd, events, left, mask));
             me.asleep(false);
             result
         });

@@ -21,6 +21,7 @@ use crate::pointer::{self, Fault};
 use crate::poll::poll;
 use crate::signal::Seen;
 use crate::spin;
+use crate::sys::door::Door;
 use crate::table::{self, Slot};
 use crate::thread::{Critical, Thread};
 
@@ -207,7 +208,13 @@ impl Wait {
             .hurried
             .store(hurried.wrapping_add(1), Ordering::Relaxed);
         self.set.refresh();
-        match raw_wait(self.epfd, events, Some(ZERO), std::ptr::null()) {
+        match raw_wait(
+            Door::always_open(),
+            self.epfd,
+            events,
+            Some(ZERO),
+            std::ptr::null(),
+        ) {
             Ok(n) => self.set.keep_theirs(events, n),
             Err(_) => 0,
         }
@@ -236,7 +243,8 @@ impl Wait {
     fn sleep(&self, events: &mut [epoll_event]) -> Result<Slept, Errno> {
         let bed = match self.bed.take() {
             Some(bed) => bed,
-            None if self.impatient => Sleep::blocking(self.me),
+            None if self.impatient && self.mask.is_null() => Sleep::light(self.me),
+            None if self.impatient => Sleep::masked(self.me),
             None => Sleep::prepare(self.me, self.seen.get()).ok_or(Errno::INTR)?,
         };
         bed.make_bed();
@@ -253,7 +261,9 @@ impl Wait {
             (false, false) if lain.stalled => Deadline::after(STALL).min(self.deadline).left(),
             (false, false) => self.deadline.left(),
         };
-        let n = bed.by(self.mask, |mask| raw_wait(self.epfd, events, left, mask))?;
+        let n = bed.by(self.mask, |door, mask| {
+            raw_wait(door, self.epfd, events, left, mask)
+        })?;
         self.keep_masked(bed);
         if n == 0 {
             let again = !self.impatient && !self.deadline.passed();
@@ -289,7 +299,7 @@ impl Wait {
             return;
         }
         let bed = self.bed.take().unwrap_or_else(|| {
-            let bed = Sleep::blocking(self.me);
+            let bed = Sleep::masked(self.me);
             self.seen.set(Seen::now(self.me));
             bed
         });

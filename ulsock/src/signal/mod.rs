@@ -146,7 +146,7 @@ extern "C" fn trampoline(sig: c_int, info: *mut siginfo_t, context: *mut c_void)
             if me.in_critical() && !is_fault(sig, info) && me.deferred.put(info, context) {
                 return;
             }
-            me.bed().get_up_for_handler(&mut *context);
+            me.bed().interrupt(&mut *context);
         }
     }
     // SAFETY: as above; the kernel has blocked what the handler wants blocked.

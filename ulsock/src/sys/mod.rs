@@ -4,6 +4,7 @@
 //! (that would re-enter our own hooks), never blocking, never changing `errno`.
 
 pub mod diag;
+pub mod door;
 pub mod fds;
 pub mod map;
 pub mod proc;

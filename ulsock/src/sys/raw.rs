@@ -34,6 +34,12 @@ pub unsafe fn syscall<const N: usize>(number: c_long, args: [usize; N]) -> io::R
             options(nostack),
         );
     }
+    answer(result)
+}
+
+/// What the kernel's answer in the register means.
+#[inline]
+pub(super) fn answer(result: usize) -> io::Result<usize> {
     match result.wrapping_neg() {
         error @ 1..=LARGEST_ERROR => Err(Errno::from_raw_os_error(error as i32)),
         _ => Ok(result),
