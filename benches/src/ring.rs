@@ -26,10 +26,11 @@ use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
 const LEVEL: u8 = 2;
 /// Looks between two pauses for somebody else.
 const PATIENCE: u32 = 1000;
-/// A reader that finds news at its first look, as that of a stream of small messages does, looks so
-/// many pauses later at most the next time, and finds more at once: each look takes the cursor's
-/// cache line away from the one who writes it. Sockets do the same.
-const MOST_PAUSES: u32 = 6;
+/// A reader of a stream that finds little at its look makes so many pauses at most before the next, and
+/// then finds more at once: each look takes the cursor's cache line away from the one who writes it.
+/// Sockets do the same (ulsock's `gather`).
+const MOST_PAUSES: u32 = 24;
+const LITTLE: usize = 2 << 10;
 /// What both ends share comes first.
 const HEAD: usize = 4096;
 const _: () = assert!(2 * size_of::<Shared>() <= HEAD);
@@ -116,8 +117,10 @@ pub struct End {
     direction: usize,
     tx: TxState,
     rx: RxState,
-    /// Before the first look of a wait.
+    /// Before the next look, if nothing is sent until then.
     pauses: u32,
+    /// What it had sent at the latest.
+    sent: u64,
     /// Closed when the peer's process has gone; none if that is this one.
     peer: Option<UnixStream>,
 }
@@ -172,6 +175,7 @@ impl End {
             tx: TxState::begin(0),
             rx: RxState::begin(0),
             pauses: 0,
+            sent: 0,
             peer,
         };
         end.receive(|receiver| receiver.wish(true));
@@ -308,18 +312,21 @@ fn damaged(_: Hostile) -> io::Error {
 
 impl Read for End {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = self.pull(buffer)?;
-        if length > 0 || buffer.is_empty() {
-            return Ok(length);
+        if self.tx.written != self.sent {
+            self.sent = self.tx.written;
+            self.pauses = 0;
         }
         (0..self.pauses).for_each(|_| spin_loop());
         let length = self.pull(buffer)?;
-        if length > 0 {
-            self.pauses = (self.pauses + 1).min(MOST_PAUSES);
-            return Ok(length);
+        self.pauses = match length {
+            0 => 0,
+            little if little < LITTLE.min(buffer.len()) => (self.pauses + 1).min(MOST_PAUSES),
+            _ => self.pauses / 2,
+        };
+        match length == 0 && !buffer.is_empty() {
+            true => self.wait_and_pull(buffer),
+            false => Ok(length),
         }
-        self.pauses = 0;
-        self.wait_and_pull(buffer)
     }
 }
 

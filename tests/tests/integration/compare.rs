@@ -118,44 +118,70 @@ fn every_scenario() {
     assert_page(&page);
 }
 
-/// With all their sizes and references.
+/// Runs scenarios with all their cases and references.
+fn full(names: &str) -> Value {
+    let place = Place::new(Ends::both());
+    let program = compare(&place).args("--full --runs 1 --seconds 0.01 --json --only");
+    let (report, _) = json(&place, program.arg(names));
+    assert_measured(&report, names);
+    report
+}
+
+/// The first and the last message size or number of connections.
+fn span(report: &Value, name: &str) -> [Option<f64>; 2] {
+    let rows = array(&section(report, name)["rows"]);
+    [rows.first(), rows.last()].map(|row| row.and_then(|row| row["x"].as_f64()))
+}
+
+fn assert_remarks(report: &Value, name: &str, wanted: &[&str]) {
+    let remarks = &section(report, name)["remarks"];
+    for said in wanted {
+        let mut texts = array(remarks).iter().filter_map(Value::as_str);
+        assert!(texts.any(|text| text.contains(said)), "{said}: {remarks}");
+    }
+}
+
 #[test]
-fn full_scenarios() {
+fn full_sizes() {
     if kernel_only() {
         return;
     }
-    let place = Place::new(Ends::both());
-    let names = "stream,redis,memcached,pgbench,connections,calls";
-    let program = compare(&place)
-        .args("--full --runs 1 --seconds 0.01 --json --only")
-        .arg(names);
-    let (report, _) = json(&place, program);
-    assert_measured(&report, names);
-    for name in ["redis", "memcached", "pgbench"] {
+    let report = full("stream,calls");
+    assert_references(&report, "stream", &["Unix socket", "bare ring"]);
+    assert_references(&report, "calls", &["bare ring"]);
+    assert_eq!(span(&report, "stream"), [Some(1.0), Some((4 << 20) as f64)]);
+    assert_remarks(
+        &report,
+        "stream",
+        &["Half of its peak", "bare ring's bandwidth: 1 B"],
+    );
+    assert_remarks(&report, "calls", &["send, 64 B", "In instructions"]);
+}
+
+#[test]
+fn full_programs() {
+    if kernel_only() {
+        return;
+    }
+    let names = "redis,memcached,pgbench";
+    let report = full(names);
+    for name in names.split(',') {
         assert_references(&report, name, &["Unix socket"]);
     }
-    assert_references(&report, "stream", &["Unix socket", "bare ring"]);
-    for (name, said) in [
-        ("stream", "Half of its peak bandwidth"),
-        ("stream", "bare ring's bandwidth: 1 B"),
-        ("connections", "From 1 connection to 5000 connections"),
-        ("calls", "send, 64 B"),
-        ("calls", "In instructions"),
-    ] {
-        let remarks = array(&section(&report, name)["remarks"]).iter();
-        let mut remarks = remarks.filter_map(Value::as_str);
-        assert!(
-            remarks.any(|remark| remark.contains(said)),
-            "{name}: {said}"
-        );
+}
+
+#[test]
+fn full_connections() {
+    if kernel_only() {
+        return;
     }
-    let span = |name: &str| {
-        let rows = array(&section(&report, name)["rows"]);
-        let x = |row: Option<&Value>| row.and_then(|row| row["x"].as_f64());
-        (x(rows.first()), x(rows.last()))
-    };
-    assert_eq!(span("stream"), (Some(1.0), Some((4 << 20) as f64)));
-    assert_eq!(span("connections"), (Some(1.0), Some(5000.0)));
+    let report = full("connections");
+    assert_eq!(span(&report, "connections"), [Some(1.0), Some(5000.0)]);
+    assert_remarks(
+        &report,
+        "connections",
+        &["From 1 connection to 5000 connections"],
+    );
 }
 
 /// Every line of the scenario is held against these.
@@ -202,7 +228,10 @@ fn assert_page(path: &Path) {
     for part in [
         "<path",
         "<circle",
-        "<rect",
+        "class=\"bar ulsock\"",
+        "class=\"cards\"",
+        "class=\"spread\"",
+        "CPU time of both ends",
         "prefers-color-scheme: dark",
         "Percentiles",
     ] {

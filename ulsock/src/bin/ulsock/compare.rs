@@ -10,6 +10,7 @@ mod find;
 pub mod guard;
 mod html;
 mod measure;
+mod notes;
 mod own;
 mod process;
 mod procfs;
@@ -23,6 +24,7 @@ mod stage;
 mod table;
 mod usage;
 mod user;
+mod verdict;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

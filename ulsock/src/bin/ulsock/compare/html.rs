@@ -6,12 +6,14 @@ mod lines;
 mod svg;
 
 use super::contender::{distinct, Contender};
-use super::figure::{digits, round_text, size_text, Unit};
+use super::figure::{digits, round_text, size_text, Per, Unit};
+use super::notes;
 use super::result::{Report, Row, Section};
 use super::scenario::Chart;
 use super::series::Figure;
 use super::table;
-use bars::{Bar, Group};
+use super::verdict::Verdict;
+use bars::{Bar, Group, Spread};
 use lines::{Curve, Plot};
 use svg::escape;
 
@@ -21,10 +23,19 @@ pub fn page(report: &Report) -> String {
     let host = &report.host;
     let sections: String = report.sections.iter().map(section).collect();
     let skipped: String = report.skipped.iter().map(skipped).collect();
+    let profile = match host.profile.as_str() {
+        "" => String::new(),
+        name => format!(", profile {name}"),
+    };
     let about = format!(
-        "{}, {} CPUs ({}), ulsock {}. Medians of {} runs of {} s, contenders in turn. Kernel TCP is taken at its \
+        "{}, {} CPUs ({}), ulsock {}{}. {}, contenders in turn. Kernel TCP is taken at its \
          best: with the ends left to the scheduler, or on two cores. ulsock's ends are left to the scheduler.",
-        host.system, host.cpus, host.cpu, host.ulsock, report.runs, report.seconds
+        host.system,
+        host.cpus,
+        host.cpu,
+        host.ulsock,
+        profile,
+        report.effort()
     );
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -36,20 +47,54 @@ pub fn page(report: &Report) -> String {
     )
 }
 
-/// All ratios in one picture.
+/// The verdict, and the ratios of all scenarios in one picture.
 fn glance(report: &Report) -> String {
-    let rows = report.sections.iter().flat_map(|section| {
-        let label = |row: &Row| format!("{}, {}", section.name, row.label);
-        section
-            .rows
-            .iter()
-            .filter_map(move |row| Some((label(row), row.ratio?)))
+    let Some(verdict) = Verdict::of(report) else {
+        return String::new();
+    };
+    let compared = verdict.compared;
+    let cards = [
+        (
+            format!("{} of {compared}", verdict.faster),
+            "faster than kernel TCP",
+            true,
+        ),
+        (
+            format!("{} of {compared}", verdict.slower),
+            "slower",
+            verdict.slower == 0,
+        ),
+        (
+            format!("{:.1}x", verdict.median),
+            "median ratio",
+            verdict.median >= 1.0,
+        ),
+        (
+            format!("{:.2}x", verdict.worst.1),
+            &verdict.worst.0,
+            verdict.worst.1 >= 0.97,
+        ),
+        (
+            format!("{} of {compared}", verdict.cpu),
+            "with no more CPU time",
+            verdict.cpu == compared,
+        ),
+    ];
+    let cards = cards.map(|(figure, what, good)| {
+        let (class, what) = (bars::goodness(good), escape(what));
+        format!("<div><b class=\"{class}\">{figure}</b><span>{what}</span></div>\n")
     });
-    let rows: Vec<(String, f64)> = rows.collect();
-    match rows.is_empty() {
-        true => String::new(),
-        false => bars::ratios("How many times better than kernel TCP", &rows).unwrap_or_default(),
-    }
+    let spreads: Vec<Spread> = report.sections.iter().filter_map(spread).collect();
+    let title = "How many times better than kernel TCP: a dot for each line";
+    let spreads = bars::spreads(title, &spreads).unwrap_or_default();
+    format!("<div class=\"cards\">\n{}</div>\n{spreads}", cards.concat())
+}
+
+fn spread(section: &Section) -> Option<Spread> {
+    let ratio = |row: &Row| Some((row.label.clone(), row.ratio?));
+    let ratios: Vec<(String, f64)> = section.rows.iter().filter_map(ratio).collect();
+    let name = section.name.clone();
+    (!ratios.is_empty()).then_some(Spread { name, ratios })
 }
 
 fn skipped(skipped: &super::result::Skipped) -> String {
@@ -67,18 +112,22 @@ fn section(section: &Section) -> String {
         Chart::Bars => groups(section),
     };
     let percentiles = percentiles(section).unwrap_or_default();
-    let notes = section.rows.iter().flat_map(table::notes);
-    let remarks = section.remarks.iter();
-    let remarks: String = remarks
-        .map(|remark| format!("<li>{}</li>\n", escape(remark)))
-        .collect();
+    let notes = notes::of(section);
     let notes: String = notes
-        .map(|(label, remark)| format!("<li>{}: {}</li>\n", escape(&label), escape(&remark)))
+        .iter()
+        .map(|note| format!("<li>{}</li>\n", escape(note)))
         .collect();
+    // Bars have their figures beside them already.
+    let table = match section.chart {
+        Chart::Bars => format!(
+            "<details><summary>As a table</summary>{}</details>\n",
+            html_table(section)
+        ),
+        Chart::Sizes | Chart::Connections => html_table(section),
+    };
     format!(
-        "<h2>{}</h2>\n<div class=\"plots\">\n{plots}{percentiles}</div>\n{}<ul>\n{remarks}{notes}</ul>\n",
-        escape(&section.title),
-        html_table(section)
+        "<h2>{}</h2>\n<div class=\"plots\">\n{plots}{percentiles}</div>\n{table}<ul>\n{notes}</ul>\n",
+        escape(&section.title)
     )
 }
 
@@ -116,7 +165,26 @@ fn curves(section: &Section, x_text: &dyn Fn(f64) -> String, base: f64) -> Strin
         x_text,
         base,
     );
-    times.unwrap_or_default() + &rates.unwrap_or_default()
+    let cpu = cpu_plot(section, x_text, base);
+    [times, rates, cpu].into_iter().flatten().collect()
+}
+
+/// What each contender took, if all lines have it per the same.
+fn cpu_plot(section: &Section, x_text: &dyn Fn(f64) -> String, base: f64) -> Option<String> {
+    let rows: Vec<&Row> = section.rows.iter().collect();
+    let per = rows.first()?.cpu_seconds_per;
+    if per == Per::Run.name() || rows.iter().any(|row| row.cpu_seconds_per != per) {
+        return None;
+    }
+    let title = format!("CPU time of both ends, per {per} (less is better)");
+    draw(
+        &title,
+        &rows,
+        |figure| figure.cpu_seconds,
+        x_text,
+        base,
+        &|y| format!("{} s", digits(y)),
+    )
 }
 
 fn plot(
@@ -131,20 +199,33 @@ fn plot(
         .iter()
         .filter(|row| row.unit.name() == unit.name());
     let rows: Vec<&Row> = rows.collect();
+    let y_text = |y: f64| unit.text(y);
+    draw(title, &rows, |figure| figure.value, x_text, base, &y_text)
+}
+
+/// A curve for each contender, with marks at the powers of `base`.
+fn draw(
+    title: &str,
+    rows: &[&Row],
+    value: fn(&Figure) -> f64,
+    x_text: &dyn Fn(f64) -> String,
+    base: f64,
+    y_text: &dyn Fn(f64) -> String,
+) -> Option<String> {
     let marks = (0..16).map(|power| base.powi(power));
     let within = |mark: &f64| {
         let x = || rows.iter().filter_map(|row| row.x);
         x().any(|x| x <= *mark) && x().any(|x| x >= *mark)
     };
+    let contenders = contenders(rows).into_iter();
     let plot = Plot {
         title: title.to_owned(),
-        curves: contenders(&rows)
-            .into_iter()
-            .map(|contender| curve(&rows, contender))
+        curves: contenders
+            .map(|contender| curve(rows, contender, value))
             .collect(),
         marks: Some(marks.filter(within).collect()),
         x_text,
-        y_text: &|y| unit.text(y),
+        y_text,
     };
     plot.draw()
 }
@@ -154,12 +235,12 @@ fn contenders(rows: &[&Row]) -> Vec<Contender> {
     distinct(figures.map(|figure| figure.contender))
 }
 
-fn curve(rows: &[&Row], contender: Contender) -> Curve {
+fn curve(rows: &[&Row], contender: Contender, value: fn(&Figure) -> f64) -> Curve {
     let point = |row: &&Row| {
         let figure = figures(row)
             .into_iter()
             .find(|figure| figure.contender == contender)?;
-        Some((row.x?, figure.value))
+        Some((row.x?, value(figure)))
     };
     Curve {
         name: contender.name().to_owned(),
@@ -195,10 +276,15 @@ fn groups(section: &Section) -> String {
 
 fn bar(row: &Row, figure: &Figure) -> Bar {
     Bar {
-        name: figure.contender.name().to_owned(),
+        name: figure.contender.name(),
         class: class(figure.contender),
         value: figure.value,
         text: row.unit.text(figure.value),
+        cpu: format!(
+            "{} CPU s per {}",
+            digits(figure.cpu_seconds),
+            row.cpu_seconds_per
+        ),
     }
 }
 

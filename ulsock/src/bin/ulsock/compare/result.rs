@@ -152,6 +152,14 @@ pub struct Report {
 }
 
 impl Report {
+    /// How many runs there were of each kind, and how long.
+    pub fn effort(&self) -> String {
+        match self.runs {
+            1 => format!("One run of {} s", self.seconds),
+            runs => format!("Medians of {runs} runs of {} s", self.seconds),
+        }
+    }
+
     /// Whether every row really compares ulsock with the kernel.
     pub fn complete(&self) -> bool {
         let mut rows = self.sections.iter().flat_map(|section| &section.rows);
@@ -165,6 +173,8 @@ pub struct Host {
     pub system: String,
     pub cpu: String,
     pub cpus: usize,
+    /// What `ULSOCK_PROFILE` says; empty for the default.
+    pub profile: String,
     pub ulsock: &'static str,
 }
 
@@ -182,6 +192,7 @@ impl Host {
                 model.trim_start_matches(['\t', ' ', ':']).to_owned()
             }),
             cpus: super::cores::allowed().len(),
+            profile: std::env::var("ULSOCK_PROFILE").unwrap_or_default(),
             ulsock: env!("CARGO_PKG_VERSION"),
         }
     }

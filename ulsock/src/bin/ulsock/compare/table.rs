@@ -1,4 +1,5 @@
 //! The comparison as tables for a terminal, one for each scenario, with notes where a figure needs one.
+//! What does not fit the terminal's width goes below.
 
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;
@@ -6,34 +7,43 @@ use tabled::settings::{Alignment, Style};
 
 use super::contender::{distinct, Contender};
 use super::figure::digits;
+use super::notes;
 use super::result::{Report, Row, Section, Skipped};
 use super::series::Figure;
+use super::verdict::Verdict;
 
-/// Below this share of ring bytes the reader should know.
-const MOSTLY: f64 = 0.95;
 /// Fewer runs than this are not worth much trust.
 const ENOUGH: u32 = 5;
 
 pub fn render(report: &Report) -> String {
-    let mut text: String = report.sections.iter().map(section).collect();
+    let width = width();
+    let sections = report.sections.iter();
+    let mut text: String = sections.map(|of| section(of, width)).collect();
     text.extend(report.skipped.iter().map(skipped));
-    text + &footer(report)
+    if let Some(verdict) = Verdict::of(report) {
+        text += &format!("{}\n", wrapped(&verdict.text(), width, ""));
+    }
+    text + &footer(report, width)
 }
 
-fn footer(report: &Report) -> String {
-    let runs = match report.runs {
-        1 => "One run".to_owned(),
-        runs => format!("Medians of {runs} runs"),
-    };
+/// The terminal's; without one, lines are as long as they are.
+fn width() -> usize {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout());
+    let columns = size.ok().map(|size| usize::from(size.ws_col));
+    columns.filter(|columns| *columns > 0).unwrap_or(usize::MAX)
+}
+
+fn footer(report: &Report, width: usize) -> String {
     let few = match report.runs < ENOUGH {
-        true => "Few runs: the machine's moods show. --full makes 5, --runs N more.\n",
+        true => " Few runs: the machine's moods show. --full makes 5, --runs N more.",
         false => "",
     };
-    format!(
-        "{runs} of {} s, contenders in turn. \"ends\" says where kernel TCP did best; ulsock's ends are left\n\
-         to the scheduler. CPU is user and system time of both ends, kernel TCP / ulsock.\n{few}",
-        report.seconds
-    )
+    let text = format!(
+        "{}, contenders in turn. \"ends\" says where kernel TCP did best; ulsock's ends are left \
+         to the scheduler. CPU is user and system time of both ends, kernel TCP / ulsock.{few}",
+        report.effort()
+    );
+    wrapped(&text, width, "")
 }
 
 fn skipped(skipped: &Skipped) -> String {
@@ -44,40 +54,87 @@ fn skipped(skipped: &Skipped) -> String {
     )
 }
 
-fn section(section: &Section) -> String {
+fn section(section: &Section, width: usize) -> String {
     if section.rows.is_empty() {
         return String::new();
     }
-    let cells = cells_of(section);
+    let title = wrapped(&format!("{} [{}]", section.title, section.name), width, "");
+    let notes = notes::of(section);
+    let notes: String = notes
+        .iter()
+        .map(|note| wrapped(note, width, "  "))
+        .collect();
+    format!("{title}{}{notes}\n", tables(cells_of(section), width))
+}
+
+/// One table, or two if the references do not fit beside the rest.
+fn tables(cells: Cells, width: usize) -> String {
+    let whole = drawn(&cells);
+    let fits = whole.lines().all(|line| line.chars().count() <= width);
+    if fits || cells.header.len() <= REFERENCES {
+        return whole;
+    }
+    let (rest, references) = cells.split();
+    drawn(&rest) + &drawn(&references)
+}
+
+fn drawn(cells: &Cells) -> String {
     let mut builder = Builder::default();
-    builder.push_record(cells.header);
-    for row in cells.rows {
+    builder.push_record(&cells.header);
+    for row in &cells.rows {
         builder.push_record(row);
     }
     let mut table = builder.build();
     table.with(Style::rounded()).with(Alignment::right());
-    for column in [0, ENDS] {
-        table.modify(Columns::one(column), Alignment::left());
+    for (column, title) in cells.header.iter().enumerate() {
+        if column == 0 || title == ENDS {
+            table.modify(Columns::one(column), Alignment::left());
+        }
     }
-    let notes = grouped(section.rows.iter().flat_map(notes));
-    let remarks: String = section
-        .remarks
-        .iter()
-        .map(|remark| format!("  {remark}\n"))
-        .collect();
-    format!(
-        "{} [{}]\n{table}\n{remarks}{notes}\n",
-        section.title, section.name
-    )
+    format!("{table}\n")
 }
 
-const ENDS: usize = 2;
+/// The text in lines of at most `width`, each with this indent; further ones are indented more.
+fn wrapped(text: &str, width: usize, indent: &str) -> String {
+    let mut lines = vec![indent.to_owned()];
+    for word in text.split(' ') {
+        let last = lines.last_mut().expect("there is one");
+        let is_empty = last.trim().is_empty();
+        if !is_empty && last.chars().count() + 1 + word.chars().count() > width {
+            lines.push(format!("{indent}{indent}{word}"));
+        } else {
+            last.push_str(if is_empty { "" } else { " " });
+            last.push_str(word);
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+const ENDS: &str = "ends";
 pub const RATIO: usize = 4;
+/// The first column of references.
+const REFERENCES: usize = 6;
 
 /// A section's table as text.
 pub struct Cells {
     pub header: Vec<String>,
     pub rows: Vec<Vec<String>>,
+}
+
+impl Cells {
+    /// All but the references, and these.
+    fn split(mut self) -> (Cells, Cells) {
+        let cut = |row: &mut Vec<String>| {
+            let mut references = vec![row[0].clone()];
+            references.extend(row.drain(REFERENCES..));
+            references
+        };
+        let references = Cells {
+            header: cut(&mut self.header),
+            rows: self.rows.iter_mut().map(cut).collect(),
+        };
+        (self, references)
+    }
 }
 
 pub fn cells_of(section: &Section) -> Cells {
@@ -89,13 +146,11 @@ pub fn cells_of(section: &Section) -> Cells {
         true => format!("CPU s per {first}"),
         false => "CPU s".to_owned(),
     };
-    let header = ["", "kernel TCP", "ends", "ulsock", "ratio", &cpu];
-    let header = header
-        .into_iter()
-        .chain(references.iter().map(|contender| contender.name()));
+    let header = ["", "kernel TCP", ENDS, "ulsock", "ratio", &cpu];
+    let names = references.iter().map(|contender| contender.name());
     let rows = section.rows.iter().map(|row| cells(row, &references, same));
     Cells {
-        header: header.map(str::to_owned).collect(),
+        header: header.into_iter().chain(names).map(str::to_owned).collect(),
         rows: rows.collect(),
     }
 }
@@ -126,10 +181,9 @@ fn cells(row: &Row, references: &[Contender], same: bool) -> Vec<String> {
             .map_or("-".to_owned(), |ratio| format!("{ratio:.2}x")),
         format!("{} / {}{per}", cpu(kernel), cpu(used)),
     ];
+    let references = references.iter();
     cells.extend(
-        references
-            .iter()
-            .map(|contender| row.reference(*contender).map_or("-".to_owned(), value)),
+        references.map(|contender| row.reference(*contender).map_or("-".to_owned(), value)),
     );
     cells
 }
@@ -142,37 +196,29 @@ fn unused(row: &Row) -> String {
     }
 }
 
-/// What the reader must know about a row's figures: its label, and the remark.
-pub fn notes(row: &Row) -> Vec<(String, String)> {
-    let mut remarks = row.problems.clone();
-    if let Some(pinned) = &row.ulsock_pinned {
-        let figure = row.unit.text(pinned.value);
-        remarks.push(format!("with the ends on two cores ulsock gives {figure}"));
-    }
-    if row.rings && row.problems.is_empty() && row.ring_share < MOSTLY {
-        let percent = row.ring_share * 100.0;
-        remarks.push(format!(
-            "only {percent:.0} % of the bytes went through a ring"
-        ));
-    }
-    let label = |remark| (row.label.clone(), remark);
-    remarks.into_iter().map(label).collect()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// One line per remark, with all the labels that it is true of.
-fn grouped(notes: impl Iterator<Item = (String, String)>) -> String {
-    let mut lines: Vec<(String, String)> = Vec::new();
-    for (label, remark) in notes {
-        match lines.iter_mut().find(|(_, known)| *known == remark) {
-            Some((labels, _)) => {
-                labels.push_str(", ");
-                labels.push_str(&label);
-            }
-            None => lines.push((label, remark)),
-        }
+    #[test]
+    fn long_text_in_lines() {
+        assert_eq!(wrapped("one two three", 9, " "), " one two\n  three\n");
+        assert_eq!(wrapped("one", 2, ""), "one\n");
     }
-    let lines = lines.iter();
-    lines
-        .map(|(labels, remark)| format!("  {labels}: {remark}\n"))
-        .collect()
+
+    #[test]
+    fn references_go_below_where_they_do_not_fit() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let cells = || Cells {
+            header: words("- kernel ends ulsock ratio CPU Unix ring"),
+            rows: vec![words("64 1 two 2 3 4 5 6")],
+        };
+        assert_eq!(tables(cells(), 120).lines().count(), 5);
+        let narrow = tables(cells(), 50);
+        assert_eq!(narrow.lines().count(), 10);
+        assert!(
+            narrow.lines().all(|line| line.chars().count() <= 50),
+            "{narrow}"
+        );
+    }
 }

@@ -1,17 +1,15 @@
-//! Bars: the figures of each line side by side, and all ratios at a glance.
+//! Bars, as plain boxes so that they fit a phone too: the figures of each line side by side, and the
+//! ratios of each scenario at a glance.
 
-use super::svg::{escape, line, n, text, Axis};
-
-const WIDTH: f64 = 960.0;
-const LABEL: f64 = 270.0;
-const BAR: f64 = 16.0;
-const GAP: f64 = 12.0;
+use super::svg::{escape, n, Axis};
 
 pub struct Bar {
-    pub name: String,
+    pub name: &'static str,
     pub class: &'static str,
     pub value: f64,
     pub text: String,
+    /// What it took, beside.
+    pub cpu: String,
 }
 
 /// The bars of one line.
@@ -24,82 +22,93 @@ pub struct Group {
 
 /// Each group has a scale of its own: only its bars can be compared.
 pub fn groups(title: &str, groups: &[Group]) -> String {
-    let mut y = 6.0;
-    let mut body = String::new();
-    for group in groups {
-        let largest = group.bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
-        let middle = y + group.bars.len() as f64 * BAR / 2.0 + 4.0;
-        body.push_str(&text(LABEL - 14.0, middle, "end", "strong", &group.label));
-        if let Some((ratio, good)) = &group.ratio {
-            let class = if *good { "good" } else { "bad" };
-            body.push_str(&text(WIDTH - 8.0, middle, "end", class, ratio));
-        }
-        for bar in &group.bars {
-            body.push_str(&one(bar, y, largest));
-            y += BAR;
-        }
-        y += GAP;
-    }
-    figure(title, y, &body)
+    let groups: String = groups.iter().map(group).collect();
+    figure("broad", title, &groups)
 }
 
-fn one(bar: &Bar, y: f64, largest: f64) -> String {
-    const LONGEST: f64 = 400.0;
-    let width = match largest > 0.0 {
-        true => (bar.value / largest * LONGEST).max(1.0),
-        false => 1.0,
+fn group(group: &Group) -> String {
+    let largest = group.bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
+    let bars: String = group.bars.iter().map(|bar| one(bar, largest)).collect();
+    let ratio = group.ratio.as_ref().map_or(String::new(), |(text, good)| {
+        format!("<b class=\"{}\">{text}</b>", goodness(*good))
+    });
+    let label = escape(&group.label);
+    format!("<div class=\"group\"><div class=\"label\"><b>{label}</b>{ratio}</div><div>{bars}</div></div>\n")
+}
+
+fn one(bar: &Bar, largest: f64) -> String {
+    let percent = match largest > 0.0 {
+        true => (bar.value / largest * 100.0).max(0.5),
+        false => 0.5,
     };
-    let label = format!("{}  {}", bar.text, bar.name);
-    let label = text(LABEL + width + 8.0, y + BAR - 4.0, "start", "", &label);
-    let (x, y, width, height) = (n(LABEL), n(y), n(width), n(BAR - 3.0));
-    let rect = format!(r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="2"/>"#);
-    format!(r#"<g class="{}">{rect}{label}</g>"#, bar.class)
-}
-
-/// Label and ratio of each line, on a logarithmic scale around 1.
-pub fn ratios(title: &str, rows: &[(String, f64)]) -> Option<String> {
-    let values = rows.iter().map(|(_, ratio)| *ratio).chain([0.8, 1.25]);
-    let axis = Axis::over(values, LABEL, WIDTH - 70.0)?.wider();
-    let bottom = rows.len() as f64 * (BAR + 6.0) + 10.0;
-    let mut body = String::new();
-    for tick in axis.ticks() {
-        body.push_str(&line("grid", (axis.at(tick), 0.0), (axis.at(tick), bottom)));
-        body.push_str(&text(
-            axis.at(tick),
-            bottom + 16.0,
-            "middle",
-            "",
-            &format!("{tick}x"),
-        ));
-    }
-    for (number, (label, ratio)) in rows.iter().enumerate() {
-        let y = number as f64 * (BAR + 6.0) + 8.0;
-        let class = if *ratio >= 1.0 { "good" } else { "bad" };
-        let (from, to) = (
-            axis.at(1.0).min(axis.at(*ratio)),
-            axis.at(1.0).max(axis.at(*ratio)),
-        );
-        let (x, width) = (n(from), n((to - from).max(1.0)));
-        let (top, height) = (n(y), n(BAR));
-        let rect = format!(r#"<rect x="{x}" y="{top}" width="{width}" height="{height}" rx="2"/>"#);
-        body.push_str(&format!(r#"<g class="{class}">{rect}</g>"#));
-        body.push_str(&text(LABEL - 14.0, y + BAR - 4.0, "end", "", label));
-        body.push_str(&text(
-            WIDTH - 8.0,
-            y + BAR - 4.0,
-            "end",
-            class,
-            &format!("{ratio:.2}x"),
-        ));
-    }
-    body.push_str(&line("one", (axis.at(1.0), 0.0), (axis.at(1.0), bottom)));
-    Some(figure(title, bottom + 24.0, &body))
-}
-
-fn figure(title: &str, height: f64, body: &str) -> String {
-    let (title, height) = (escape(title), n(height));
+    let (name, text, cpu) = (escape(bar.name), escape(&bar.text), escape(&bar.cpu));
     format!(
-        "<figure class=\"broad\"><figcaption>{title}</figcaption>\
-         <svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\">{body}</svg></figure>\n"
+        "<div class=\"bar {}\"><span>{name}</span><i><u style=\"width:{}%\"></u></i>\
+         <span>{text}</span><small>{cpu}</small></div>",
+        bar.class,
+        n(percent)
     )
+}
+
+pub fn goodness(good: bool) -> &'static str {
+    match good {
+        true => "good",
+        false => "bad",
+    }
+}
+
+/// A scenario, and the ratios of its lines by their labels.
+pub struct Spread {
+    pub name: String,
+    pub ratios: Vec<(String, f64)>,
+}
+
+/// A dot for each line on a logarithmic scale around 1, a row for each scenario.
+pub fn spreads(title: &str, spreads: &[Spread]) -> Option<String> {
+    let all = spreads.iter().flat_map(|spread| &spread.ratios);
+    let values = all.map(|(_, ratio)| *ratio).chain([0.8, 1.25]);
+    let axis = Axis::over(values, 0.0, 100.0)?.wider();
+    let rows: String = spreads.iter().map(|spread| row(spread, &axis)).collect();
+    let ticks = axis.ticks();
+    let ticks = ticks
+        .iter()
+        .map(|tick| mark(&axis, *tick, &format!("{tick}x")));
+    let ticks: String = ticks.collect();
+    let scale = format!(
+        "<div class=\"spread\"><span></span><i class=\"scale\">{ticks}</i><span></span></div>"
+    );
+    Some(figure("broad", title, &format!("{rows}{scale}")))
+}
+
+fn row(spread: &Spread, axis: &Axis) -> String {
+    let ratios = || spread.ratios.iter().map(|(_, ratio)| *ratio);
+    let (least, most) = (
+        ratios().fold(f64::MAX, f64::min),
+        ratios().fold(0.0, f64::max),
+    );
+    let dots = spread.ratios.iter().map(|(label, ratio)| {
+        let (left, class) = (n(axis.at(*ratio)), goodness(*ratio >= 0.97));
+        let said = escape(&format!("{label}: {ratio:.2}x"));
+        format!("<u class=\"{class}\" style=\"left:{left}%\" title=\"{said}\"></u>")
+    });
+    let dots: String = dots.collect();
+    let text = match spread.ratios.len() {
+        1 => format!("{least:.2}x"),
+        _ => format!("{least:.2}x to {most:.1}x"),
+    };
+    format!(
+        "<div class=\"spread\"><span>{}</span><i>{}{dots}</i><span class=\"{}\">{text}</span></div>\n",
+        escape(&spread.name),
+        mark(axis, 1.0, ""),
+        goodness(least >= 0.97)
+    )
+}
+
+fn mark(axis: &Axis, at: f64, text: &str) -> String {
+    format!("<s style=\"left:{}%\">{text}</s>", n(axis.at(at)))
+}
+
+fn figure(class: &str, title: &str, body: &str) -> String {
+    let title = escape(title);
+    format!("<figure class=\"{class}\"><figcaption>{title}</figcaption>\n{body}</figure>\n")
 }

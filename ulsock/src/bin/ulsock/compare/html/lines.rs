@@ -3,11 +3,13 @@
 use super::super::figure::round_text;
 use super::svg::{escape, line, n, text, Axis};
 
-const WIDTH: f64 = 520.0;
-const HEIGHT: f64 = 330.0;
-const LEFT: f64 = 68.0;
-const RIGHT: f64 = 500.0;
-const TOP: f64 = 34.0;
+const WIDTH: f64 = 580.0;
+const HEIGHT: f64 = 310.0;
+const LEFT: f64 = 84.0;
+const RIGHT: f64 = 440.0;
+const TOP: f64 = 10.0;
+/// Between the names of two curves.
+const NAME: f64 = 17.0;
 const BOTTOM: f64 = 286.0;
 
 pub struct Curve {
@@ -30,14 +32,14 @@ impl Plot<'_> {
     /// The figure, if there is more than one point to draw.
     pub fn draw(&self) -> Option<String> {
         let points = || self.curves.iter().flat_map(|curve| &curve.points);
-        let x = Axis::over(points().map(|point| point.0), LEFT, RIGHT)?.wider();
+        let x = Axis::over(points().map(|point| point.0), LEFT + 8.0, RIGHT)?;
         let y = Axis::over(points().map(|point| point.1), BOTTOM, TOP)?.wider();
         if self.curves.iter().all(|curve| curve.points.len() < 2) {
             return None;
         }
         let mut body = self.axes(&x, &y);
         body.extend(self.curves.iter().map(|curve| self.curve(curve, &x, &y)));
-        body.push_str(&self.legend());
+        body.push_str(&self.names(&y));
         let title = escape(&self.title);
         Some(format!(
             "<figure><figcaption>{title}</figcaption>\
@@ -88,18 +90,24 @@ impl Plot<'_> {
         format!(r#"<g class="{}">{path}{dots}</g>"#, curve.class)
     }
 
-    fn legend(&self) -> String {
-        let mut at = LEFT;
-        let mut legend = String::new();
-        for curve in &self.curves {
-            let (x, name) = (n(at), text(at + 15.0, 18.0, "start", "own", &curve.name));
-            legend.push_str(&format!(
-                r#"<g class="{}"><rect x="{x}" y="8" width="11" height="11" rx="2"/>{name}</g>"#,
-                curve.class
-            ));
-            at += 32.0 + curve.name.chars().count() as f64 * 6.6;
+    /// Each curve's name behind its last point, moved as far as names need room.
+    fn names(&self, y: &Axis) -> String {
+        let end = |curve: &Curve| curve.points.last().map(|point| y.at(point.1));
+        let curves = self.curves.iter();
+        let mut names: Vec<(f64, &Curve)> = curves
+            .filter_map(|curve| Some((end(curve)?, curve)))
+            .collect();
+        names.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut lowest = BOTTOM - NAME * (names.len() as f64 - 1.0);
+        let mut above = TOP - NAME;
+        let mut drawn = String::new();
+        for (at, curve) in names {
+            above = at.min(lowest).max(above + NAME);
+            lowest += NAME;
+            let name = text(RIGHT + 8.0, above + 4.0, "start", "own", &curve.name);
+            drawn.push_str(&format!(r#"<g class="{}">{name}</g>"#, curve.class));
         }
-        legend
+        drawn
     }
 }
 

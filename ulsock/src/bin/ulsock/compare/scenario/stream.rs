@@ -18,6 +18,8 @@ pub const SCENARIO: Scenario = Scenario {
 };
 
 const QUICK: [u64; 4] = [64, 1 << 10, 16 << 10, 256 << 10];
+/// From this size on the bytes should cost more than the call.
+const PAYS: f64 = 256.0;
 /// Below this size the figure reads in messages, from it on in bytes.
 const SMALL: u64 = 4 << 10;
 
@@ -74,16 +76,27 @@ fn reaches_half(points: &[(f64, f64)]) -> Option<f64> {
     Some((size / digit).round() * digit)
 }
 
-/// What sockets leave of the bare ring's bandwidth.
+/// What sockets leave of the bare ring's bandwidth: for small messages each, of the others the least.
 fn ring_share(rows: &[Row]) -> Option<String> {
-    let share = |row: &Row| {
-        let ring = row.reference(Contender::Ring)?;
-        let percent = row.used()?.value / ring.value * 100.0;
-        Some(format!("{} {percent:.0} %", row.label))
-    };
-    let shares: Vec<String> = rows.iter().filter_map(share).collect();
-    let shares = shares.join(", ");
-    (!shares.is_empty()).then(|| format!("ulsock's part of the bare ring's bandwidth: {shares}."))
+    let (mut small, mut least) = (Vec::new(), (f64::MAX, ""));
+    for row in rows {
+        let (Some(ring), Some(ours)) = (row.reference(Contender::Ring), row.used()) else {
+            continue;
+        };
+        let percent = ours.value / ring.value * 100.0;
+        if row.x.is_some_and(|x| x < PAYS) {
+            small.push(format!("{} {percent:.0} %", row.label));
+        } else if percent < least.0 {
+            least = (percent, &row.label);
+        }
+    }
+    let ((percent, label), small) = (least, small.join(", "));
+    (!label.is_empty()).then(|| {
+        format!(
+            "ulsock's part of the bare ring's bandwidth: {small}; from {} up at least {percent:.0} % (at {label}).",
+            size_text(PAYS as u64)
+        )
+    })
 }
 
 #[cfg(test)]
