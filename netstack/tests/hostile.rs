@@ -308,6 +308,7 @@ fn switch_for_ever(shared: &Shared, stop: &AtomicBool) {
 enum Honest {
     Push(u64),
     Grow,
+    Shrink,
     Enter,
     Leave,
     Yield,
@@ -325,6 +326,7 @@ fn honest() -> impl Strategy<Value = Honest> {
     prop_oneof![
         4 => (1..100_000u64).prop_map(Honest::Push),
         2 => Just(Honest::Grow),
+        1 => Just(Honest::Shrink),
         2 => Just(Honest::Enter),
         1 => Just(Honest::Leave),
         1 => Just(Honest::Yield),
@@ -421,6 +423,11 @@ impl Pair {
         match step {
             Honest::Push(n) => self.push(n).map(drop)?,
             Honest::Grow => drop(self.sender().grow(LARGEST)),
+            Honest::Shrink => {
+                if self.sender().shrink()?.is_some() || self.sender().has_left_larger_rings() {
+                    self.memory.punch();
+                }
+            }
             Honest::Enter => drop(self.sender().enter_ring()),
             Honest::Leave => self.rung(|s| s.leave_ring()),
             Honest::Poke => self.rung(|s| s.leave_with_poke()),

@@ -17,6 +17,7 @@ enum Step {
     KernelSend(u64),
     SendAgain(u64),
     Grow,
+    Shrink,
     Enter,
     Leave,
     Yield,
@@ -40,6 +41,7 @@ fn sender_step() -> impl Strategy<Value = Step> {
         3 => size().prop_map(Step::KernelSend),
         3 => size().prop_map(Step::SendAgain),
         2 => Just(Step::Grow),
+        2 => Just(Step::Shrink),
         4 => Just(Step::Enter),
         1 => Just(Step::Leave),
         1 => Just(Step::Yield),
@@ -52,6 +54,7 @@ fn ring_step() -> impl Strategy<Value = Step> {
         // One chunk at most: a holder writes down each one.
         (1..5_000u64).prop_map(Step::Push),
         Just(Step::Grow),
+        Just(Step::Shrink),
         Just(Step::Leave),
         Just(Step::Yield),
         Just(Step::Poke),
@@ -117,6 +120,7 @@ impl Pair {
             Step::KernelSend(n) => self.kernel_send(n),
             Step::SendAgain(n) => self.send_again(n),
             Step::Grow => drop(self.sender().grow(LARGEST)),
+            Step::Shrink => self.shrink(),
             Step::Enter => drop(self.sender().enter_ring()),
             Step::Leave => self.switch(|s| s.leave_ring()),
             Step::Yield => self.switch(|s| s.yield_ring().unwrap()),
@@ -132,6 +136,14 @@ impl Pair {
     fn switch(&mut self, f: impl FnOnce(&mut Sender<Heap>) -> u32) {
         let slots = f(&mut self.sender());
         assert_eq!(slots, 0, "nobody is armed");
+    }
+
+    /// The memory of the larger rings goes whenever it may.
+    fn shrink(&mut self) {
+        let shrunk = self.sender().shrink().unwrap().is_some();
+        if shrunk || self.sender().has_left_larger_rings() {
+            self.memory.punch();
+        }
     }
 
     fn push(&mut self, n: u64) {

@@ -139,8 +139,18 @@ impl<'a> Writer<'a> {
             (false, true) => s.enter_ring().unwrap_or(0),
             (true, false) if roll == 0 => s.leave_ring(),
             (true, false) if roll == 1 => s.leave_with_poke(),
+            (true, false) if roll < 10 => self.shrink(),
             _ => 0,
         }
+    }
+
+    /// To the smallest ring, if it can; the memory of the larger ones goes.
+    fn shrink(&mut self) -> Slots {
+        let slots = self.sender().shrink().unwrap();
+        if slots.is_some() {
+            self.link.memory.punch();
+        }
+        slots.unwrap_or(0)
     }
 
     fn push(&mut self) {

@@ -12,6 +12,7 @@ use crate::mailbox::{Channel, Mailbox, MailboxName};
 use crate::offers::{ForeignTable, Key, Offer, OffersTable, SlotId};
 use crate::pair::Pair;
 use crate::rundir::RunDir;
+use crate::upkeep;
 
 pub struct Control {
     dir: RunDir,
@@ -208,13 +209,17 @@ impl Control {
         if large || many {
             self.drop_retired();
         }
+        if !self.retired.is_empty() {
+            upkeep::has_retired();
+        }
     }
 
     /// Lets go of retired links, and of segments that nothing else is in, unless a thread may be
-    /// looking at them just now.
-    fn drop_retired(&mut self) {
+    /// looking at them just now; `false` if one may be.
+    pub fn drop_retired(&mut self) -> bool {
         if !self.retired.is_empty() && crate::thread::quiet() {
             self.retired.clear();
         }
+        self.retired.is_empty()
     }
 }

@@ -49,6 +49,7 @@ mod sys;
 mod table;
 mod thread;
 mod upgrade;
+mod upkeep;
 mod uring;
 mod vfork;
 mod waiter;

@@ -2,7 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::asm;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use netstack::ring::mark::LEVELS;
@@ -10,6 +10,7 @@ use netstack::ring::{Memory, Shared, Sink, Slots, Source, Tripwire, AHEAD};
 
 use crate::layout::{Block, SideLine, SideNumber, RELEASED};
 use crate::pair::{Pair, PairSegment};
+use crate::upkeep;
 
 /// The rings of one direction, all levels.
 pub struct Rings {
@@ -23,6 +24,8 @@ pub struct Link {
     pub side: SideNumber,
     pub tx: Rings,
     pub rx: Rings,
+    /// Of the sending direction.
+    pub usage: Usage,
     block: *const Block,
     /// Another process goes on using the block.
     kept: AtomicBool,
@@ -47,6 +50,7 @@ impl Link {
             side,
             tx,
             rx,
+            usage: Usage::default(),
             block,
             kept: AtomicBool::new(false),
         }
@@ -69,6 +73,18 @@ impl Link {
     /// The peer has never heard of this block: it is free at once.
     pub fn was_not_claimed(self) {
         self.theirs().stage.store(RELEASED, Ordering::Release);
+    }
+
+    /// Under the sending lock: our rings have memory up to this level.
+    pub fn note_growth(&self, level: u8) {
+        let grown = &self.mine().grown;
+        grown.fetch_max(level.into(), Ordering::Relaxed);
+    }
+
+    /// The same for none but the smallest.
+    pub fn give_back_mine(&self) {
+        self.give_back(self.side);
+        self.mine().grown.store(0, Ordering::Relaxed);
     }
 
     /// The larger rings of a direction go; nobody must have anything left to read there, and the
@@ -126,6 +142,33 @@ impl Link {
                 .ring(&self.segment, 1 - self.side, self.conn, wire.name(slot));
         }
         all
+    }
+}
+
+/// How much of a large ring is used: where the stream stood at a look, and when that was.
+#[derive(Default)]
+pub struct Usage {
+    written: AtomicU64,
+    at: AtomicU64,
+}
+
+impl Usage {
+    pub fn note(&self, written: u64, now: u64) {
+        self.written.store(written, Ordering::Relaxed);
+        self.at.store(now, Ordering::Relaxed);
+    }
+
+    /// Has a quarter of the ring been written since the last look? Too soon after it, nobody knows.
+    pub fn is_busy(&self, written: u64, size: u64) -> bool {
+        let now = upkeep::now();
+        if now < self.at.load(Ordering::Relaxed) + upkeep::PAUSE {
+            return true;
+        }
+        let busy = written.saturating_sub(self.written.load(Ordering::Relaxed)) >= size / 4;
+        if busy {
+            self.note(written, now);
+        }
+        busy
     }
 }
 

@@ -25,6 +25,7 @@ use crate::signal::Seen;
 use crate::spin;
 use crate::table::{self, Slot};
 use crate::thread::{Critical, Thread};
+use crate::upkeep::Nap;
 use crate::waiter::{self, Waiter, BELLS};
 
 pub const ZERO: Timespec = Timespec {
@@ -433,13 +434,15 @@ impl Poll<'_> {
         self.list_all(waiter);
         self.refresh_sets();
         bed.with_lists(&mut self.lists);
+        let nap = Nap::begin();
         let left = left_to_sleep(if self.capped {
             Deadline::after(STALL).min(self.limit.deadline)
         } else {
-            self.limit.deadline
+            nap.limit(self.limit.deadline)
         });
         self.critical = None;
         let slept = bed.poll(&mut self.lists.all, left, self.mask);
+        nap.end();
         self.critical = Critical::enter();
         // A handler may have taken the lists along.
         let n = slept?;

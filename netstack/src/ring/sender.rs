@@ -280,6 +280,22 @@ impl<M: Memory> Sender<'_, M> {
         Some(self.publish_mark(self.state.written, Carrier::Ring(next)))
     }
 
+    /// From a larger ring to the smallest, from the next byte on, if everything has been read: then
+    /// nobody looks at the larger ones before the next growth, and their memory is the caller's.
+    pub fn shrink(&mut self) -> Result<Option<Slots>, Hostile> {
+        let large = matches!(self.state.carrier(), Carrier::Ring(1..));
+        if !large || !self.settled() || self.look_at_head()? < self.state.written {
+            return Ok(None);
+        }
+        let (start, carrier) = (self.state.written, Carrier::Ring(0));
+        Ok(Some(self.publish_mark(start, carrier)))
+    }
+
+    /// Not on a larger ring, and nothing is left in one: as after [`Self::shrink`].
+    pub fn has_left_larger_rings(&self) -> bool {
+        self.level() == 0 && !self.state.must_resend() && self.settled()
+    }
+
     /// Back to the kernel from the next byte on; the receiver reads the rest of the ring first.
     pub fn leave_ring(&mut self) -> Slots {
         if !self.state.on_ring() {
@@ -408,10 +424,10 @@ impl<M: Memory> Sender<'_, M> {
                 let oldest = unread.max(self.state.starts[0]);
                 (oldest..=self.state.written).contains(&mark.start)
             }
-            // To the next level; or to this one, if it died while it followed.
-            Carrier::Ring(_) => {
+            // To the next level, or back to the smallest; or to this one, if it died while it followed.
+            Carrier::Ring(level) => {
                 let up = mark.carrier.code().wrapping_sub(self.state.code);
-                mark.start == self.state.written && up <= 1
+                mark.start == self.state.written && (up <= 1 || level == 0)
             }
         }
     }

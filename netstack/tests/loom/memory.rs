@@ -11,6 +11,14 @@ impl Rings {
         let ring = |size: &u64| (0..*size).map(|_| UnsafeCell::new(0)).collect();
         Rings(LEVEL_SIZE[..=largest as usize].iter().map(ring).collect())
     }
+
+    /// Gives the memory of the larger rings back: what is in them is gone.
+    pub fn punch(&self) {
+        for cell in self.0.iter().skip(1).flatten() {
+            // SAFETY: the pointer is valid for the byte of its cell; loom checks for races.
+            cell.with_mut(|byte| unsafe { byte.write(0) });
+        }
+    }
 }
 
 impl Memory for Rings {

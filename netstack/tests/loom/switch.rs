@@ -83,6 +83,46 @@ fn growth_with_a_slow_reader() {
     });
 }
 
+/// A sender on the second ring that shrinks between two bursts, if it can.
+fn shrinks(room: usize, receive: impl FnOnce(&World)) {
+    let world = Arc::new(World::on_ring(1, room, 10));
+    world.sender(1, |s| {
+        s.grow(1).unwrap();
+        world.push(s, 12)
+    });
+    let sender = spawn(&world, |w| {
+        w.shrink(1);
+        w.send_until(1, 13);
+        w.shrink(1);
+        w.send_until(1, 16);
+        w.kernel.close();
+    });
+    receive(&world);
+    assert_eq!(world.recv_until(0, EOF, EOF), 16);
+    sender.join().unwrap();
+}
+
+#[test]
+fn shrinking_while_the_receiver_reads() {
+    check(3, || shrinks(8, |_| {}));
+}
+
+#[test]
+fn shrinking_while_the_receiver_wishes_the_kernel() {
+    check(2, || shrinks(8, |w| w.wish(0, false)));
+}
+
+#[test]
+fn shrinking_while_the_receiver_wishes_kernel_and_ring() {
+    check(2, || {
+        shrinks(2, |w| {
+            w.wish(0, false);
+            w.recv_until(0, 1, 12);
+            w.wish(0, true);
+        });
+    });
+}
+
 #[test]
 fn demotion_sends_again_from_all_levels() {
     check(3, || {

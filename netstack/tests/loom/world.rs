@@ -259,6 +259,17 @@ impl World {
         n
     }
 
+    /// After a burst: to the smallest ring, if everything has been read.
+    pub fn shrink(&self, me: usize) {
+        self.sender(me, |s| {
+            let slots = s.shrink().unwrap();
+            if slots.is_some() || s.has_left_larger_rings() {
+                self.memory.punch();
+            }
+            self.ring_data(slots.unwrap_or(0));
+        });
+    }
+
     fn kernel_step(&self, s: &mut Sender<Rings>, end: u64) -> Sent {
         if s.state.must_resend() {
             return self.resend_step(s);

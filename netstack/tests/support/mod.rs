@@ -24,6 +24,14 @@ impl Heap {
         )
     }
 
+    /// Gives the memory of the larger rings back: what was in them is gone.
+    pub fn punch(&self) {
+        for (level, size) in LEVEL_SIZE.iter().enumerate().take(MAPPED).skip(1) {
+            let rubbish = vec![0xee; *size as usize];
+            self.fill(level as u8, 0, rubbish.len(), &mut &rubbish[..]);
+        }
+    }
+
     /// Panics for what lies outside; a level that a hostile peer invents has no memory.
     fn piece(&self, level: u8, at: usize, len: usize) -> Option<*mut u8> {
         let size = LEVEL_SIZE[level as usize] as usize;

@@ -1,6 +1,6 @@
 //! What accelerated connections cost in memory, and that it is given back.
 
-use tests::ends::{Ends, Side};
+use tests::ends::{kernel_only, Ends, Side};
 use tests::place::{Place, Rings};
 use tests::{ports, procfs};
 
@@ -57,4 +57,53 @@ fn segments_of_dead_peers_go() {
     assert!(mappings <= 6, "{mappings} mappings of shared memory");
     server.succeed();
     place.check(Rings::Some);
+}
+
+/// Rings that a burst has made large are small again after a while, and can grow again: the memory
+/// that both processes share, while they sleep in poll, in a receive, in epoll_wait.
+#[test]
+fn rings_shrink_after_a_burst() {
+    const BYTES: usize = 3 << 20;
+    const LARGE_KIB: u64 = 2 << 10;
+    const SMALL_KIB: u64 = 100;
+    if kernel_only() {
+        return;
+    }
+    for server in ["echo_threads", "echo_epoll"] {
+        let place = Place::new(Ends::Both);
+        let port = ports::free();
+        let server = place
+            .own(Side::Server, server)
+            .args(&format!("port={port} conns=1"))
+            .piped()
+            .start()
+            .listening(port);
+        let mut client = place
+            .own(Side::Client, "burst")
+            .args(&format!("port={port} bytes={BYTES}"))
+            .piped()
+            .start();
+        client.prints("ready");
+        for bursts in 1..=3 {
+            client.tell("\n");
+            let (idle, mut most) = ("idle\n".repeat(bursts), 0);
+            client.until("the burst is over", |client| {
+                most = most.max(shared_kib([server.pid(), client.pid()]));
+                client.output().contains(&idle)
+            });
+            assert!(most >= LARGE_KIB, "only {most} KiB in burst {bursts}");
+            client.until("the rings are small", |client| {
+                shared_kib([server.pid(), client.pid()]) <= SMALL_KIB
+            });
+        }
+        client.succeed();
+        server.succeed();
+        place.check(Rings::Some);
+    }
+}
+
+fn shared_kib(pids: [u32; 2]) -> u64 {
+    pids.map(|pid| procfs::mapped_kib(pid, SEGMENT).1)
+        .iter()
+        .sum()
 }

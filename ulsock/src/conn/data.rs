@@ -12,6 +12,7 @@ use super::{send, Conn, Handle};
 use crate::bed::{Sleep, What};
 use crate::record::flag;
 use crate::signal::Seen;
+use crate::upkeep::Nap;
 use crate::{spin, waiter};
 
 /// How often a peek that wants more than is there looks again: what is left in the kernel's queue, now
@@ -81,16 +82,17 @@ fn sleep_for_data(conn: Conn<'_>, wanted: Wanted, deadline: Deadline, seen: Seen
     let Some(bed) = Sleep::prepare(me, seen) else {
         return Woken::Look(0);
     };
+    let nap = Nap::begin();
     let slot = Slot::take(&conn.record.rx.slots);
     let (Some(waiter), Some(slot)) = (waiter, slot) else {
-        return sleep_on_kernel(conn, bed, wanted, deadline);
+        return sleep_on_kernel(conn, bed, nap, wanted, deadline);
     };
     let slot = slot.keep();
     bed.hold(handle, What::Data(slot as u8));
     bed.lie_down(waiter);
     let ready = arm_data(&conn, slot, waiter.number, wanted);
     send::serve(&conn);
-    let (events, until) = listen_to(wanted, deadline);
+    let (events, until) = listen_to(wanted, nap.limit(deadline));
     // Signals must get through while asleep.
     drop(conn);
     let woken = if ready {
@@ -99,6 +101,7 @@ fn sleep_for_data(conn: Conn<'_>, wanted: Wanted, deadline: Deadline, seen: Seen
         paced(sleep(&bed, Some(waiter), socket, events, until), deadline)
     };
     drop(bed);
+    nap.end();
     if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle)) {
         conn.note_kernel_events(events);
         send::serve(&conn);
@@ -124,7 +127,13 @@ fn paced(woken: Woken, deadline: Deadline) -> Woken {
 
 /// No bell to be rung with: asks for the kernel, and then sleeps on it alone. If bytes came into
 /// the ring at this very moment, the sender sees the wish after publishing them, or we see them now.
-fn sleep_on_kernel(conn: Conn<'_>, bed: Sleep, wanted: Wanted, deadline: Deadline) -> Woken {
+fn sleep_on_kernel(
+    conn: Conn<'_>,
+    bed: Sleep,
+    nap: Nap,
+    wanted: Wanted,
+    deadline: Deadline,
+) -> Woken {
     let (socket, handle) = (conn.socket, conn.handle);
     ask_for_kernel(&conn);
     let ready = conn
@@ -132,13 +141,15 @@ fn sleep_on_kernel(conn: Conn<'_>, bed: Sleep, wanted: Wanted, deadline: Deadlin
         .is_none_or(|mut held| something_there(&conn, held.state(), wanted.there));
     // A peer that has become another program waits for what is in our own ring.
     send::serve(&conn);
-    let (events, until) = listen_to(wanted, deadline);
+    let (events, until) = listen_to(wanted, nap.limit(deadline));
     drop(conn);
     if ready {
+        nap.end();
         return Woken::Look(0);
     }
     let woken = paced(sleep(&bed, None, socket, events, until), deadline);
     drop(bed);
+    nap.end();
     if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle)) {
         conn.note_kernel_events(events);
         send::serve(&conn);
@@ -171,7 +182,8 @@ fn something_there(conn: &Conn<'_>, state: &mut RxState, there: u64) -> bool {
     }
     let before = state.carrier();
     match conn.receiver(state).look() {
-        Ok(Look::Ring(n)) => n > there,
+        // In a smaller ring it has to be armed for less.
+        Ok(Look::Ring(n)) => n > there || state.carrier() != before,
         Err(_) => true,
         Ok(Look::Kernel { .. }) => before.is_ring(),
     }

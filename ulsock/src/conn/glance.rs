@@ -12,6 +12,7 @@ use rustix::time::{clock_gettime, ClockId, Timespec};
 use super::Conn;
 use crate::record::flag;
 use crate::sys::tcp;
+use crate::upkeep;
 
 /// A non-blocking receive that finds its ring empty looks at the kernel socket once in so many.
 const RECEIVES: u64 = 8;
@@ -28,6 +29,7 @@ impl Conn<'_> {
     pub(super) fn glance(&self) -> bool {
         let (tick, side) = (tick(), &self.record.rx);
         if side.glanced.swap(tick, Ordering::Relaxed) != tick {
+            upkeep::look_if_due();
             return true;
         }
         let n = side.glances.load(Ordering::Relaxed).wrapping_add(1);

@@ -17,6 +17,7 @@ pub mod quick;
 pub mod ready;
 pub mod recv;
 pub mod send;
+pub mod shrink;
 pub mod space;
 mod standin;
 pub mod wait;

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use libc::{c_int, MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL};
 use netstack::ring::mark::LEVELS;
-use netstack::ring::{Hostile, Sender, TxState};
+use netstack::ring::{Hostile, Sender};
 use rustix::io::Errno;
 use rustix::net::{sockopt, SendFlags};
 
@@ -175,6 +175,9 @@ impl Conn<'_> {
         if tx.state.on_ring() {
             self.glance_before_send();
         }
+        if chaos::strikes() {
+            self.shrink(tx).map_err(|Hostile| self.broken())?;
+        }
         loop {
             self.follow_wish(tx).map_err(|Hostile| self.broken())?;
             if tx.state.must_resend() && !self.flush_resend(tx)? {
@@ -305,7 +308,7 @@ impl Conn<'_> {
     }
 
     /// Wakes whoever waits for data of ours.
-    fn ring_data(&self, tx: &mut Sender<'_, Rings>, slots: netstack::ring::Slots) {
+    pub(super) fn ring_data(&self, tx: &mut Sender<'_, Rings>, slots: netstack::ring::Slots) {
         if !self.link.ring(&self.link.tx_shared().wait.data, slots) {
             self.poke(tx);
         }
@@ -431,18 +434,9 @@ impl Conn<'_> {
         let Some(slots) = tx.grow(allowed) else {
             return false;
         };
-        self.note_growth(tx.state);
+        self.note_growth(tx);
         self.ring_data(tx, slots);
         true
-    }
-
-    fn note_growth(&self, tx: &TxState) {
-        if let netstack::ring::Carrier::Ring(level) = tx.carrier() {
-            self.link
-                .mine()
-                .grown
-                .fetch_max(level.into(), Ordering::Relaxed);
-        }
     }
 }
 

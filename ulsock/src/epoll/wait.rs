@@ -24,6 +24,7 @@ use crate::spin;
 use crate::sys::door::Door;
 use crate::table::{self, Slot};
 use crate::thread::{Critical, Thread};
+use crate::upkeep::Nap;
 
 /// Kernel members get their turn at least once in so many waits that rings alone could answer.
 const HURRY: u32 = 8;
@@ -247,11 +248,13 @@ impl Wait {
             None if self.impatient => Sleep::masked(self.me),
             None => Sleep::prepare(self.me, self.seen.get()).ok_or(Errno::INTR)?,
         };
+        let nap = Nap::begin();
         bed.make_bed();
         let lain = self.lie_down(&bed);
         self.set.refresh();
         if lain.ringing && !self.impatient && self.something_came() {
             self.keep_masked(bed);
+            nap.end();
             return Ok(Slept::Look);
         }
         let forever = crate::process::config().spin == crate::config::Spin::Forever && lain.ringing;
@@ -259,12 +262,17 @@ impl Wait {
             (true, _) => Some(ZERO),
             (false, true) => Some(ALMOST_ZERO),
             (false, false) if lain.stalled => Deadline::after(STALL).min(self.deadline).left(),
-            (false, false) => self.deadline.left(),
+            (false, false) => nap.limit(self.deadline).left(),
         };
-        let n = bed.by(self.mask, |door, mask| {
+        let slept = bed.by(self.mask, |door, mask| {
             raw_wait(door, self.epfd, events, left, mask)
-        })?;
-        self.keep_masked(bed);
+        });
+        match slept {
+            Ok(_) => self.keep_masked(bed),
+            Err(_) => drop(bed),
+        }
+        nap.end();
+        let n = slept?;
         if n == 0 {
             let again = !self.impatient && !self.deadline.passed();
             self.look_at_stalled();
