@@ -206,7 +206,7 @@ macro_rules! answer {
                 Verdict::Bypass => $real,
                 Verdict::Kernel(inflight) => {
                     let result = $real;
-                    crate::errno::keep(|| inflight.done(result as isize));
+                    inflight.done(result as isize);
                     result
                 }
                 Verdict::Done(result) => result as _,

@@ -4,6 +4,7 @@
 
 use libc::c_int;
 
+use crate::flight::Flights;
 use crate::io::Way;
 use crate::record::Record;
 use crate::thread::Thread;
@@ -57,13 +58,16 @@ pub enum Verdict {
 pub struct InFlight {
     record: &'static Record,
     way: Way,
-    /// Its place in the thread's list.
-    flight: Option<usize>,
+    /// The thread's list, and its place there.
+    flight: Option<(&'static Flights, usize)>,
 }
 
 impl InFlight {
     pub(crate) fn new(record: &'static Record, way: Way) -> InFlight {
-        let flight = Thread::me().and_then(|me| me.bed().flights.begin(record, way));
+        let flight = Thread::me().and_then(|me| {
+            let flights = &me.bed().flights;
+            Some((flights, flights.begin(record, way)?))
+        });
         InFlight {
             record,
             way,
@@ -71,10 +75,11 @@ impl InFlight {
         }
     }
 
-    /// Ends the call and counts what it moved (the real function's return value).
+    /// Ends the call and counts what it moved (the real function's return value). It makes no call
+    /// that could change `errno`.
     pub fn done(self, result: isize) {
-        if let (Some(me), Some(flight)) = (Thread::me(), self.flight) {
-            me.bed().flights.came_back(flight);
+        if let Some((flights, place)) = self.flight {
+            flights.came_back(place);
         }
         crate::io::ended(self.record, self.way, result);
     }

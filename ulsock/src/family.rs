@@ -155,11 +155,14 @@ impl Family {
         let record = self.record(number);
         let header = self.header();
         for (total, counter) in header.carried.iter().zip(record.carried()) {
-            total.fetch_add(counter.load(Ordering::Relaxed), Ordering::Relaxed);
+            let carried = counter.load(Ordering::Relaxed);
+            if carried > 0 {
+                total.fetch_add(carried, Ordering::Relaxed);
+            }
         }
-        header
-            .upgrades
-            .fetch_add(record.has(flag::UPGRADED).into(), Ordering::Relaxed);
+        if record.has(flag::UPGRADED) {
+            header.upgrades.fetch_add(1, Ordering::Relaxed);
+        }
         if let Some(total) = header.reasons.get(record.reason() as usize) {
             total.fetch_add(1, Ordering::Relaxed);
         }
@@ -167,7 +170,9 @@ impl Family {
         // record is not used again.
         if record.tx.gate.is_idle() && record.rx.gate.is_idle() {
             record.set_state(State::Free);
-            self.hint.fetch_min(number, Ordering::Relaxed);
+            if number < self.hint.load(Ordering::Relaxed) {
+                self.hint.store(number, Ordering::Relaxed);
+            }
         } else {
             record.set_state(State::Out);
         }
@@ -200,6 +205,9 @@ impl Family {
 
     /// Puts a link there, or takes it away; the old one is the caller's to retire.
     pub fn set_link(&self, number: u32, link: Option<Box<Link>>) -> Option<Box<Link>> {
+        if link.is_none() && self.link_word(number).load(Ordering::Relaxed).is_null() {
+            return None;
+        }
         let new = link.map_or(std::ptr::null_mut(), Box::into_raw);
         let old = self.link_word(number).swap(new, Ordering::AcqRel);
         // SAFETY: every non-null pointer in the table came from `Box::into_raw` and is swapped out

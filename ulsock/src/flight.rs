@@ -65,11 +65,15 @@ impl Flights {
     }
 
     /// The call came back; those that handlers began inside it are over too.
+    #[inline]
     pub fn came_back(&self, index: usize) {
-        self.end_from(index + 1);
+        if self.count.load(Ordering::Relaxed) > index + 1 {
+            self.end_from(index + 1);
+        }
         self.count.store(index, Ordering::Relaxed);
     }
 
+    #[cold]
     fn end_from(&self, first: usize) {
         let count = self.count.load(Ordering::Relaxed);
         self.count.store(first.min(count), Ordering::Relaxed);

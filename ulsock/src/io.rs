@@ -3,7 +3,6 @@
 mod messages;
 
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering;
 
 use libc::{c_int, c_void, iovec, off64_t, sockaddr, socklen_t};
 use rustix::io::Errno;
@@ -17,7 +16,7 @@ use crate::options;
 use crate::pointer::{is_bad, Fault};
 use crate::process;
 use crate::reason::Reason;
-use crate::record::{Record, State};
+use crate::record::{Counts, Record, State};
 use crate::table::{self, Slot};
 use crate::upgrade;
 
@@ -88,15 +87,18 @@ fn carry_record(family: &'static Family, number: u32, fd: c_int, way: Way, flags
 
 /// Through the gate as it is; if it has just been closed, the call is ours after all.
 fn by_kernel(record: &'static Record, handle: Handle, way: Way) -> Carry {
-    let gate = if way == Way::Out {
-        &record.tx.gate
-    } else {
-        &record.rx.gate
+    enter(record, way).map_or(Carry::Ours(handle), |inflight| {
+        Carry::Verdict(Verdict::Kernel(inflight))
+    })
+}
+
+#[inline]
+fn enter(record: &'static Record, way: Way) -> Option<InFlight> {
+    let gate = match way {
+        Way::Out => &record.tx.gate,
+        Way::In => &record.rx.gate,
     };
-    if gate.enter() {
-        return Carry::Verdict(Verdict::Kernel(InFlight::new(record, way)));
-    }
-    Carry::Ours(handle)
+    gate.enter().then(|| InFlight::new(record, way))
 }
 
 fn verdict(fd: c_int, result: Option<Result<usize, Errno>>) -> Verdict {
@@ -263,6 +265,26 @@ fn first(
     quick(Handle::new(family, number, fd)).map_or(First::Other, First::Done)
 }
 
+/// A usual call on plain kernel TCP: a straight line for short connections. Apart from the rest, so
+/// that calls on rings do not pay for it.
+#[inline(never)]
+fn plain(fd: c_int, way: Way, len: usize, flags: c_int) -> Option<Verdict> {
+    let Slot::Record(number) = table::get(fd) else {
+        return None;
+    };
+    let family = process::family()?;
+    let record = family.record(number);
+    let usual = len > 0 && flags & (KERNEL_ONLY | libc::MSG_ERRQUEUE) == 0;
+    if !usual || record.state() != State::Plain {
+        return None;
+    }
+    upgrade::note_call(family, number, record, fd);
+    if record.state() == State::Managed {
+        return None;
+    }
+    enter(record, way).map(Verdict::Kernel)
+}
+
 #[inline(always)]
 fn receive_first(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> First {
     first(fd, buf, len, |handle| {
@@ -287,6 +309,9 @@ pub unsafe fn read(fd: c_int, buf: *mut c_void, len: usize) -> Verdict {
         First::Done(n) => return Verdict::Done(n as isize),
         First::Other => {}
     }
+    if let Some(verdict) = plain(fd, Way::In, len, 0) {
+        return verdict;
+    }
     // Unlike recv, the kernel's read of no bytes does not look at the socket.
     if len == 0 {
         return crate::lifecycle::guard(fd);
@@ -302,6 +327,9 @@ pub unsafe fn recv(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> Ver
         First::Done(n) => return Verdict::Done(n as isize),
         First::Other => {}
     }
+    if let Some(verdict) = plain(fd, Way::In, len, flags) {
+        return verdict;
+    }
     receive(fd, &[piece(buf, len.min(MOST))], flags, Quick::Refused)
 }
 
@@ -313,6 +341,9 @@ pub unsafe fn write(fd: c_int, buf: *const c_void, len: usize) -> Verdict {
         First::Done(n) => return Verdict::Done(n as isize),
         First::Other => {}
     }
+    if let Some(verdict) = plain(fd, Way::Out, len, 0) {
+        return verdict;
+    }
     transmit(fd, &[piece(buf.cast_mut(), len)], 0, Quick::Refused)
 }
 
@@ -323,6 +354,9 @@ pub unsafe fn send(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> V
         First::Foreign => return Verdict::Bypass,
         First::Done(n) => return Verdict::Done(n as isize),
         First::Other => {}
+    }
+    if let Some(verdict) = plain(fd, Way::Out, len, flags) {
+        return verdict;
     }
     transmit(
         fd,
@@ -453,16 +487,15 @@ pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: us
 }
 
 /// Ends a kernel call on a plain connection.
+#[inline]
 pub fn ended(record: &Record, way: Way, result: isize) {
     let (gate, counts) = match way {
         Way::Out => (&record.tx.gate, &record.tx.counts),
         Way::In => (&record.rx.gate, &record.rx.counts),
     };
     if result > 0 {
-        counts
-            .kernel_bytes
-            .fetch_add(result as u64, Ordering::Relaxed);
-        counts.messages.fetch_add(1, Ordering::Relaxed);
+        Counts::add(&counts.kernel_bytes, result as u64);
+        Counts::add(&counts.messages, 1);
     }
     gate.leave();
 }

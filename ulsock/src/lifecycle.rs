@@ -183,10 +183,11 @@ pub fn close(fd: RawFd) -> Verdict {
 /// The number stops meaning what it meant.
 #[cold]
 fn forget(fd: RawFd) {
-    let slot = table::get(fd);
-    if let Slot::Record(number) = slot {
-        crate::epoll::number_closes(fd, number);
-        last_words(fd, number);
+    if let (Slot::Record(number), Some(family)) = (table::get(fd), process::family()) {
+        if family.record(number).state() == State::Managed {
+            crate::epoll::number_closes(fd, number);
+            last_words(family, fd, number);
+        }
     }
     let_number_go(fd);
 }
@@ -205,14 +206,10 @@ pub fn let_number_go(fd: RawFd) {
 
 /// Before the last number of a managed connection is closed by its last holder: bytes that we have
 /// not read reset the connection, as the kernel's own would; the peer gets a hint to look.
-fn last_words(fd: RawFd, number: u32) {
-    let Some(family) = process::family() else {
-        return;
-    };
-    let record = family.record(number);
+fn last_words(family: &'static Family, fd: RawFd, number: u32) {
     let last = family.refs(number).load(Ordering::Relaxed) == 1
-        && record.procs.load(Ordering::Acquire) == 1;
-    if last && record.state() == State::Managed {
+        && family.record(number).procs.load(Ordering::Acquire) == 1;
+    if last {
         conn::close::last(Handle::new(family, number, fd));
     }
 }
@@ -306,7 +303,8 @@ pub fn duped(old: RawFd, new: RawFd) {
     match slot {
         Slot::Record(number) => {
             if let Some(family) = process::family() {
-                family.refs(number).fetch_add(1, Ordering::AcqRel);
+                family.refs(number).fetch_add(1, Ordering::SeqCst);
+                crate::epoll::no_longer_single(Handle::new(family, number, old));
                 table::set(new, slot);
                 crate::epoll::number_comes(new, number);
                 // stdio reads and writes 0 to 2 inside libc, past our hooks.

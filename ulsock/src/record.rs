@@ -211,7 +211,9 @@ impl Record {
         self.reason.store(Reason::Young as u32, Ordering::Relaxed);
         self.calls.store(0, Ordering::Relaxed);
         self.next_look.store(0, Ordering::Relaxed);
-        self.generation.fetch_add(1, Ordering::AcqRel);
+        let generation = self.generation.load(Ordering::Relaxed);
+        self.generation
+            .store(generation.wrapping_add(1), Ordering::Release);
         self.cookie.store(0, Ordering::Relaxed);
         self.recv_timeout_us.store(0, Ordering::Relaxed);
         self.send_timeout_us.store(0, Ordering::Relaxed);
@@ -287,7 +289,9 @@ impl Record {
 
 fn reset_side<S: Default>(side: &Side<S>) {
     side.lock.unlock();
-    side.gate.open();
+    if side.gate.is_closed() {
+        side.gate.open();
+    }
     side.slots.store(0, Ordering::Relaxed);
     side.carrier.store(0, Ordering::Relaxed);
     // SAFETY: the record was free and has just been claimed: nobody else uses it.

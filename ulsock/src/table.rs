@@ -60,6 +60,7 @@ pub fn get(fd: RawFd) -> Slot {
     }
 }
 
+#[inline]
 fn decode(word: u32) -> Slot {
     match word {
         0 => Slot::Foreign,
@@ -71,6 +72,7 @@ fn decode(word: u32) -> Slot {
     }
 }
 
+#[inline]
 fn encode(slot: Slot) -> u32 {
     match slot {
         Slot::Foreign => 0,
@@ -110,7 +112,11 @@ pub fn end_of_programs() -> RawFd {
 
 /// `false`: the number is out of our range, and stays foreign.
 pub fn set(fd: RawFd, slot: Slot) -> bool {
-    replace(fd, slot).is_some()
+    let word = word(fd);
+    if let Some(word) = word {
+        word.store(encode(slot), Ordering::Release);
+    }
+    word.is_some()
 }
 
 /// Puts `slot` there and says what was there before.

@@ -55,6 +55,8 @@ static BLOCKS: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
 static BEDS: AtomicPtr<Bed> = AtomicPtr::new(std::ptr::null_mut());
 static HIGHEST: AtomicUsize = AtomicUsize::new(0);
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+/// glibc's own word (2.32 and later): not zero while the process has one thread only.
+static SINGLE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Load time: the mappings for all blocks and beds (untouched pages cost nothing).
 pub fn init() {
@@ -63,6 +65,9 @@ pub fn init() {
     let (Some(base), Some(beds)) = (blocks, beds) else {
         return;
     };
+    // SAFETY: the name is a C string.
+    let single = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
+    SINGLE.store(single.cast(), Ordering::Relaxed);
     BEDS.store(beds.cast(), Ordering::Release);
     let mut key = 0;
     // SAFETY: plain libc call with a valid out pointer.
@@ -233,6 +238,14 @@ pub fn is_inside(thread: libc::pthread_t) -> bool {
     let named = |block: &&Thread| block.name.load(Ordering::Relaxed) == thread as usize;
     let mut others = blocks().iter().filter(|block| !std::ptr::eq(*block, me));
     others.any(|block| named(&block) && block.critical.load(Ordering::Acquire) > 0)
+}
+
+/// Is the calling thread the only one of the process, as far as libc knows?
+#[inline]
+pub fn is_single() -> bool {
+    let single = SINGLE.load(Ordering::Relaxed);
+    // SAFETY: null, or a char of libc's, which stays loaded.
+    !single.is_null() && unsafe { single.read_volatile() } != 0
 }
 
 /// Is the calling thread the only one that has ever come here, of those that live?

@@ -7,7 +7,7 @@
 pub mod at_once;
 
 use std::os::fd::{BorrowedFd, RawFd};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
 
 use crate::config::OutOfScope;
@@ -328,5 +328,7 @@ fn establish(
     }
     record.set_reason(Reason::None);
     record.set_state(State::Managed);
+    // Who adds it to a set says so first and then looks at the state: one of the two sees the other.
+    fence(Ordering::SeqCst);
     crate::epoll::convert(number);
 }

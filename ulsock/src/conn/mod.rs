@@ -66,9 +66,14 @@ impl Handle {
             generation,
         }
     }
-}
 
-impl Handle {
+    /// Has it a ring pair now?
+    #[inline]
+    pub fn is_managed(&self) -> bool {
+        self.record()
+            .is_some_and(|record| record.state() == State::Managed)
+    }
+
     /// Its record, whoever it serves by now.
     pub fn record(&self) -> Option<&'static Record> {
         Some(process::family()?.record(self.number))

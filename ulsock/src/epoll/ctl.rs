@@ -7,6 +7,7 @@ use rustix::io::Errno;
 
 use super::kernel;
 use super::member::Member;
+use super::notes;
 use super::set::Set;
 use super::state::State;
 use super::tag::Aliases;
@@ -23,7 +24,7 @@ use crate::table::{self, Slot};
 /// As libc's `epoll_ctl`.
 pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> Verdict {
     let (slot, target) = (table::get(epfd), table::get(fd));
-    if slot == Slot::Internal || target == Slot::Internal {
+    if matches!(slot, Slot::Internal) || matches!(target, Slot::Internal) {
         return Verdict::Fail(libc::EBADF);
     }
     // DEL takes any pointer.
@@ -33,33 +34,46 @@ pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_eve
         return Verdict::Bypass;
     } else {
         // SAFETY: null, or valid by contract.
-        unsafe { event.as_ref() }.copied()
+        unsafe { event.as_ref() }
     };
-    let outer = match slot {
-        Slot::Epoll(set) => super::get(set),
-        _ => None,
-    };
-    match (outer, target) {
-        (Some(set), Slot::Record(number)) => {
-            let Some(family) = process::family() else {
-                return Verdict::Bypass;
-            };
-            family.record(number).set(flag::IN_EPOLL);
-            verdict(control(
-                set,
-                epfd,
-                op,
-                Handle::new(family, number, fd),
-                event,
-            ))
-        }
-        (None, Slot::Record(_)) => unknown_set(epfd, op, fd, event),
+    match (slot, target) {
+        (Slot::Epoll(set), Slot::Record(number)) => connection(set, epfd, op, (number, fd), event),
+        (_, Slot::Record(_)) => unknown_set(epfd, op, fd, event.copied()),
         (_, Slot::Epoll(inner)) => {
+            let outer = set_of(slot);
             nest(outer, op, inner, fd);
-            other(outer, epfd, op, fd, event)
+            other(outer, epfd, op, fd, event.copied())
         }
-        _ => other(outer, epfd, op, fd, event),
+        _ => other(set_of(slot), epfd, op, fd, event.copied()),
     }
+}
+
+fn set_of(slot: Slot) -> Option<&'static Set> {
+    match slot {
+        Slot::Epoll(number) => super::get(number),
+        _ => None,
+    }
+}
+
+/// A TCP connection, by its record and its number.
+#[inline]
+fn connection(
+    set: u32,
+    epfd: RawFd,
+    op: c_int,
+    (number, fd): (u32, RawFd),
+    event: Option<&epoll_event>,
+) -> Verdict {
+    let (Some(known), Some(family)) = (super::get(set), process::family()) else {
+        return Verdict::Bypass;
+    };
+    let handle = Handle::new(family, number, fd);
+    let noted = known.control_by_note(family, (set, handle), epfd, op, event);
+    verdict(noted.unwrap_or_else(|| {
+        notes::adopt(family, handle);
+        family.record(number).set(flag::IN_EPOLL);
+        control(known, epfd, op, handle, event.copied())
+    }))
 }
 
 /// A set that we do not know (inherited over exec): its members stay with the kernel. But first the
@@ -156,12 +170,12 @@ fn modify(
     fd: RawFd,
     event: epoll_event,
 ) -> Result<(), Errno> {
-    if state.is_parked(fd) {
-        return Err(Errno::NOENT);
-    }
     let (events, data) = (event.events, event.u64);
     let member = state.members.get_mut(&fd);
     if let Some(member) = member.filter(|member| member.converted.is_some()) {
+        if member.parked {
+            return Err(Errno::NOENT);
+        }
         if Member::asks_exclusively(events) {
             return Err(Errno::INVAL);
         }

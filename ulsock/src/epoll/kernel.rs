@@ -43,6 +43,7 @@ fn raw_ctl(epfd: RawFd, op: i32, fd: RawFd, events: u32, data: u64) -> Result<()
     unsafe { raw::syscall(libc::SYS_epoll_ctl, args) }.map(drop)
 }
 
+/// In whole milliseconds by the older call, as the program would have made it.
 pub fn raw_wait(
     door: Door<'_>,
     epfd: RawFd,
@@ -50,16 +51,27 @@ pub fn raw_wait(
     left: Option<Timespec>,
     mask: *const sigset_t,
 ) -> Result<usize, Errno> {
-    let left = left.map(|left| timespec {
+    let time = left.map(|left| timespec {
         tv_sec: left.tv_sec,
         tv_nsec: left.tv_nsec,
     });
-    let time = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: room for `events.len()` events, a live or null timeout, a null or valid mask; 8 is the
+    let (call, time) = match (millis(left), &time) {
+        (Some(millis), _) => (libc::SYS_epoll_pwait, millis as usize),
+        (None, Some(time)) => (libc::SYS_epoll_pwait2, std::ptr::from_ref(time) as usize),
+        (None, None) => (libc::SYS_epoll_pwait, -1i32 as usize),
+    };
+    // SAFETY: room for `events.len()` events, a live timeout, a null or valid mask; 8 is the
     // kernel's sigset size.
     unsafe {
         let (at, count) = (events.as_mut_ptr() as usize, events.len());
-        let args = [epfd as usize, at, count, time as usize, mask as usize, 8];
-        door.syscall(libc::SYS_epoll_pwait2, args)
+        let args = [epfd as usize, at, count, time, mask as usize, 8];
+        door.syscall(call, args)
     }
+}
+
+/// The whole of a time that is as long as this many milliseconds.
+fn millis(time: Option<Timespec>) -> Option<i32> {
+    let time = time.filter(|time| time.tv_nsec % 1_000_000 == 0)?;
+    let millis = time.tv_sec.checked_mul(1000)? + time.tv_nsec / 1_000_000;
+    millis.try_into().ok()
 }

@@ -10,6 +10,7 @@ mod follow;
 mod kernel;
 mod look;
 mod member;
+mod notes;
 mod numbers;
 mod outside;
 mod park;
@@ -174,12 +175,15 @@ fn each_member_set(number: u32, act: impl Fn(&Set, RawFd)) {
     let Some(family) = process::family() else {
         return;
     };
+    let latest = crate::lifecycle::fd_of(number);
+    if let Some(fd) = latest {
+        notes::adopt(family, Handle::new(family, number, fd));
+    }
     if !family.record(number).has(flag::IN_EPOLL) {
         return;
     }
     let single =
         family.refs(number).load(Ordering::Relaxed) <= 1 && !family.record(number).has(flag::MOVED);
-    let latest = crate::lifecycle::fd_of(number);
     for set in in_use() {
         match latest {
             Some(fd) if single => act(set, fd),
@@ -219,6 +223,7 @@ pub fn number_closes(fd: RawFd, number: u32) {
     let Some(family) = process::family() else {
         return;
     };
+    notes::forget(fd);
     let record = family.record(number);
     if !record.has(flag::IN_EPOLL) {
         return;
@@ -235,7 +240,15 @@ pub fn number_closes(fd: RawFd, number: u32) {
     }
     // One that is on the kernel for good may have been passed on.
     let shared = record.procs.load(Ordering::Acquire) > 1 || record.has(flag::PINNED);
-    in_use().for_each(|set| set.last_closes(fd, number, shared));
+    let moved = record.has(flag::MOVED);
+    in_use().for_each(|set| set.last_closes(fd, number, shared, moved));
+}
+
+/// A connection has one more number: what was noted for its only one is followed from here on.
+pub fn no_longer_single(handle: Handle) {
+    if let Some(family) = process::family() {
+        notes::adopt(family, handle);
+    }
 }
 
 /// After a number has come to mean a connection.

@@ -19,11 +19,14 @@ use crate::conn::{Conn, Handle};
 impl State {
     /// The program removes a member.
     pub fn leave(&mut self, epfd: RawFd, fd: RawFd) -> Result<(), Errno> {
-        if self.is_parked(fd) {
-            return Err(Errno::NOENT);
-        }
-        if self.park(fd) {
-            return Ok(());
+        let ours = |member: &&Member| member.converted.is_some();
+        if let Some(member) = self.members.get(&fd).filter(ours) {
+            if member.parked {
+                return Err(Errno::NOENT);
+            }
+            if self.park(fd) {
+                return Ok(());
+            }
         }
         self.remove(fd);
         kernel::delete(epfd, fd)
@@ -33,17 +36,17 @@ impl State {
         self.members.get(&fd).is_some_and(|member| member.parked)
     }
 
+    /// Parks a member of ours, if it can be.
     fn park(&mut self, fd: RawFd) -> bool {
-        let possible = !self.watched && self.is_alone();
-        let member = self.members.get_mut(&fd);
-        let member = member.filter(|member| possible && member.converted.is_some());
-        if let Some(member) = member {
+        if self.watched || !self.is_alone() {
+            return false;
+        }
+        if let Some(member) = self.members.get_mut(&fd) {
             member.disable();
             member.parked = true;
             member.ticket = 0;
-            return true;
         }
-        false
+        true
     }
 
     /// The program adds a member: if it is parked, and can be ours as before, that is all.

@@ -71,27 +71,37 @@ impl Set {
         left: Option<Timespec>,
         mask: *const sigset_t,
     ) -> Option<Result<usize, Errno>> {
-        let bed = me.bed();
-        // In a handler that has interrupted a dozer, or after one has jumped out of it.
-        if !self.plain.holds() || bed.is_dozing() {
+        if !self.plain.holds() {
             return None;
         }
-        self.plain.begin();
-        bed.doze(self);
-        let result = self.plain.holds().then(|| {
-            me.asleep(true);
-            let result = cancel::asleep(|| raw_wait(Door::always_open(), epfd, events, left, mask));
-            me.asleep(false);
-            result
-        });
-        bed.end_doze();
-        let result = result?;
+        let result = self.doze(me, || {
+            raw_wait(Door::always_open(), epfd, events, left, mask)
+        })?;
         // Who makes a member ours is about to say so, but the kernel may have been faster.
         let ours = |event: &epoll_event| Aliases::needed(event.u64);
         if self.plain.holds() && !events.iter().take(result.unwrap_or(0)).any(ours) {
             return Some(result);
         }
         self.after_doze(events, result)
+    }
+
+    /// Sleeps so that who makes a member ours can wake us.
+    fn doze<T>(&'static self, me: &'static Thread, wait: impl FnOnce() -> T) -> Option<T> {
+        let bed = me.bed();
+        // In a handler that has interrupted a dozer, or after one has jumped out of it.
+        if bed.is_dozing() {
+            return None;
+        }
+        self.plain.begin();
+        bed.doze(self);
+        let result = self.plain.holds().then(|| {
+            me.asleep(true);
+            let result = cancel::asleep(wait);
+            me.asleep(false);
+            result
+        });
+        bed.end_doze();
+        result
     }
 
     /// What the kernel said may be about members of ours.

@@ -27,6 +27,8 @@ pub struct Set {
     state: UnsafeCell<State>,
     /// Numbers of this process that name the set; 0: free.
     pub numbers: AtomicU32,
+    /// Which use of it this is.
+    pub uses: AtomicU32,
     /// Threads of this process asleep in the kernel's wait.
     pub sleepers: AtomicU32,
     pub spin: History,
@@ -76,6 +78,7 @@ impl Set {
             lock: SideLock::new(),
             state: UnsafeCell::new(State::new()),
             numbers: AtomicU32::new(1),
+            uses: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
             spin: History::default(),
             hurried: AtomicU32::new(0),
@@ -176,6 +179,7 @@ impl Set {
             holders.remove(process::pid());
         }
         *state = State::default();
+        self.uses.fetch_add(1, Ordering::AcqRel);
         drop(held);
         waiter::give_back(waiter.map_or(std::ptr::null_mut(), |waiter| {
             std::ptr::from_ref(waiter).cast_mut()
@@ -305,22 +309,30 @@ impl Set {
     /// The last number of this process closes. With a duplicate alive (in a child, or wherever it was
     /// passed to, `shared`) the kernel goes on telling about a closed number, and we could no longer
     /// change its registration: it goes back to the program's own, and the connection with it.
-    pub fn last_closes(&self, fd: RawFd, number: u32, shared: bool) {
+    /// `moved`: members of it may be watched at numbers of our own.
+    pub fn last_closes(&self, fd: RawFd, number: u32, shared: bool, moved: bool) {
         let Some(mut held) = self.hold_raw() else {
             return;
         };
         let state = held.state();
+        let moved = if moved {
+            state.moved(number)
+        } else {
+            Vec::new()
+        };
         if state.owner != process::pid() {
             // Its parent's registrations stay; but our numbers for them would keep the socket open.
-            let moved = state.moved(number);
             return moved.iter().for_each(|fd| drop(state.members.remove(fd)));
         }
-        state.evict(fd);
-        if shared {
-            state.give_up(fd, Reason::Call);
+        let member = state.members.get(&fd);
+        if member.is_some_and(|member| member.converted.is_some()) {
+            state.evict(fd);
+            if shared {
+                state.give_up(fd, Reason::Call);
+            }
         }
         state.remove(fd);
-        for fd in state.moved(number) {
+        for fd in moved {
             state.take_out(fd);
         }
     }

@@ -101,8 +101,8 @@ impl State {
             let events = Member::kernel_events(member.events, member.disabled);
             let data = self.aliases.register(member.data);
             let _ = kernel::modify(member.epfd, fd, events, data);
+            self.note_shot(fd, events);
         }
-        self.note_shot(fd);
     }
 
     /// A connection that is on the kernel for good is the kernel's to watch, once nothing of it is
@@ -130,19 +130,27 @@ impl State {
         event: epoll_event,
         awake: bool,
     ) -> Result<(), Errno> {
-        if self.unpark(handle, epfd, event) {
+        let (fd, events, data) = (handle.fd, event.events, event.u64);
+        let mut stale = self.members.contains_key(&fd);
+        if stale && self.unpark(handle, epfd, event) {
             return Ok(());
         }
-        let (fd, events, data) = (handle.fd, event.events, event.u64);
-        let stale = self.members.contains_key(&fd);
-        let own = self.aliases.register(data);
+        // A parked one that could not come back has gone.
+        stale = stale && self.members.contains_key(&fd);
         if stale {
             // Known already, unless it was closed behind our back: the kernel knows.
-            kernel::add(epfd, fd, events, own)?;
+            kernel::add(epfd, fd, events, self.aliases.register(data))?;
             self.remove(fd);
         }
         let member = Member::new(handle, epfd, events, data);
-        self.insert(member, stale, awake)
+        if stale || handle.is_managed() {
+            return self.insert(member, stale, awake);
+        }
+        // The kernel's alone, as those of short connections: what comes of it is told by `convert`.
+        kernel::add(epfd, fd, events, self.aliases.register(data))?;
+        self.members.insert(fd, member);
+        self.note_shot(fd, events);
+        Ok(())
     }
 
     /// `stale`: the kernel has its registration already.
@@ -161,7 +169,7 @@ impl State {
         };
         match done {
             Ok(()) if ours => self.begin(fd, awake),
-            Ok(()) => self.note_shot(fd),
+            Ok(()) => self.note_shot(fd, events),
             Err(_) => self.remove(fd),
         }
         done
@@ -270,9 +278,13 @@ impl State {
         self.enqueue(fd);
     }
 
-    /// A one-shot member that the kernel watches.
-    fn note_shot(&mut self, fd: RawFd) {
-        if let Some(member) = self.members.get(&fd).filter(|member| member.is_oneshot()) {
+    /// A member that the kernel watches, if it is a one-shot one.
+    #[inline]
+    fn note_shot(&mut self, fd: RawFd, events: u32) {
+        if events & libc::EPOLLONESHOT as u32 == 0 {
+            return;
+        }
+        if let Some(member) = self.members.get(&fd) {
             let other = self.shots.insert(member.data, fd);
             if other.is_some_and(|other| other != fd) {
                 self.twins.insert(member.data);
@@ -295,7 +307,7 @@ impl State {
                 self.shots.remove(&member.data);
             }
             member.change(events, data);
-            self.note_shot(fd);
+            self.note_shot(fd, events);
         }
     }
 
