@@ -17,6 +17,7 @@ use crate::record::{flag, State};
 use crate::sys::raw;
 use crate::sys::tcp;
 use crate::table::{self, Slot};
+use crate::upgrade;
 
 /// Our own fds are born and closed: the program must not see them.
 pub fn internal_fd(fd: RawFd, born: bool) {
@@ -77,7 +78,7 @@ pub unsafe fn accepted(listener: RawFd, fd: RawFd, addr: *const sockaddr, len: s
     // SAFETY: by contract.
     let peer = unsafe { address(addr, len) };
     let Some(peer) = peer else { return };
-    begin(fd, peer, 0);
+    begin(fd, peer, 0, listener as u32);
 }
 
 /// A listener that was inherited is not in our table yet.
@@ -108,19 +109,21 @@ pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t) {
     }
     // SAFETY: by contract.
     if let Some(peer) = unsafe { address(addr, len) } {
-        begin(fd, peer, flag::CONNECTED);
+        begin(fd, peer, flag::CONNECTED, peer.port().into());
     }
 }
 
 /// A connection that this process had before it became this program.
 pub fn inherited(fd: RawFd, socket: BorrowedFd<'_>, connected: bool) {
     if let Ok(peer) = tcp::peer_addr(socket) {
-        begin(fd, peer, if connected { flag::CONNECTED } else { 0 });
+        let flags = if connected { flag::CONNECTED } else { 0 };
+        begin(fd, peer, flags, peer.port().into());
     }
 }
 
-/// A connection is born: it gets its record, or is left alone if it is out of scope.
-fn begin(fd: RawFd, peer: std::net::SocketAddr, flags: u32) {
+/// A connection is born: it gets its record, or is left alone if it is out of scope. `kin`: what it
+/// has in common with those that are likely to be like it, its listener or the port that it is to.
+fn begin(fd: RawFd, peer: std::net::SocketAddr, flags: u32, kin: u32) {
     let Some(family) = process::begin() else {
         return;
     };
@@ -129,6 +132,7 @@ fn begin(fd: RawFd, peer: std::net::SocketAddr, flags: u32) {
     record.set(flags);
     record.set_addresses(None, Some(peer));
     record.pid.store(process::pid(), Ordering::Relaxed);
+    upgrade::born(record, kin);
     family
         .fd_word(number)
         .store(fd as u32 + 1, Ordering::Relaxed);
@@ -142,7 +146,7 @@ fn begin(fd: RawFd, peer: std::net::SocketAddr, flags: u32) {
         family.free(number);
         return;
     }
-    crate::upgrade::at_once::begin(family, number, fd);
+    upgrade::at_once::begin(family, number, fd);
 }
 
 /// # Safety
@@ -253,6 +257,7 @@ pub fn let_go(family: &Family, number: u32) {
         record.clear(flag::PENDING);
     }
     if last {
+        upgrade::ended(record);
         family.free(number);
     }
 }

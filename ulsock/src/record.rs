@@ -128,6 +128,9 @@ pub struct Record {
     /// Data calls so far, and at which of them to look for the peer next.
     pub calls: AtomicU32,
     pub next_look: AtomicU32,
+    /// At which of them the first look is, and the history that says so.
+    pub first_look: AtomicU32,
+    pub history: AtomicU32,
     pub pid: AtomicU32,
     /// Raised at each use of this record for another socket.
     pub generation: AtomicU32,

@@ -5,6 +5,7 @@
 //! each checks the other end with the kernel before it shares memory with it. Nobody waits.
 
 pub mod at_once;
+mod history;
 
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{fence, Ordering};
@@ -21,10 +22,11 @@ use crate::options;
 use crate::pair::{Claim, Pair};
 use crate::process::{self, Locked};
 use crate::reason::Reason;
-use crate::record::{flag, Record, Role, State};
+use crate::record::{flag, Counts, Record, Role, State};
 use crate::sockopt;
 use crate::sys::{diag, tcp};
 use crate::thread::Thread;
+use history::{End, History};
 
 /// In a user namespace different strangers all read as this uid (nobody).
 const OVERFLOW_UID: u32 = 65534;
@@ -35,6 +37,41 @@ const PATIENCE: u32 = 1024;
 const MOST_MISSED: u32 = 4;
 /// Looks are spaced by at most this many calls.
 const FARTHEST_LOOK: u32 = 256;
+
+/// Of this process's listeners, and of the ports that it connects to; some may share one.
+static HISTORIES: [History; 64] = [const { History::new() }; 64];
+
+fn history(record: &Record) -> &'static History {
+    &HISTORIES[record.history.load(Ordering::Relaxed) as usize % HISTORIES.len()]
+}
+
+/// A connection has got its record. `kin` is a number that it shares with those like it.
+#[inline]
+pub fn born(record: &Record, kin: u32) {
+    // Listeners and ports side by side are kept apart.
+    let kin = 2 * kin + u32::from(record.role() == Role::Connected);
+    record.history.store(kin, Ordering::Relaxed);
+    let after = process::config().upgrade_after;
+    let after = after.unwrap_or_else(|| history(record).after());
+    record.first_look.store(after, Ordering::Relaxed);
+    record.next_look.store(after, Ordering::Relaxed);
+}
+
+/// It has ended: what it was like is told to those that follow.
+#[inline]
+pub fn ended(record: &Record) {
+    let calls = record.calls.load(Ordering::Relaxed);
+    let count = |counts: &Counts| counts.messages.load(Ordering::Relaxed);
+    let end = if record.has(flag::UPGRADED) {
+        End::Upgraded
+    } else if calls >= record.first_look.load(Ordering::Relaxed) {
+        End::Failed
+    } else {
+        End::Plain
+    };
+    let messages = count(&record.tx.counts) + count(&record.rx.counts);
+    history(record).note(messages.max(calls.into()), end);
+}
 
 /// Counts a data call on a plain connection and, now and then, tries to upgrade it.
 #[inline]
@@ -48,7 +85,7 @@ pub fn note_call(family: &Family, number: u32, record: &Record, fd: RawFd) {
 
 #[cold]
 fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
-    let after = process::config().upgrade_after;
+    let after = record.first_look.load(Ordering::Relaxed);
     if calls < after {
         return record.next_look.store(after, Ordering::Relaxed);
     }

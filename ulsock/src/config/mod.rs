@@ -62,7 +62,8 @@ pub struct Config {
     pub spin: Spin,
     /// The largest ring level that a connection may grow to.
     pub largest: u8,
-    pub upgrade_after: u32,
+    /// Data calls before an upgrade; `None`: as earlier connections suggest.
+    pub upgrade_after: Option<u32>,
     pub run_dir: PathBuf,
     pub log: LogLevel,
     pub log_file: Option<PathBuf>,
@@ -155,7 +156,7 @@ impl Default for Config {
             scope: Scope::default(),
             spin: Spin::Auto(50),
             largest: LEVEL_SIZE.len() as u8 - 1,
-            upgrade_after: 8,
+            upgrade_after: None,
             run_dir: PathBuf::from("/dev/shm/ulsock"),
             log: LogLevel::Error,
             log_file: None,
@@ -195,10 +196,11 @@ fn largest(value: &str) -> Result<u8, &'static str> {
     }
 }
 
-fn upgrade_after(value: &str) -> Result<u32, &'static str> {
-    match value.parse() {
-        Ok(n) if n <= 1_000_000 => Ok(n),
-        _ => Err("a number of calls from 0 to 1000000"),
+fn upgrade_after(value: &str) -> Result<Option<u32>, &'static str> {
+    match (value, value.parse()) {
+        ("auto", _) => Ok(None),
+        (_, Ok(n)) if n <= 1_000_000 => Ok(Some(n)),
+        _ => Err("auto, or a number of calls from 0 to 1000000"),
     }
 }
 

@@ -24,7 +24,7 @@ const NAP: Duration = Duration::from_micros(100);
 /// A connection has just got its record.
 #[inline]
 pub fn begin(family: &'static Family, number: u32, fd: RawFd) {
-    if process::config().upgrade_after == 0 {
+    if process::config().upgrade_after == Some(0) {
         upgrade(family, number, fd);
     }
 }

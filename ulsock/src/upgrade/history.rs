@@ -1,0 +1,234 @@
+//! When to upgrade: what became of earlier connections of the same listener, or to the same port.
+//!
+//! An upgrade costs about as much as a dozen kernel calls, so it must not come to those that end soon,
+//! and should come at once to those that stay. Each history counts how long its connections were, and
+//! from that chooses the number of calls after which the next ones would have cost least. Old counts
+//! fade, so that another behaviour is learned. Pure bookkeeping: private to the process, without
+//! locks; a count that two threads lose to each other does no harm.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Lengths are told apart in steps of a half or a third: 1, 2, 3, 4, 6, 8, 12, 16...
+const STEPS: usize = 16;
+const LENGTHS: [u32; STEPS] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256];
+/// Calls before an upgrade, of those that can be chosen: 2 to 64.
+const CHOICES: std::ops::RangeInclusive<usize> = 1..=11;
+/// Before anything is known.
+const FIRST: u32 = 8;
+/// Connections between two choices, and how many of the past are remembered.
+const TERM: u32 = 16;
+const MEMORY: u32 = 64;
+
+/// Costs in quarters of a kernel call, as measured with round trips of 64 B: the upgrade of a
+/// connection, both ends together; one that nobody answers; a call on a ring, with some sleeps.
+const KERNEL: u32 = 4;
+const UPGRADE: u32 = 64;
+const ATTEMPT: u32 = 8;
+const RING: u32 = 1;
+
+pub struct History {
+    lengths: [AtomicU32; STEPS],
+    /// Of those that were to be upgraded, how many were not, in units of 1/8.
+    tried: AtomicU32,
+    failed: AtomicU32,
+    /// Connections since the last choice.
+    ended: AtomicU32,
+    /// The choice; zero: none yet.
+    after: AtomicU32,
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Before an upgrade was tried.
+    Plain,
+    /// It was tried in vain.
+    Failed,
+    Upgraded,
+}
+
+impl History {
+    pub const fn new() -> History {
+        History {
+            lengths: [const { AtomicU32::new(0) }; STEPS],
+            tried: AtomicU32::new(0),
+            failed: AtomicU32::new(0),
+            ended: AtomicU32::new(0),
+            after: AtomicU32::new(0),
+        }
+    }
+
+    /// Calls after which a new connection is upgraded.
+    #[inline]
+    pub fn after(&self) -> u32 {
+        match self.after.load(Ordering::Relaxed) {
+            0 => FIRST,
+            after => after,
+        }
+    }
+
+    /// A connection has ended after so many calls.
+    #[inline]
+    pub fn note(&self, calls: u64, end: End) {
+        add(&self.lengths[step(calls)], 1);
+        if end != End::Plain {
+            add(&self.tried, 8);
+            add(&self.failed, if end == End::Failed { 8 } else { 0 });
+        }
+        add(&self.ended, 1);
+        if self.ended.load(Ordering::Relaxed) >= TERM {
+            self.choose();
+        }
+    }
+
+    #[cold]
+    fn choose(&self) {
+        self.ended.store(0, Ordering::Relaxed);
+        let mut best = (self.cost(FIRST), FIRST);
+        for choice in CHOICES {
+            let cost = self.cost(LENGTHS[choice]);
+            if cost < best.0 {
+                best = (cost, LENGTHS[choice]);
+            }
+        }
+        self.after.store(best.1, Ordering::Relaxed);
+        let known: u32 = self.lengths.iter().map(|n| n.load(Ordering::Relaxed)).sum();
+        if known >= MEMORY {
+            self.lengths.iter().for_each(|n| fade(n, 2));
+        }
+        fade(&self.tried, 8);
+        fade(&self.failed, 8);
+    }
+
+    /// What the connections that we remember would have cost, upgraded after so many calls.
+    fn cost(&self, after: u32) -> u64 {
+        let tried = u64::from(self.tried.load(Ordering::Relaxed)) + 8;
+        let failed = u64::from(self.failed.load(Ordering::Relaxed)).min(tried);
+        let of_one = |length: u32| {
+            if length < after {
+                return u64::from(length * KERNEL) * tried;
+            }
+            let rest = length - after;
+            u64::from(after * KERNEL) * tried
+                + u64::from(ATTEMPT + rest * KERNEL) * failed
+                + u64::from(UPGRADE + rest * RING) * (tried - failed)
+        };
+        let counts = self.lengths.iter().map(|n| n.load(Ordering::Relaxed));
+        let each = LENGTHS.into_iter().zip(counts);
+        each.map(|(length, count)| u64::from(count) * of_one(length))
+            .sum()
+    }
+}
+
+/// The step that a length belongs to.
+#[inline]
+fn step(calls: u64) -> usize {
+    let calls = calls.clamp(1, u64::from(LENGTHS[STEPS - 1]));
+    let octave = calls.ilog2();
+    // Within an octave from 2 on, whether it is in the upper half.
+    let upper = calls << 1 >> octave & 1;
+    ((2 * octave) as usize).saturating_sub(1) + upper as usize
+}
+
+fn add(counter: &AtomicU32, n: u32) {
+    let sum = counter.load(Ordering::Relaxed).saturating_add(n);
+    counter.store(sum, Ordering::Relaxed);
+}
+
+/// One part in `parts` is forgotten.
+fn fade(counter: &AtomicU32, parts: u32) {
+    let known = counter.load(Ordering::Relaxed);
+    counter.store(known - known.div_ceil(parts), Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Notes connections of these lengths, upgraded as the history says; how many of them were.
+    fn run(history: &History, lengths: &[u64], peer: bool, times: usize) -> usize {
+        let ends = lengths.iter().cycle().take(times).map(|calls| {
+            let end = match (*calls >= u64::from(history.after()), peer) {
+                (false, _) => End::Plain,
+                (true, false) => End::Failed,
+                (true, true) => End::Upgraded,
+            };
+            history.note(*calls, end);
+            end
+        });
+        ends.filter(|end| *end != End::Plain).count()
+    }
+
+    #[test]
+    fn steps_begin_where_they_say() {
+        for (index, length) in LENGTHS.into_iter().enumerate() {
+            assert_eq!(step(u64::from(length)), index, "{length}");
+            let last = LENGTHS
+                .get(index + 1)
+                .map_or(1 << 40, |next| u64::from(next - 1));
+            assert_eq!(step(last), index, "{last}");
+        }
+        assert_eq!(step(0), 0);
+    }
+
+    #[test]
+    fn the_first_ones_are_upgraded_after_a_few_calls() {
+        assert_eq!(History::new().after(), FIRST);
+    }
+
+    #[test]
+    fn those_that_end_soon_are_left_alone() {
+        for length in [2, 4, 8, 9, 15, 16, 20] {
+            let history = History::new();
+            run(&history, &[length], true, 32);
+            assert_eq!(run(&history, &[length], true, 500), 0, "{length} calls");
+        }
+    }
+
+    #[test]
+    fn those_that_stay_are_upgraded_at_once() {
+        for length in [24, 40, 100, 1_000, 1_000_000] {
+            let history = History::new();
+            run(&history, &[length], true, 32);
+            assert_eq!(history.after(), 2, "{length} calls");
+        }
+    }
+
+    #[test]
+    fn a_few_short_ones_among_those_that_stay_do_no_harm() {
+        let history = History::new();
+        let mut lengths = [1000; 10];
+        lengths[0] = 4;
+        run(&history, &lengths, true, 100);
+        assert_eq!(history.after(), 2);
+    }
+
+    #[test]
+    fn a_few_that_stay_among_short_ones_wait_until_those_have_ended() {
+        let history = History::new();
+        let lengths = [4, 4, 4, 4, 4, 4, 4, 200];
+        run(&history, &lengths, true, 100);
+        assert!((5..=8).contains(&history.after()), "{}", history.after());
+    }
+
+    #[test]
+    fn another_behaviour_is_learned() {
+        let history = History::new();
+        run(&history, &[8], true, 10_000);
+        assert_eq!(run(&history, &[8], true, 16), 0);
+        run(&history, &[100], true, 300);
+        assert_eq!(history.after(), 2);
+        run(&history, &[8], true, 300);
+        assert_eq!(run(&history, &[8], true, 16), 0);
+    }
+
+    #[test]
+    fn where_nobody_answers_there_are_few_attempts() {
+        let history = History::new();
+        run(&history, &[50], false, 64);
+        let attempts = run(&history, &[50], false, 10_000);
+        assert!((1..1500).contains(&attempts), "{attempts} of 10000");
+        run(&history, &[50], true, 1000);
+        assert_eq!(history.after(), 2, "somebody does, by now");
+    }
+}
