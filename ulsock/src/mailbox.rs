@@ -10,6 +10,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::cmsg_space;
+use rustix::event::{poll, PollFd, PollFlags};
 use rustix::fs::{chmodat, AtFlags, Mode};
 use rustix::io::{self, Errno};
 use rustix::net::{
@@ -18,6 +19,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 use rustix::process::getpid;
+use rustix::time::Timespec;
 
 use crate::message::{self, Message};
 use crate::rundir::{RunDir, LOCK, MAIL};
@@ -231,6 +233,12 @@ impl Channel {
             return Err(Errno::NOPROTOOPT);
         }
         Ok(Credentials { pid, uid })
+    }
+
+    /// Nobody holds the other end any more. What has come from there can still be received.
+    pub fn has_ended(&self) -> bool {
+        let mut fds = [PollFd::new(&self.fd, PollFlags::RDHUP)];
+        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
     /// Sends a message, with the descriptor that its kind wants.

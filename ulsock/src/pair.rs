@@ -49,6 +49,9 @@ pub struct Pair {
     segments: Mutex<Vec<Arc<PairSegment>>>,
     claims: Mutex<VecDeque<Claim>>,
     dead: AtomicBool,
+    /// The tick in which the channel was last asked whether the peer lives.
+    asked: AtomicU64,
+    gone: AtomicBool,
 }
 
 impl Pair {
@@ -67,6 +70,8 @@ impl Pair {
             segments: Mutex::default(),
             claims: Mutex::default(),
             dead: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
+            gone: AtomicBool::new(false),
         };
         let hello = Message::Hello {
             version: VERSION,
@@ -93,6 +98,18 @@ impl Pair {
 
     pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::Relaxed)
+    }
+
+    /// Has the peer's process ended? The channel is asked once in a tick of the clock, for all
+    /// connections: a process that ends closes it, however it ends.
+    pub fn is_gone(&self, tick: u64) -> bool {
+        if self.asked.load(Ordering::Relaxed) != tick {
+            self.asked.store(tick, Ordering::Relaxed);
+            if self.channel.has_ended() {
+                self.gone.store(true, Ordering::Relaxed);
+            }
+        }
+        self.gone.load(Ordering::Relaxed)
     }
 
     /// Makes sure that the peer can ring `waiter`.

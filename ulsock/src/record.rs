@@ -111,8 +111,10 @@ pub struct Side<S> {
     pub counts: Counts,
     /// Receives that found nothing without waiting; the send that looks at the clock next.
     pub glances: AtomicU64,
-    /// When one of them last asked the kernel socket.
+    /// When one of them last looked at the clock.
     pub glanced: AtomicU64,
+    /// When one of them last asked the kernel socket, of those that do not at every tick.
+    pub asked: AtomicU64,
 }
 
 // SAFETY: `state` is touched only under `lock`.
@@ -305,6 +307,7 @@ fn reset_side<S: Default>(side: &Side<S>) {
         &side.counts.messages,
         &side.glances,
         &side.glanced,
+        &side.asked,
     ] {
         counter.store(0, Ordering::Relaxed);
     }

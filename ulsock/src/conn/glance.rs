@@ -2,7 +2,10 @@
 //!
 //! Whoever sleeps hears the kernel socket anyhow. These are for programs that never sleep: at the
 //! first call in each tick of the kernel's clock (1 to 10 ms), so that who calls now and then is told
-//! the truth at once, and who calls all the time very soon.
+//! the truth at once, and who calls all the time very soon. A sender asks whether the peer's process
+//! has ended, which costs one call for all its connections, and only then its own socket: with
+//! thousands of connections each send would be the first in its tick. What else a kernel socket may
+//! know (the connection was ended past us) is asked for now and then.
 
 use std::sync::atomic::Ordering;
 
@@ -18,6 +21,8 @@ use crate::upkeep;
 const RECEIVES: u64 = 8;
 /// Sends that follow each other within a tick look at the clock once in so many.
 const SENDS: u64 = 8;
+/// A sender asks its kernel socket at least this often, in nanoseconds, whoever lives.
+const NOW_AND_THEN: u64 = 1_000_000_000;
 
 fn tick() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
@@ -63,8 +68,16 @@ impl Conn<'_> {
         let again = side.glanced.swap(tick, Ordering::Relaxed) == tick;
         let pause = if again { SENDS } else { 1 };
         side.glances.store(sends + pause, Ordering::Relaxed);
+        if again {
+            return;
+        }
+        let since = tick.wrapping_sub(side.asked.load(Ordering::Relaxed));
+        if since < NOW_AND_THEN && !self.link.pair.is_gone(tick) {
+            return;
+        }
+        side.asked.store(tick, Ordering::Relaxed);
         let mut fds = [PollFd::from_borrowed_fd(self.socket, PollFlags::RDHUP)];
-        if !again && poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0) {
+        if poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0) {
             self.record.set(flag::LOOK | flag::PEER_FIN);
         }
     }
