@@ -306,6 +306,13 @@ impl Poll<'_> {
         Some(conn.revents(self.fds[watched.index].events))
     }
 
+    /// The connection has something to tell: did it come from a thread on this CPU?
+    fn note_sender(&self, watched: &Watched) {
+        if let (true, Some(conn)) = (self.lists.watched.len() > 1, Conn::enter(watched.handle)) {
+            self.me.spin.note_sender(conn.peer_is_near());
+        }
+    }
+
     /// Everything that holds now, without waiting.
     fn finish(&mut self) -> Result<usize, Errno> {
         let others = self.fds.len() > self.lists.watched.len();
@@ -317,7 +324,12 @@ impl Poll<'_> {
             let watched = self.lists.watched[index];
             let at = watched.index;
             match self.revents(&watched) {
-                Some(revents) => self.fds[at].revents = revents,
+                Some(revents) => {
+                    self.fds[at].revents = revents;
+                    if revents & POLLIN != 0 {
+                        self.note_sender(&watched);
+                    }
+                }
                 None if !others => {
                     poll_now(&mut self.fds[at..=at])?;
                 }
@@ -344,13 +356,17 @@ impl Poll<'_> {
                 return false;
             };
             let (tail, epoch) = conn.progress();
-            return spin::until(&self.me.spin, || {
+            let near = || conn.peer_is_near();
+            return spin::until(&self.me.spin, near, || {
                 conn.progress() != (tail, epoch) || self.me.deferred.any()
             });
         }
-        spin::until(&self.me.spin, || {
-            self.me.deferred.any() || self.managed_ready()
-        })
+        let history = &self.me.spin;
+        spin::until(
+            history,
+            || history.senders_near(),
+            || self.me.deferred.any() || self.managed_ready(),
+        )
     }
 
     /// Sleeps; `true` when a fd that is not managed has something, or the time is up.

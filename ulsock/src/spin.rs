@@ -1,33 +1,42 @@
-//! How long to spin before sleeping.
+//! How to wait before sleeping, and how long.
 //!
-//! `Auto` spins only while fewer waiters spin on this host than it has CPUs, and only while this
-//! waiter's history says that its waits are short: a spin that fails halves the budget, one that
-//! pays restores it, and now and then a waiter that has given up tries again.
+//! `Auto` waits awake in one of two ways. For a peer that was last seen on another CPU it spins, while
+//! fewer waiters spin on this host than it has CPUs. For one on this very CPU, which cannot run while
+//! we do, it gives way once: the peer runs, and neither of the two sleeps and is woken. Each waiter's
+//! history says whether that pays: a spin that fails, or takes longer than a sleep would have cost,
+//! halves the budget, one that pays restores it, and now and then a waiter that has given up tries again.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::config::Spin;
 use crate::process;
 
-/// Waits that failed in a row; kept per waiter.
+/// What a waiter knows about its waits.
 #[derive(Default)]
 pub struct History {
+    /// Spins that failed in a row.
     failures: AtomicU32,
     waits: AtomicU32,
     /// Pauses before the first look; see [`MOST_PAUSES`].
     pauses: AtomicU32,
+    /// Who waits for several peers: messages to come from other CPUs before it spins again.
+    near: AtomicU32,
 }
 
 /// A look takes the cursor's cache line away from the one who writes it. A waiter that finds news at
 /// its first look, as the reader of a stream of small messages does, looks a little later next time
 /// and finds more at once; one that had to wait, as in a ping-pong, looks at once.
 const MOST_PAUSES: u32 = 6;
-
 /// A waiter that has given up spinning tries again once in so many waits.
 const RETRY: u32 = 64;
 /// Failures in a row after which spinning stops.
 const GIVE_UP: u32 = 8;
+/// What a sleep costs the two ends, about, and the host with it: a longer spin does not pay, even if
+/// what it waits for comes.
+const WORTH: Duration = Duration::from_micros(20);
+/// So many messages in a row from other CPUs show that those who send run elsewhere.
+const APART: u32 = 16;
 
 impl History {
     /// The time to spin in this wait.
@@ -50,11 +59,32 @@ impl History {
         };
         self.failures.store(next, Ordering::Relaxed);
     }
+
+    /// A message has come, from this very CPU or from another.
+    pub fn note_sender(&self, near: bool) {
+        let left = match near {
+            true => APART,
+            false => self.near.load(Ordering::Relaxed).saturating_sub(1),
+        };
+        self.near.store(left, Ordering::Relaxed);
+    }
+
+    /// Has one of the last messages come from this CPU?
+    pub fn senders_near(&self) -> bool {
+        self.near.load(Ordering::Relaxed) > 0
+    }
 }
 
-/// Spins until `ready` says yes or the budget is used up; `true` if it said yes.
-pub fn until(history: &History, mut ready: impl FnMut() -> bool) -> bool {
+/// The CPU that we run on, plus one, as [`netstack::ring::ProducerLine`] has it.
+pub fn cpu() -> u32 {
+    rustix::thread::sched_getcpu() as u32 + 1
+}
+
+/// Waits awake until `ready` says yes, or for as long as is worth while; `true` if it said yes.
+/// `near`: those who are waited for run on this CPU.
+pub fn until(history: &History, near: impl Fn() -> bool, mut ready: impl FnMut() -> bool) -> bool {
     let (budget, auto) = match process::config().spin {
+        Spin::Auto(_) if near() => return give_way() && ready(),
         Spin::Auto(most) => (history.budget(most), true),
         Spin::Fixed(us) => (Duration::from_micros(us.into()), false),
         // The caller looks at the kernel in between and comes back.
@@ -66,34 +96,70 @@ pub fn until(history: &History, mut ready: impl FnMut() -> bool) -> bool {
     let Some(_place) = Place::take(auto) else {
         return false;
     };
-    let paid = spin(history, budget, &mut ready);
-    history.note(paid);
-    paid
+    let spent = spin(history, budget, &mut ready);
+    history.note(spent.is_some_and(|time| time < WORTH));
+    spent.is_some()
 }
 
-fn spin(history: &History, budget: Duration, ready: &mut impl FnMut() -> bool) -> bool {
+/// How long it took, about; `None` if nothing came within the budget.
+fn spin(history: &History, budget: Duration, ready: &mut impl FnMut() -> bool) -> Option<Duration> {
     let pauses = history.pauses.load(Ordering::Relaxed);
     (0..pauses).for_each(|_| std::hint::spin_loop());
+    let mut spent = Duration::ZERO;
     if ready() {
-        history
-            .pauses
-            .store((pauses + 1).min(MOST_PAUSES), Ordering::Relaxed);
-        return true;
+        let more = (pauses + 1).min(MOST_PAUSES);
+        history.pauses.store(more, Ordering::Relaxed);
+        return Some(spent);
     }
     history.pauses.store(0, Ordering::Relaxed);
     let begin = Clock::now();
-    loop {
+    while spent < budget {
         for _ in 0..32 {
             std::hint::spin_loop();
             if ready() {
-                return true;
+                return Some(spent);
             }
         }
-        if begin.elapsed() >= budget {
-            return false;
-        }
+        spent = begin.elapsed();
     }
+    None
 }
+
+/// Whoever else is ready to run on this CPU runs first. `false`: not now.
+///
+/// Who gives way to a program that only computes loses the rest of its slice and waits for the end of
+/// the other's, where a sleeper is let in as soon as it is woken. So time that is lost that way, when
+/// not even threads of our own have had the CPU, is a debt of this process: it may give way as long as
+/// not too much of its time is lost.
+fn give_way() -> bool {
+    let begin = Clock::now().nanos();
+    let turns = TURNS.fetch_add(1, Ordering::Relaxed);
+    if CLEAR_AT.load(Ordering::Relaxed) > begin + PATIENCE {
+        return false;
+    }
+    rustix::thread::sched_yield();
+    let now = Clock::now().nanos();
+    let others = TURNS.load(Ordering::Relaxed).wrapping_sub(turns);
+    if now - begin >= SLICE && others < CROWD {
+        let clear_at = CLEAR_AT.load(Ordering::Relaxed).max(begin);
+        CLEAR_AT.store(clear_at + LEAST_GAIN * (now - begin), Ordering::Relaxed);
+    }
+    true
+}
+
+/// Waits of this process that give way, or would.
+static TURNS: AtomicU32 = AtomicU32::new(0);
+/// So many of them while one waits are a crowd, which shares the CPU well.
+const CROWD: u32 = 8;
+/// When the time lost is made good, in nanoseconds of the monotonic clock.
+static CLEAR_AT: AtomicU64 = AtomicU64::new(0);
+/// A time is lost if it is as long as a slice, of which this is the least (`sysctl_sched_base_slice` in
+/// kernel/sched/fair.c).
+const SLICE: u64 = 700_000;
+/// Time that must pass for each that is lost, and how far ahead the account may be: some 8 ms can be
+/// lost at once, and 1.6 % in the long run.
+const LEAST_GAIN: u64 = 64;
+const PATIENCE: u64 = 500_000_000;
 
 /// A clock that costs no system call: the vDSO's.
 struct Clock(rustix::time::Timespec);
@@ -105,10 +171,12 @@ impl Clock {
         ))
     }
 
+    fn nanos(&self) -> u64 {
+        self.0.tv_sec as u64 * 1_000_000_000 + self.0.tv_nsec as u64
+    }
+
     fn elapsed(&self) -> Duration {
-        let now = Clock::now().0;
-        let nanos = (now.tv_sec - self.0.tv_sec) * 1_000_000_000 + (now.tv_nsec - self.0.tv_nsec);
-        Duration::from_nanos(nanos.max(0) as u64)
+        Duration::from_nanos(Clock::now().nanos().saturating_sub(self.nanos()))
     }
 }
 
@@ -134,5 +202,38 @@ impl Drop for Place<'_> {
         if let Some(mine) = self.0 {
             mine.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spins_that_fail_get_shorter_and_end() {
+        let history = History::default();
+        let mut budgets = Vec::new();
+        for _ in 0..GIVE_UP + 1 {
+            budgets.push(history.budget(48).as_micros());
+            history.note(false);
+        }
+        assert_eq!(budgets[..5], [48, 24, 12, 6, 6]);
+        assert_eq!(budgets[GIVE_UP as usize], 0);
+        let tries = (0..2 * RETRY).filter(|_| !history.budget(48).is_zero());
+        assert_eq!(tries.count(), 2, "now and then it tries again");
+        (0..4).for_each(|_| history.note(true));
+        assert_eq!(history.budget(48).as_micros(), 48);
+    }
+
+    #[test]
+    fn senders_are_near_until_many_messages_come_from_elsewhere() {
+        let history = History::default();
+        assert!(!history.senders_near());
+        history.note_sender(true);
+        for _ in 0..APART {
+            assert!(history.senders_near());
+            history.note_sender(false);
+        }
+        assert!(!history.senders_near());
     }
 }

@@ -19,6 +19,8 @@ pub struct ProducerLine {
     pub epoch: AtomicU64,
     /// A hint that the sender has closed: look at the kernel socket now.
     pub closed: AtomicU32,
+    /// The CPU that the sender was last seen on, plus one: who shares it with the sender must not spin.
+    pub cpu: AtomicU32,
 }
 
 /// Written by the receiver.
@@ -67,6 +69,7 @@ impl Shared {
                 tail: zero(),
                 epoch: zero(),
                 closed: AtomicU32::new(0),
+                cpu: AtomicU32::new(0),
             },
             consumer: ConsumerLine {
                 head: zero(),

@@ -45,7 +45,7 @@ pub fn wait(conn: Conn<'_>, wanted: Wanted, deadline: Deadline, seen: Seen) -> W
             || me.deferred.any()
     };
     let on_ring = conn.record.rx.carrier.load(Ordering::Relaxed) != 0;
-    if on_ring && spin::until(&me.spin, moved) {
+    if on_ring && spin::until(&me.spin, || conn.peer_is_near(), moved) {
         return Woken::Look(0);
     }
     sleep_for_data(conn, wanted, deadline, seen)

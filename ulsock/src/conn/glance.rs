@@ -68,6 +68,7 @@ impl Conn<'_> {
         let again = side.glanced.swap(tick, Ordering::Relaxed) == tick;
         let pause = if again { SENDS } else { 1 };
         side.glances.store(sends + pause, Ordering::Relaxed);
+        self.show_cpu();
         if again {
             return;
         }

@@ -36,6 +36,7 @@ use crate::link::{Link, Rings};
 use crate::process;
 use crate::reason::Reason;
 use crate::record::{flag, Record, State};
+use crate::spin;
 use crate::thread::{Critical, Thread};
 
 pub use data::{stir, wake_readers};
@@ -192,6 +193,18 @@ impl<'a> Conn<'a> {
     pub fn peer_closed(&self) -> bool {
         let producer = &self.link.rx_shared().producer;
         producer.closed.load(Ordering::Relaxed) != 0
+    }
+
+    /// Tells the peer where we run.
+    pub(super) fn show_cpu(&self) {
+        let cpu = &self.link.tx_shared().producer.cpu;
+        cpu.store(spin::cpu(), Ordering::Relaxed);
+    }
+
+    /// Was the peer last seen on this very CPU? Then it cannot run while we spin.
+    pub fn peer_is_near(&self) -> bool {
+        let cpu = self.link.rx_shared().producer.cpu.load(Ordering::Relaxed);
+        cpu == spin::cpu()
     }
 
     /// The sender's tail and marks: they change when there is something to look at.

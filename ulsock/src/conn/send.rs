@@ -420,7 +420,8 @@ impl Conn<'_> {
     fn spin_for_space(&self, tx: &Sender<'_, Rings>) -> bool {
         let head = &tx.shared.consumer.head;
         let before = head.load(Ordering::Relaxed);
-        spin::until(&self.me.spin, || {
+        let near = || self.peer_is_near();
+        spin::until(&self.me.spin, near, || {
             head.load(Ordering::Relaxed) != before || self.me.deferred.any()
         }) && head.load(Ordering::Relaxed) != before
     }

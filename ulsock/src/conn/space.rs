@@ -40,7 +40,7 @@ pub fn wait(conn: Conn<'_>, lack: Lack, want: u64, deadline: Deadline, seen: See
             || wish.load(Ordering::Relaxed) != wished
             || me.deferred.any()
     };
-    if spin::until(&me.spin, moved) {
+    if spin::until(&me.spin, || conn.peer_is_near(), moved) {
         return Woken::Look(0);
     }
     sleep_for_space(conn, want, deadline, seen)

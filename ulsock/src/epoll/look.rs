@@ -7,6 +7,7 @@ use libc::{c_short, epoll_event, POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POL
 use super::member::Member;
 use super::state::State;
 use crate::conn::{send, Conn};
+use crate::spin::History;
 
 /// What comes and stays, unlike bytes and space.
 const ENDS: c_short = POLLRDHUP | POLLHUP | POLLERR | POLLPRI;
@@ -25,15 +26,18 @@ pub struct News {
     end: u64,
     ends: c_short,
     received: u64,
+    /// Bytes, from a thread that was last seen on this CPU.
+    near: bool,
 }
 
 /// Looks at everyone in the queue once and tells the program of those that have news.
-pub fn gather(state: &mut State, events: &mut [epoll_event]) -> usize {
+pub fn gather(state: &mut State, events: &mut [epoll_event], spin: &History) -> usize {
     let (mut told, newest) = (0, state.newest());
     while told < events.len() {
         let Some(fd) = state.next(newest) else { break };
         if let Finding::News(news) = examine_armed(state, fd) {
             if let Some(event) = tell(state, fd, &news) {
+                spin.note_sender(news.near);
                 events[told] = event;
                 told += 1;
             }
@@ -87,6 +91,7 @@ fn examine(member: &mut Member) -> Finding {
             end: 0,
             ends: 0,
             received: 0,
+            near: revents & POLLIN != 0 && conn.peer_is_near(),
         }),
     }
 }
@@ -128,6 +133,7 @@ fn examine_edge(member: &mut Member, conn: &Conn<'_>) -> Finding {
             },
             ends,
             received,
+            near: revents & POLLIN != 0 && conn.peer_is_near(),
         }),
         _ => Finding::Nothing,
     }

@@ -191,7 +191,7 @@ impl Wait {
             return 0;
         }
         state.collect();
-        let told = gather(state, events);
+        let told = gather(state, events, &self.set.spin);
         // Who has no place in this answer, or is told at every wait, is for another thread too.
         if told > 0 && state.queued() > 0 && self.set.sleepers.load(Ordering::Relaxed) > 0 {
             state.ring_myself();
@@ -231,14 +231,18 @@ impl Wait {
             .hold()
             .is_some_and(|mut held| held.state().has_managed());
         managed
-            && spin::until(&self.set.spin, || {
-                self.me.deferred.any()
-                    || self.seen.get().any_handler(self.me)
-                    || self
-                        .set
-                        .hold()
-                        .is_some_and(|mut held| held.state().posted())
-            })
+            && spin::until(
+                &self.set.spin,
+                || self.set.spin.senders_near(),
+                || {
+                    self.me.deferred.any()
+                        || self.seen.get().any_handler(self.me)
+                        || self
+                            .set
+                            .hold()
+                            .is_some_and(|mut held| held.state().posted())
+                },
+            )
     }
 
     fn sleep(&self, events: &mut [epoll_event]) -> Result<Slept, Errno> {
