@@ -2,7 +2,7 @@
 
 use std::os::fd::RawFd;
 
-use libc::{c_int, epoll_event, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD};
+use libc::{c_int, epoll_event, EPOLLONESHOT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD};
 use rustix::io::Errno;
 
 use super::kernel;
@@ -152,14 +152,27 @@ fn control(
     let state = held.state();
     match (op, event) {
         (EPOLL_CTL_ADD, Some(event)) => {
+            set.follow_shots(state, &event);
             state.add(handle, epfd, event, set.all_are_up())?;
             set.wake(state);
             Ok(())
         }
-        (EPOLL_CTL_MOD, Some(event)) => modify(set, state, epfd, handle.fd, event),
+        (EPOLL_CTL_MOD, Some(event)) => {
+            set.follow_shots(state, &event);
+            modify(set, state, epfd, handle.fd, event)
+        }
         (EPOLL_CTL_DEL, _) => state.leave(epfd, handle.fd),
         (_, Some(_)) => Err(Errno::INVAL),
         (_, None) => Err(Errno::FAULT),
+    }
+}
+
+impl Set {
+    /// The kernel may fire a shot as soon as it has the registration: no dozer must take it unseen.
+    fn follow_shots(&self, state: &State, event: &epoll_event) {
+        if event.events & EPOLLONESHOT as u32 != 0 {
+            self.plain.cease(state);
+        }
     }
 }
 

@@ -164,7 +164,8 @@ pub fn adopt(family: &Family, handle: Handle) {
     };
     let name = note.set.load(Ordering::SeqCst);
     let set = super::get((name as u32).wrapping_sub(1)).filter(|_| name != 0);
-    let Some(mut held) = set.and_then(Set::hold_own) else {
+    // Also in a child that has only inherited the set: its copy of it, and of the note.
+    let Some(mut held) = set.and_then(Set::hold_raw) else {
         return;
     };
     let member = note.member(handle);

@@ -32,10 +32,19 @@ impl Plain {
     /// The lock is about to be given back.
     #[inline]
     pub fn update(&self, state: &State) {
-        let process = if state.is_plain() { process::pid() } else { 0 };
-        if self.process.load(Ordering::Relaxed) != process {
-            self.process.store(process, Ordering::SeqCst);
-            if process == 0 && self.has_dozers() {
+        if !state.is_plain() {
+            self.cease(state);
+        } else if !self.holds() {
+            self.process.store(process::pid(), Ordering::SeqCst);
+        }
+    }
+
+    /// What the kernel tells from now on, we must know of. Under the lock.
+    #[inline]
+    pub fn cease(&self, state: &State) {
+        if self.process.load(Ordering::Relaxed) != 0 {
+            self.process.store(0, Ordering::SeqCst);
+            if self.has_dozers() {
                 state.rouse();
             }
         }

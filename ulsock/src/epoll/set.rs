@@ -100,7 +100,8 @@ impl Set {
         free
     }
 
-    fn hold_raw(&self) -> Option<Held<'_>> {
+    /// Whoever it belongs to.
+    pub(super) fn hold_raw(&self) -> Option<Held<'_>> {
         let critical = Critical::enter()?;
         let mut backoff = Backoff::default();
         while let Err(owner) = self.lock.try_lock(critical.0.id()) {
@@ -205,11 +206,13 @@ impl Set {
 
     /// Would a managed connection behind this number be one that the set can tell about?
     pub fn may_convert(&self, fd: RawFd) -> bool {
-        let Some(mut held) = self.hold_own() else {
+        let Some(mut held) = self.hold_raw() else {
             return true;
         };
         let state = held.state();
-        !state.members.contains_key(&fd) || state.is_alone()
+        // A child that has not used an inherited set yet does not speak for its members.
+        let is_own = state.owner == process::pid();
+        !state.members.contains_key(&fd) || is_own && state.is_alone()
     }
 
     /// Somebody has changed something about a member: it gets its wires now, and a look at the next
