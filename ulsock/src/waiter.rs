@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock};
 
 use netstack::ring::tripwire::{Tripwire, SLOTS};
 
-use crate::doorbell::Doorbell;
+use crate::doorbell::{Doorbell, DoorbellKind};
 use crate::process;
 use crate::segment::Segment;
 use crate::sys::fds::InternalFd;
@@ -129,6 +129,16 @@ impl Waiter {
     /// All bells are quiet afterwards.
     pub fn silence(&self) {
         for bell in self.bells() {
+            bell.drain();
+        }
+    }
+
+    /// For a sleeper that hears each ring once (an edge-triggered set): bells that hold any number of
+    /// rings may keep those they have.
+    pub fn make_room(&self) {
+        let bells = self.bells();
+        let limited = bells.filter(|bell| bell.kind() == DoorbellKind::Socket);
+        for bell in limited {
             bell.drain();
         }
     }

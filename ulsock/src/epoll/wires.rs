@@ -204,10 +204,10 @@ impl State {
         }
     }
 
-    /// Takes the rings off; a set that is watched from outside does so when it is refreshed.
+    /// Makes room for further rings; a set that is watched from outside does so when it is refreshed.
     pub(super) fn answer_bells(&self) {
         if let Some(waiter) = self.waiter.filter(|_| !self.watched) {
-            waiter.silence();
+            waiter.make_room();
         }
     }
 }
