@@ -308,7 +308,11 @@ impl Poll<'_> {
 
     /// The connection has something to tell: did it come from a thread on this CPU?
     fn note_sender(&self, watched: &Watched) {
-        if let (true, Some(conn)) = (self.lists.watched.len() > 1, Conn::enter(watched.handle)) {
+        // Who waits for one connection asks it itself.
+        if self.lists.watched.len() == 1 {
+            return;
+        }
+        if let Some(conn) = Conn::enter(watched.handle) {
             self.me.spin.note_sender(conn.peer_is_near());
         }
     }
