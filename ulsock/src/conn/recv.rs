@@ -137,10 +137,10 @@ impl Conn<'_> {
                 peek: true,
                 ..self.receiver(&mut ahead)
             };
-            self.take_locked(&mut rx, into, len, true, glance)
+            self.take_locked(&mut rx, into, len, glance)
         } else {
             let mut rx = self.receiver(held.state());
-            self.take_locked(&mut rx, into, len, false, glance)
+            self.take_locked(&mut rx, into, len, glance)
         };
         self.note_carriers(None, Some(held.state()));
         result
@@ -169,19 +169,15 @@ impl Conn<'_> {
         rx: &mut Receiver<'_, Rings>,
         into: &mut dyn Incoming,
         len: usize,
-        peek: bool,
         glance: bool,
     ) -> Result<Step, Errno> {
-        let (mut got, mut peeked) = (0, false);
+        let (mut got, mut shown) = (0, 0);
         while got < len {
             let step = match self.look(rx)? {
                 Look::Ring(0) => break,
                 Look::Ring(n) => self.pull_ring(rx, into, n.min((len - got) as u64)),
-                // The kernel shows the same bytes again at a second peek.
-                Look::Kernel { .. } if peeked => break,
-                Look::Kernel { .. } => self.pull_kernel(rx, into, len - got, peek, got == 0),
+                Look::Kernel { .. } => self.pull_kernel(rx, into, len - got, got == 0, &mut shown),
             };
-            peeked |= peek && !rx.state.on_ring();
             match step {
                 Ok(Step::Again) => {}
                 Ok(Step::Moved(n)) => got += n,
@@ -190,7 +186,7 @@ impl Conn<'_> {
             }
         }
         if got > 0 {
-            Counts::add(&self.record.rx.counts.messages, u64::from(!peek));
+            Counts::add(&self.record.rx.counts.messages, u64::from(!rx.peek));
             return Ok(Step::Moved(got));
         }
         if len > 0 && self.should_probe(glance) {
@@ -225,35 +221,36 @@ impl Conn<'_> {
     }
 
     /// From the kernel, never more than this stretch holds: first how many are queued, then where
-    /// the stretch ends.
+    /// the stretch ends. `shown`: so many of them were of earlier stretches, which a peek has left there.
     fn pull_kernel(
         &self,
         rx: &mut Receiver<'_, Rings>,
         into: &mut dyn Incoming,
         len: usize,
-        peek: bool,
         first: bool,
+        shown: &mut u64,
     ) -> Result<Step, Errno> {
-        let queued = u64::from(tcp::inq(self.socket)?);
+        let queued = u64::from(tcp::inq(self.socket)?).saturating_sub(*shown);
         let Look::Kernel { skip, limit } = self.look(rx)? else {
             return Ok(Step::Again);
         };
         if queued == 0 {
             // Asking takes a pending error off the socket: only a call that can report it may ask.
             return if first {
-                self.at_kernel_end(rx, into, len, peek)
+                self.at_kernel_end(rx, into, len, rx.peek)
             } else {
                 Ok(Step::Empty)
             };
         }
-        if skip > 0 && peek {
-            return self.peek_behind(into, skip, limit.min(len as u64), queued);
+        if rx.peek && (skip > 0 || *shown > 0) {
+            let most = limit.min(len as u64).min(queued.saturating_sub(skip));
+            return self.peek_behind(rx, into, skip, most, shown);
         }
         if skip > 0 {
             return self.skip(rx, skip.min(queued));
         }
         let most = limit.min(queued).min(len as u64) as usize;
-        let flags = if peek {
+        let flags = if rx.peek {
             RecvFlags::PEEK
         } else {
             RecvFlags::empty()
@@ -262,7 +259,9 @@ impl Conn<'_> {
             Ok(n) => {
                 let slots = rx.consumed(n as u64);
                 self.ring_space(slots);
-                if !peek {
+                if rx.peek {
+                    *shown = n as u64;
+                } else {
                     Counts::add(&self.record.rx.counts.kernel_bytes, n as u64);
                 }
                 Ok(if n == 0 { Step::Eof } else { Step::Moved(n) })
@@ -282,30 +281,34 @@ impl Conn<'_> {
         Ok(Step::Again)
     }
 
-    /// Peeks at the kernel bytes behind those that came through the ring before.
+    /// Peeks at the kernel bytes behind those that were shown already, and those that came through
+    /// the ring before.
     #[cold]
     fn peek_behind(
         &self,
+        rx: &mut Receiver<'_, Rings>,
         into: &mut dyn Incoming,
         skip: u64,
         most: u64,
-        queued: u64,
+        shown: &mut u64,
     ) -> Result<Step, Errno> {
-        let want = (skip + most).min(queued) as usize;
-        let mut bytes = vec![0u8; want];
+        let behind = *shown + skip;
+        let mut bytes = vec![0u8; (behind + most) as usize];
         let (n, _) = rustix::net::recv(
             self.socket,
             &mut bytes[..],
             RecvFlags::PEEK | RecvFlags::DONTWAIT,
         )?;
-        let new = bytes[..n].get(skip as usize..).unwrap_or(&[]);
+        let new = bytes[..n].get(behind as usize..).unwrap_or(&[]);
+        if new.is_empty() {
+            return Ok(Step::Empty);
+        }
         // SAFETY: `new` holds that many bytes.
         unsafe { into.take(new.as_ptr(), new.len()) };
-        Ok(if new.is_empty() {
-            Step::Empty
-        } else {
-            Step::Moved(new.len())
-        })
+        rx.skipped(skip);
+        rx.consumed(new.len() as u64);
+        *shown = behind + new.len() as u64;
+        Ok(Step::Moved(new.len()))
     }
 
     /// Before a peek: marks that are reached are passed and skipped bytes thrown away for real; a
