@@ -454,7 +454,7 @@ impl Poll<'_> {
         self.list_all(waiter);
         self.refresh_sets();
         bed.with_lists(&mut self.lists);
-        let nap = Nap::begin();
+        let nap = Nap::on_connection();
         let left = left_to_sleep(if self.capped {
             Deadline::after(STALL).min(self.limit.deadline)
         } else {

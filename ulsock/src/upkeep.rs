@@ -13,7 +13,7 @@ use crate::conn::shrink::{self, Kept};
 use crate::conn::wait::Deadline;
 use crate::family::RECORDS;
 use crate::process::{self, Locked};
-use crate::thread::Thread;
+use crate::thread::{self, Thread};
 
 /// Milliseconds between two looks. Of a ring it is asked whether it was used for so long.
 pub const PAUSE: u64 = 1000;
@@ -175,6 +175,18 @@ pub struct Nap {
 }
 
 impl Nap {
+    /// Before a thread lies down on a connection. The kernel keeps what a sleeper waits for, even if
+    /// another thread closes its number; who gets up and lies down again finds it gone. So only a
+    /// thread that is alone does.
+    #[inline]
+    pub fn on_connection() -> Nap {
+        if DUE.load(Ordering::Relaxed) == 0 || thread::is_alone() {
+            return Nap::begin();
+        }
+        look_if_due();
+        Nap { due: 0 }
+    }
+
     /// Before a thread lies down.
     #[inline]
     pub fn begin() -> Nap {

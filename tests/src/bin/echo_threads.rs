@@ -1,5 +1,6 @@
 //! An echo server with one blocking thread per connection: `echo_threads port=P conns=N`. It ends
-//! when it has served N connections.
+//! when it has served N connections. The last one is served by the first thread, so that with one
+//! connection there is one thread.
 
 use std::thread;
 
@@ -9,12 +10,15 @@ use tests::{echo, sock};
 fn main() {
     let args = Args::from_env();
     let listener = sock::listen(args.address()).expect("bind");
-    let threads: Vec<_> = (0..args.get::<usize>("conns"))
+    let serve = |stream| echo::serve(&stream).expect("echo");
+    let accept = || listener.accept().expect("accept").0;
+    let threads: Vec<_> = (1..args.get::<usize>("conns"))
         .map(|_| {
-            let (stream, _) = listener.accept().expect("accept");
-            thread::spawn(move || echo::serve(&stream).expect("echo"))
+            let stream = accept();
+            thread::spawn(move || serve(stream))
         })
         .collect();
+    serve(accept());
     for thread in threads {
         thread.join().expect("an echo thread failed");
     }

@@ -82,7 +82,7 @@ fn sleep_for_data(conn: Conn<'_>, wanted: Wanted, deadline: Deadline, seen: Seen
     let Some(bed) = Sleep::prepare(me, seen) else {
         return Woken::Look(0);
     };
-    let nap = Nap::begin();
+    let nap = Nap::on_connection();
     let slot = Slot::take(&conn.record.rx.slots);
     let (Some(waiter), Some(slot)) = (waiter, slot) else {
         return sleep_on_kernel(conn, bed, nap, wanted, deadline);
