@@ -5,11 +5,13 @@
 
 pub mod epoll;
 pub mod limits;
+pub mod memory;
 pub mod message;
 pub mod pair;
 pub mod ring;
 pub mod socket;
 pub mod trips;
+pub mod watch;
 
 use std::error::Error;
 use std::time::Duration;
@@ -31,6 +33,9 @@ pub enum Role {
     Server {
         /// PORT (on 127.0.0.1), HOST:PORT (port 0 lets the system choose), unix:PATH or ring:PATH
         address: String,
+        /// How to wait for several connections, where the program does that
+        #[arg(long, value_enum, default_value = "epoll")]
+        wait: watch::Way,
     },
     /// Connect to a server, measure, print one line of JSON
     Client(Load),

@@ -28,9 +28,19 @@ impl Asker {
     }
 
     pub fn round_trip(&mut self) -> Outcome {
+        self.ask()?;
+        self.hear()
+    }
+
+    /// The first half of a round trip.
+    pub fn ask(&mut self) -> Outcome {
         self.trips += 1;
         stamp(&mut self.message, self.trips);
-        self.socket.write_all(&self.message)?;
+        Ok(self.socket.write_all(&self.message)?)
+    }
+
+    /// The second half.
+    pub fn hear(&mut self) -> Outcome {
         self.socket.read_exact(&mut self.echo)?;
         if ends(&self.echo) != ends(&self.message) {
             return Err(format!("round trip {} came back with other bytes", self.trips).into());

@@ -16,7 +16,7 @@ const STOP: u8 = 1;
 
 fn main() -> Outcome {
     match Cli::parse().role {
-        Role::Server { address } => serve(&Listener::bind(&address)?),
+        Role::Server { address, .. } => serve(&Listener::bind(&address)?),
         Role::Client(load) => ask(&load),
     }
 }

@@ -9,7 +9,7 @@ use clap::Parser;
 
 fn main() -> Outcome {
     match Cli::parse().role {
-        Role::Server { address } => echo(Listener::bind(&address)?.accept()?),
+        Role::Server { address, .. } => echo(Listener::bind(&address)?.accept()?),
         Role::Client(load) => {
             let mut asker = Asker::connect(&load.address, load.size)?;
             let mut trips = Trips::new()?;

@@ -39,7 +39,7 @@ struct Line {
 
 fn main() -> Outcome {
     match Cli::parse().role {
-        Role::Server { address } => serve(Listener::bind(&address)?.accept()?),
+        Role::Server { address, .. } => serve(Listener::bind(&address)?.accept()?),
         Role::Client(load) => {
             let line = send(&load)?;
             println!("{}", serde_json::to_string(&line)?);

@@ -14,7 +14,7 @@ use clap::Parser;
 
 fn main() -> Outcome {
     match Cli::parse().role {
-        Role::Server { address } => serve(&Listener::bind(&address)?),
+        Role::Server { address, .. } => serve(&Listener::bind(&address)?),
         Role::Client(load) => ask(&load),
     }
 }

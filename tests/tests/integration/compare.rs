@@ -13,7 +13,7 @@ use tests::program::{built, Finished, Program};
 
 /// All scenarios but those that always take a second for each run: these have a test of their own.
 const SCENARIOS: &str = "ping-pong,stream,netpipe,redis,memcached,nginx-short,pgbench,mpi,churn,\
-                         connections,calls,threads,one-core,loaded,blocking";
+                         connections,poll,memory,calls,threads,one-core,loaded,blocking";
 const SLOW: &str = "sockperf,iperf3,nginx";
 
 /// The command; its work folder lies in the place's.
@@ -115,7 +115,21 @@ fn every_scenario() {
     let netpipe = ["OpenMPI shm", "OpenMPI shm, two copies", "UCX shm"];
     assert_references(&report, "netpipe", &netpipe);
     assert_references(&report, "redis", &[]);
+    assert_memory(&report);
     assert_page(&page);
+}
+
+/// Memory is a cost and no race; a connection that has carried little takes little.
+fn assert_memory(report: &Value) {
+    const MOST_KIB: f64 = 64.0;
+    let rows = array(&section(report, "memory")["rows"]);
+    assert!(rows.iter().all(|row| row["ratio"].is_null()), "{rows:?}");
+    let kib = |row: usize| rows[row]["ulsock"]["value"].as_f64().expect("a figure");
+    assert!(kib(0) <= MOST_KIB, "{rows:?}");
+    assert!(
+        kib(2) >= kib(1) + 2048.0 && kib(2) >= kib(3) + 2048.0,
+        "{rows:?}"
+    );
 }
 
 /// Runs scenarios with all their cases and references.
@@ -175,7 +189,7 @@ fn full_connections() {
     if kernel_only() {
         return;
     }
-    let report = full("connections");
+    let report = full("connections,poll");
     assert_eq!(span(&report, "connections"), [Some(1.0), Some(5000.0)]);
     assert_remarks(
         &report,
@@ -308,7 +322,7 @@ fn what_is_missing_is_said() {
         assert!(finished.output.contains(said), "{}", finished.output);
     }
     let list = compare(&place).args("--list").run();
-    assert!(list.lines().count() >= 18, "{list}");
+    assert!(list.lines().count() >= 20, "{list}");
 }
 
 /// A scenario that cannot work does not keep the others from it; kernel TCP is not sold as ulsock.

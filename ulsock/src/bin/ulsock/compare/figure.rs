@@ -14,6 +14,8 @@ pub enum Unit {
     PerSecond(&'static str),
     /// Seconds of wall-clock time.
     Seconds,
+    /// KiB of memory.
+    Kib,
     /// What a program printed about itself.
     Found { name: String, lower: bool },
 }
@@ -21,7 +23,7 @@ pub enum Unit {
 impl Unit {
     pub fn lower_is_better(&self) -> bool {
         match self {
-            Unit::Micros | Unit::Seconds => true,
+            Unit::Micros | Unit::Seconds | Unit::Kib => true,
             Unit::Bytes | Unit::Messages(_) | Unit::PerSecond(_) => false,
             Unit::Found { lower, .. } => *lower,
         }
@@ -33,6 +35,7 @@ impl Unit {
             Unit::Bytes | Unit::Messages(_) => "bytes/s".into(),
             Unit::PerSecond(what) => format!("{what}/s").into(),
             Unit::Seconds => "s".into(),
+            Unit::Kib => "KiB".into(),
             Unit::Found { name, .. } => name.clone().into(),
         }
     }
@@ -53,6 +56,8 @@ impl Unit {
             Unit::Messages(size) => scaled(value / *size as f64, "msg/s"),
             Unit::PerSecond(_) => scaled(value, "/s"),
             Unit::Seconds => format!("{value:.3} s"),
+            Unit::Kib if value >= 1024.0 => format!("{} MiB", digits(value / 1024.0)),
+            Unit::Kib => format!("{} KiB", digits(value)),
             Unit::Found { name, .. } => format!("{} {name}", digits(value)),
         }
     }
@@ -152,6 +157,8 @@ mod tests {
         assert_eq!(round_text("100.0 us"), "100 us");
         assert_eq!(round_text("0.50 us"), "0.5 us");
         assert_eq!(round_text("1000 us"), "1000 us");
+        assert_eq!(Unit::Kib.text(37.0), "37.00 KiB");
+        assert_eq!(Unit::Kib.text(5120.0), "5.00 MiB");
         assert_eq!(size_text(1), "1 B");
         assert_eq!(size_text(4 << 20), "4 MiB");
         assert_eq!(size_text(1500), "1500 B");

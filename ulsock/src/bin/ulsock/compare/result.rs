@@ -25,8 +25,13 @@ pub struct Row {
     pub ulsock_pinned: Option<Figure>,
     /// Others, each at its better placement.
     pub references: Vec<Figure>,
-    /// How many times better ulsock is than kernel TCP; none when it was not used.
+    /// How many times better ulsock is than kernel TCP; none when it was not used, or in no race.
     pub ratio: Option<f64>,
+    #[serde(skip)]
+    race: bool,
+    /// Whether ulsock was used, as far as it is meant to be.
+    #[serde(skip)]
+    used: bool,
     /// Why something is missing.
     pub problems: Vec<String>,
     /// The part of ulsock's bytes that went through a ring.
@@ -58,13 +63,16 @@ impl Row {
             .and_then(|series| series.not_accelerated());
         let used = ulsock.as_ref().filter(|_| unused.is_none());
         let ratio = |kernel: &Figure| Some(line.unit.speed_up(kernel.value, used?.value));
+        let kernel_raced = kernel.as_ref().filter(|_| line.race);
         let mut problems = failures(series);
         problems.extend(unused);
         Row {
             x: line.x,
             lower_is_better: line.unit.lower_is_better(),
             cpu_seconds_per: line.per.name(),
-            ratio: kernel.as_ref().and_then(ratio),
+            ratio: kernel_raced.and_then(ratio),
+            race: line.race,
+            used: used.is_some(),
             ulsock_pinned: used.and_then(|left| better_pinned(number, &line.unit, left, &ours)),
             references: references(number, &line.unit, series),
             ring_share: left.map_or(0.0, |series| series.ring_share()),
@@ -82,9 +90,15 @@ impl Row {
         references.find(|figure| figure.contender == contender)
     }
 
+    /// Whether it says all that it is meant to say.
+    fn is_complete(&self) -> bool {
+        let raced = self.ratio.is_some() || !self.race;
+        raced && self.used && self.kernel.is_some() && self.problems.is_empty()
+    }
+
     /// ulsock's figure, unless it is one of kernel TCP under its name.
     pub fn used(&self) -> Option<&Figure> {
-        self.ulsock.as_ref().filter(|_| self.ratio.is_some())
+        self.ulsock.as_ref().filter(|_| self.used)
     }
 }
 
@@ -163,7 +177,7 @@ impl Report {
     /// Whether every row really compares ulsock with the kernel.
     pub fn complete(&self) -> bool {
         let mut rows = self.sections.iter().flat_map(|section| &section.rows);
-        rows.all(|row| row.ratio.is_some() && row.problems.is_empty())
+        rows.all(|row| row.is_complete())
     }
 }
 

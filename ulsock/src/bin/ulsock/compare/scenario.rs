@@ -9,6 +9,7 @@ mod crowd;
 mod exchange;
 mod iperf3;
 mod memcached;
+mod memory;
 mod mpi;
 mod netpipe;
 mod nginx;
@@ -106,6 +107,8 @@ pub struct Line {
     pub per: Per,
     /// Whether the connections are meant to leave kernel TCP: short ones are not.
     pub rings: bool,
+    /// Whether the two are in a race: then there is a ratio. A cost is only told.
+    pub race: bool,
 }
 
 impl Line {
@@ -116,6 +119,7 @@ impl Line {
             unit,
             per,
             rings: true,
+            race: true,
         }
     }
 
@@ -179,6 +183,8 @@ pub const SCENARIOS: &[Scenario] = &[
     exchange::SCENARIO,
     churn::SCENARIO,
     crowd::SCENARIO,
+    crowd::POLL,
+    memory::SCENARIO,
     calls::SCENARIO,
     team::SCENARIO,
     apart::ONE_CORE,

@@ -15,7 +15,9 @@ use crate::compare::stage::{Ran, Stop};
 use crate::compare::usage::End;
 
 /// The programs that an installation must have.
-pub const PROGRAMS: [&str; 6] = ["pingpong", "stream", "dial", "crowd", "team", "calls"];
+pub const PROGRAMS: [&str; 7] = [
+    "pingpong", "stream", "dial", "crowd", "team", "calls", "hoard",
+];
 
 /// Which placements a case is run at.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub struct BuiltIn {
     pub x: Option<u64>,
     pub size: u64,
     pub connections: u64,
+    /// What the server is told beside its address.
+    pub options: &'static str,
     pub places: Places,
     /// A busy loop on each core beside it.
     pub loaded: bool,
@@ -51,6 +55,7 @@ impl BuiltIn {
             x: None,
             size: 64,
             connections: 1,
+            options: "",
             places: Places::Best,
             loaded: false,
             settings: &[],
@@ -66,12 +71,13 @@ impl BuiltIn {
     }
 
     fn server(&self, bout: &Bout) -> Result<Command, String> {
-        let words = match bout.how.contender {
-            Contender::Unix => "server unix:{path}",
-            Contender::Ring => "server ring:{path}",
-            _ => "server {port}",
+        let address = match bout.how.contender {
+            Contender::Unix => "unix:{path}",
+            Contender::Ring => "ring:{path}",
+            _ => "{port}",
         };
-        self.command(bout, End::Server, words)
+        let words = format!("server {address} {}", self.options);
+        self.command(bout, End::Server, &words)
     }
 
     fn client(&self, bout: &Bout) -> Result<Command, String> {
