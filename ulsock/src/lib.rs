@@ -33,6 +33,7 @@ mod options;
 mod pair;
 mod pointer;
 mod poll;
+pub mod probe;
 mod process;
 mod reason;
 mod record;

@@ -5,7 +5,7 @@
 //! each checks the other end with the kernel before it shares memory with it. Nobody waits.
 
 pub mod at_once;
-mod history;
+pub mod history;
 
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{fence, Ordering};

@@ -7,6 +7,7 @@ mod compare;
 mod config;
 mod debuggers;
 mod differ;
+mod doctor;
 mod handing;
 mod haproxy;
 mod heirs;

@@ -26,6 +26,11 @@ const UPGRADE: u32 = 64;
 const ATTEMPT: u32 = 8;
 const RING: u32 = 1;
 
+/// Calls before an upgrade: of the first connections, and the least and the most that can be chosen.
+pub fn range() -> [u32; 3] {
+    [FIRST, LENGTHS[*CHOICES.start()], LENGTHS[*CHOICES.end()]]
+}
+
 pub struct History {
     lengths: [AtomicU32; STEPS],
     /// Of those that were to be upgraded, how many were not, in units of 1/8.

@@ -22,7 +22,7 @@ mod scenario;
 mod series;
 mod stage;
 mod table;
-mod usage;
+pub mod usage;
 mod user;
 mod verdict;
 

@@ -1,8 +1,9 @@
-//! The `ulsock` command: starts programs on ulsock, lists live connections, and races ulsock against
-//! kernel TCP. Each subcommand has a file of its own; this one only parses and dispatches.
+//! The `ulsock` command: starts programs on ulsock, lists live connections, races ulsock against kernel
+//! TCP, and says whether it works here. Each subcommand has a file of its own; this one only parses and dispatches.
 #![deny(unsafe_code)]
 
 mod compare;
+mod doctor;
 mod failure;
 mod install;
 mod preload;
@@ -29,6 +30,10 @@ enum Command {
     Top(top::Options),
     /// Race ulsock against kernel TCP on this machine
     Compare(compare::Options),
+    /// Say what ulsock would do here and why, and try it
+    Doctor,
+    #[command(name = doctor::trial::SUBCOMMAND, hide = true)]
+    DoctorEnd(doctor::trial::End),
     #[command(name = compare::guard::SUBCOMMAND, hide = true)]
     CompareGuard { folder: std::path::PathBuf },
 }
@@ -38,6 +43,8 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(options),
         Command::Top(options) => top::run(&options),
         Command::Compare(options) => compare::run(options),
+        Command::Doctor => doctor::run(),
+        Command::DoctorEnd(end) => doctor::trial::end(&end),
         Command::CompareGuard { folder } => Ok(compare::guard::run(&folder)),
     };
     outcome.unwrap_or_else(|failure| {
