@@ -63,6 +63,7 @@ pub struct InFlight {
 }
 
 impl InFlight {
+    #[inline]
     pub(crate) fn new(record: &'static Record, way: Way) -> InFlight {
         let flight = Thread::me().and_then(|me| {
             let flights = &me.bed().flights;

@@ -127,8 +127,10 @@ impl Bed {
     }
 
     pub fn end_doze(&self) {
+        let set = self.dozing.load(Ordering::Relaxed);
+        self.dozing.store(std::ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: null, or a set, which is never freed.
-        if let Some(set) = unsafe { self.take(&self.dozing).as_ref() } {
+        if let Some(set) = unsafe { set.as_ref() } {
             set.end_doze();
         }
     }

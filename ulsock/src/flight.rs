@@ -32,13 +32,13 @@ struct Flight {
 
 impl Flights {
     /// Writes a call down; its place in the list, if it has one.
+    #[inline]
     pub fn begin(&self, record: &'static Record, way: Way) -> Option<usize> {
         let mark = 0u8;
         let at = &raw const mark as usize;
         let mut count = self.count.load(Ordering::Relaxed);
-        while count > 0 && self.is_over(count - 1, at) {
-            count -= 1;
-            self.end_from(count);
+        if count > 0 {
+            count = self.end_those_left(at);
         }
         if count == MOST {
             return None;
@@ -46,6 +46,17 @@ impl Flights {
         self.put(count, Flight { record, way, at });
         self.count.store(count + 1, Ordering::Relaxed);
         Some(count)
+    }
+
+    /// A call is made from `at`; how many are still under way.
+    #[cold]
+    fn end_those_left(&self, at: usize) -> usize {
+        let mut count = self.count.load(Ordering::Relaxed);
+        while count > 0 && self.is_over(count - 1, at) {
+            count -= 1;
+            self.end_from(count);
+        }
+        count
     }
 
     fn get(&self, index: usize) -> Flight {

@@ -13,10 +13,11 @@ use crate::options;
 use crate::pointer::is_bad;
 use crate::process::{self, Locked};
 use crate::reason::Reason;
-use crate::record::{flag, State};
+use crate::record::{flag, Role, State};
 use crate::sys::raw;
 use crate::sys::tcp;
 use crate::table::{self, Slot};
+use crate::thread;
 use crate::upgrade;
 
 /// Our own fds are born and closed: the program must not see them.
@@ -78,7 +79,7 @@ pub unsafe fn accepted(listener: RawFd, fd: RawFd, addr: *const sockaddr, len: s
     // SAFETY: by contract.
     let peer = unsafe { address(addr, len) };
     let Some(peer) = peer else { return };
-    begin(fd, peer, 0, listener as u32);
+    begin(fd, peer, Role::Accepted, listener as u32);
 }
 
 /// A listener that was inherited is not in our table yet.
@@ -109,30 +110,35 @@ pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t) {
     }
     // SAFETY: by contract.
     if let Some(peer) = unsafe { address(addr, len) } {
-        begin(fd, peer, flag::CONNECTED, peer.port().into());
+        begin(fd, peer, Role::Connected, peer.port().into());
     }
 }
 
 /// A connection that this process had before it became this program.
 pub fn inherited(fd: RawFd, socket: BorrowedFd<'_>, connected: bool) {
     if let Ok(peer) = tcp::peer_addr(socket) {
-        let flags = if connected { flag::CONNECTED } else { 0 };
-        begin(fd, peer, flags, peer.port().into());
+        let role = match connected {
+            true => Role::Connected,
+            false => Role::Accepted,
+        };
+        begin(fd, peer, role, peer.port().into());
     }
 }
 
 /// A connection is born: it gets its record, or is left alone if it is out of scope. `kin`: what it
 /// has in common with those that are likely to be like it, its listener or the port that it is to.
-fn begin(fd: RawFd, peer: std::net::SocketAddr, flags: u32, kin: u32) {
+fn begin(fd: RawFd, peer: std::net::SocketAddr, role: Role, kin: u32) {
     let Some(family) = process::begin() else {
         return;
     };
     let Some(number) = family.claim() else { return };
     let record = family.record(number);
-    record.set(flags);
-    record.set_addresses(None, Some(peer));
+    if role == Role::Connected {
+        record.set(flag::CONNECTED);
+    }
+    record.set_peer(peer);
     record.pid.store(process::pid(), Ordering::Relaxed);
-    upgrade::born(record, kin);
+    upgrade::born(record, role, kin);
     family
         .fd_word(number)
         .store(fd as u32 + 1, Ordering::Relaxed);
@@ -222,7 +228,7 @@ fn drop_reference(fd: RawFd, number: u32) {
     let Some(family) = process::family() else {
         return;
     };
-    if family.refs(number).fetch_sub(1, Ordering::AcqRel) > 1 {
+    if thread::add(family.refs(number), u32::MAX) > 1 {
         if family.fd_word(number).load(Ordering::Relaxed) == fd as u32 + 1 {
             let other = table::all().find(|(_, slot)| *slot == Slot::Record(number));
             family
@@ -239,7 +245,7 @@ pub fn let_go(family: &Family, number: u32) {
     let record = family.record(number);
     family.fd_word(number).store(0, Ordering::Relaxed);
     let link = family.set_link(number, None);
-    let last = record.procs.fetch_sub(1, Ordering::AcqRel) == 1;
+    let last = record.leave();
     if link.is_some() || record.has(flag::PENDING) {
         match Locked::wait() {
             Some(mut locked) => {

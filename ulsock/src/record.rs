@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 use netstack::ring::{Gate, RxState, SideLock, TxState};
 
 use crate::reason::Reason;
+use crate::thread;
 
 /// Who carries the connection, as far as this side is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +80,8 @@ pub mod flag {
     pub const SHUT_READING: u32 = 1 << 11;
     /// An epoll set watches it at a number of our own, for the program has closed the one it added.
     pub const MOVED: u32 = 1 << 12;
+    /// It has been managed: its sides are not as in a new record.
+    pub const USED: u32 = 1 << 13;
 }
 
 /// Bytes and calls of one direction, by carrier.
@@ -91,6 +94,13 @@ pub struct Counts {
 }
 
 impl Counts {
+    #[inline]
+    fn reset(&self) {
+        for counter in [&self.ring_bytes, &self.kernel_bytes, &self.messages] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Only one thread at a time (under the side lock), or an estimate: no locked instruction.
     #[inline]
     pub fn add(counter: &AtomicU64, n: u64) {
@@ -98,7 +108,8 @@ impl Counts {
     }
 }
 
-/// One direction of this side: lock, state, gate, waiter slots, counts.
+/// One direction of this side: lock, gate, waiter slots, counts, state. What a plain connection needs
+/// of it is in the first cache line.
 #[repr(C, align(64))]
 pub struct Side<S> {
     pub lock: SideLock,
@@ -107,8 +118,8 @@ pub struct Side<S> {
     pub slots: AtomicU32,
     /// The carrier right now, for `top`: 0 kernel, else ring level + 1.
     pub carrier: AtomicU8,
-    pub state: UnsafeCell<S>,
     pub counts: Counts,
+    pub state: UnsafeCell<S>,
     /// Receives that found nothing without waiting; the send that looks at the clock next.
     pub glances: AtomicU64,
     /// When one of them last looked at the clock.
@@ -136,7 +147,6 @@ pub struct Record {
     pub pid: AtomicU32,
     /// Raised at each use of this record for another socket.
     pub generation: AtomicU32,
-    pub cookie: AtomicU64,
     pub recv_timeout_us: AtomicU64,
     pub send_timeout_us: AtomicU64,
     pub recv_lowat: AtomicU32,
@@ -160,16 +170,19 @@ struct Address {
 }
 
 impl Address {
-    fn set(&self, addr: Option<SocketAddr>) {
-        let bits = addr.map_or(0, |addr| match addr.ip() {
+    fn set(&self, addr: SocketAddr) {
+        let bits = match addr.ip() {
             IpAddr::V4(ip) => u128::from(ip.to_ipv6_mapped()),
             IpAddr::V6(ip) => u128::from(ip),
-        });
+        };
         self.ip[0].store((bits >> 64) as u64, Ordering::Relaxed);
         self.ip[1].store(bits as u64, Ordering::Relaxed);
-        self.port
-            .store(addr.map_or(0, |addr| addr.port().into()), Ordering::Relaxed);
-        self.known.store(addr.is_some().into(), Ordering::Release);
+        self.port.store(addr.port().into(), Ordering::Relaxed);
+        self.known.store(1, Ordering::Release);
+    }
+
+    fn forget(&self) {
+        self.known.store(0, Ordering::Relaxed);
     }
 
     fn get(&self) -> Option<SocketAddr> {
@@ -197,37 +210,65 @@ impl Record {
     }
 
     /// Takes a free record for a new socket.
+    #[inline]
     pub fn claim(&self) -> bool {
         let (free, plain) = (State::Free.number(), State::Plain.number());
-        if self
-            .state
-            .compare_exchange(free, plain, Ordering::AcqRel, Ordering::Relaxed)
-            .is_err()
-        {
-            return false;
+        // Most that are looked at are not free, and to see that takes no locked instruction.
+        let claimed = self.state.load(Ordering::Relaxed) == free
+            && self
+                .state
+                .compare_exchange(free, plain, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
+        if claimed {
+            self.reset();
         }
-        self.reset();
-        true
+        claimed
     }
 
     fn reset(&self) {
+        let generation = self.generation.load(Ordering::Relaxed);
+        if generation == 0 || self.has(flag::USED) {
+            self.reset_sides();
+        }
         self.flags.store(0, Ordering::Relaxed);
         self.procs.store(1, Ordering::Relaxed);
         self.reason.store(Reason::Young as u32, Ordering::Relaxed);
         self.calls.store(0, Ordering::Relaxed);
         self.next_look.store(0, Ordering::Relaxed);
-        let generation = self.generation.load(Ordering::Relaxed);
         self.generation
             .store(generation.wrapping_add(1), Ordering::Release);
-        self.cookie.store(0, Ordering::Relaxed);
         self.recv_timeout_us.store(0, Ordering::Relaxed);
         self.send_timeout_us.store(0, Ordering::Relaxed);
         self.recv_lowat.store(1, Ordering::Relaxed);
         self.stirs.store(0, Ordering::Relaxed);
         self.largest.store(u32::MAX, Ordering::Relaxed);
-        self.set_addresses(None, None);
+        self.local.forget();
+        self.peer.forget();
+        self.tx.counts.reset();
+        self.rx.counts.reset();
+    }
+
+    /// What only a managed connection changes.
+    #[cold]
+    fn reset_sides(&self) {
         reset_side(&self.tx);
         reset_side(&self.rx);
+    }
+
+    /// This process holds the socket no more; whether it was the last.
+    #[inline]
+    pub fn leave(&self) -> bool {
+        if self.is_mine_alone() {
+            self.procs.store(0, Ordering::Relaxed);
+            return true;
+        }
+        self.procs.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Does nobody but the calling thread use it? (Another process begins to by this one's fork.)
+    #[inline]
+    pub fn is_mine_alone(&self) -> bool {
+        thread::is_single() && self.procs.load(Ordering::Acquire) == 1
     }
 
     #[inline]
@@ -278,8 +319,13 @@ impl Record {
         self.reason.store(reason as u32, Ordering::Relaxed);
     }
 
-    pub fn set_addresses(&self, local: Option<SocketAddr>, peer: Option<SocketAddr>) {
+    pub fn set_addresses(&self, local: SocketAddr, peer: SocketAddr) {
         self.local.set(local);
+        self.peer.set(peer);
+    }
+
+    #[inline]
+    pub fn set_peer(&self, peer: SocketAddr) {
         self.peer.set(peer);
     }
 
@@ -301,14 +347,7 @@ fn reset_side<S: Default>(side: &Side<S>) {
     side.carrier.store(0, Ordering::Relaxed);
     // SAFETY: the record was free and has just been claimed: nobody else uses it.
     unsafe { *side.state.get() = S::default() };
-    for counter in [
-        &side.counts.ring_bytes,
-        &side.counts.kernel_bytes,
-        &side.counts.messages,
-        &side.glances,
-        &side.glanced,
-        &side.asked,
-    ] {
+    for counter in [&side.glances, &side.glanced, &side.asked] {
         counter.store(0, Ordering::Relaxed);
     }
 }

@@ -7,6 +7,8 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::Once;
 
+use crate::thread;
+
 /// Numbers above are never ours; the kernel's usual hard limit.
 const MOST: usize = 1 << 20;
 
@@ -120,8 +122,9 @@ pub fn set(fd: RawFd, slot: Slot) -> bool {
 }
 
 /// Puts `slot` there and says what was there before.
+#[inline]
 pub fn replace(fd: RawFd, slot: Slot) -> Option<Slot> {
-    word(fd).map(|word| decode(word.swap(encode(slot), Ordering::AcqRel)))
+    word(fd).map(|word| decode(thread::replace(word, encode(slot))))
 }
 
 /// Nothing is ours any more.

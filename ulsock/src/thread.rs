@@ -248,6 +248,29 @@ pub fn is_single() -> bool {
     !single.is_null() && unsafe { single.read_volatile() } != 0
 }
 
+/// Adds to a counter that only this process's threads change: without a locked instruction while there
+/// is only one. (A handler that comes between load and store puts back what it changes.)
+#[inline]
+pub fn add(counter: &AtomicU32, n: u32) -> u32 {
+    if is_single() {
+        let before = counter.load(Ordering::Relaxed);
+        counter.store(before.wrapping_add(n), Ordering::Relaxed);
+        return before;
+    }
+    counter.fetch_add(n, Ordering::SeqCst)
+}
+
+/// Puts another value into a word that only this process's threads change, likewise.
+#[inline]
+pub fn replace(word: &AtomicU32, new: u32) -> u32 {
+    if is_single() {
+        let before = word.load(Ordering::Relaxed);
+        word.store(new, Ordering::Relaxed);
+        return before;
+    }
+    word.swap(new, Ordering::AcqRel)
+}
+
 /// Is the calling thread the only one that has ever come here, of those that live?
 pub fn is_alone() -> bool {
     blocks().iter().filter(|block| block.id() != 0).count() == 1

@@ -47,9 +47,9 @@ fn history(record: &Record) -> &'static History {
 
 /// A connection has got its record. `kin` is a number that it shares with those like it.
 #[inline]
-pub fn born(record: &Record, kin: u32) {
+pub fn born(record: &Record, role: Role, kin: u32) {
     // Listeners and ports side by side are kept apart.
-    let kin = 2 * kin + u32::from(record.role() == Role::Connected);
+    let kin = 2 * kin + u32::from(role == Role::Connected);
     record.history.store(kin, Ordering::Relaxed);
     let after = process::config().upgrade_after;
     let after = after.unwrap_or_else(|| history(record).after());
@@ -170,7 +170,6 @@ impl Attempt<'_> {
         if !control.offers.contains_key(&self.number) {
             let key = self.key()?;
             let cookie = tcp::cookie(self.socket).map_err(|_| Reason::Call)?;
-            self.record.cookie.store(cookie, Ordering::Relaxed);
             let full = |full| {
                 if full {
                     Reason::TableFull
@@ -206,7 +205,6 @@ impl Attempt<'_> {
             .pair_with(offer.mailbox, other.uid)
             .ok_or(Reason::Identity)?;
         let claim_cookie = tcp::cookie(self.socket).map_err(|_| Reason::Call)?;
-        self.record.cookie.store(claim_cookie, Ordering::Relaxed);
         let (segment, conn) = pair.allocate().ok_or(Reason::Memory)?;
         let claim = Claim {
             offer_cookie: offer.cookie,
@@ -251,7 +249,7 @@ impl Attempt<'_> {
         }
         let local = tcp::local_addr(self.socket).map_err(|_| Reason::Call)?;
         let peer = tcp::peer_addr(self.socket).map_err(|_| Reason::Call)?;
-        self.record.set_addresses(Some(local), Some(peer));
+        self.record.set_addresses(local, peer);
         if let Err(out) = process::config().scope.check(Some(local), peer) {
             self.record.set(flag::PINNED);
             return Err(match out {
@@ -364,6 +362,7 @@ fn establish(
         control.retire(old);
     }
     record.set_reason(Reason::None);
+    record.set(flag::USED);
     record.set_state(State::Managed);
     // Who adds it to a set says so first and then looks at the state: one of the two sees the other.
     fence(Ordering::SeqCst);

@@ -46,6 +46,7 @@ impl Gate {
     }
 
     /// Nobody is inside.
+    #[inline]
     pub fn is_idle(&self) -> bool {
         self.0.load(Ordering::Acquire) & !CLOSED == 0
     }

@@ -38,6 +38,20 @@ pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_eve
     };
     match (slot, target) {
         (Slot::Epoll(set), Slot::Record(number)) => connection(set, epfd, op, (number, fd), event),
+        _ => no_connection((slot, target), epfd, op, fd, event),
+    }
+}
+
+/// Anything else, or a set that is none of ours.
+#[inline(never)]
+fn no_connection(
+    (slot, target): (Slot, Slot),
+    epfd: RawFd,
+    op: c_int,
+    fd: RawFd,
+    event: Option<&epoll_event>,
+) -> Verdict {
+    match (slot, target) {
         (_, Slot::Record(_)) => unknown_set(epfd, op, fd, event.copied()),
         (_, Slot::Epoll(inner)) => {
             let outer = set_of(slot);
@@ -72,7 +86,7 @@ fn connection(
     verdict(noted.unwrap_or_else(|| {
         notes::adopt(family, handle);
         family.record(number).set(flag::IN_EPOLL);
-        control(known, epfd, op, handle, event.copied())
+        control(known, epfd, op, handle, event)
     }))
 }
 
@@ -141,13 +155,15 @@ fn nest(outer: Option<&Set>, op: c_int, inner: u32, fd: RawFd) {
     }
 }
 
+#[inline(never)]
 fn control(
     set: &Set,
     epfd: RawFd,
     op: c_int,
     handle: Handle,
-    event: Option<epoll_event>,
+    event: Option<&epoll_event>,
 ) -> Result<(), Errno> {
+    let event = event.copied();
     let mut held = set.hold().ok_or(Errno::DEADLK)?;
     let state = held.state();
     match (op, event) {

@@ -32,6 +32,12 @@ impl State {
         }
     }
 
+    /// Would that do nothing?
+    #[inline]
+    pub fn is_followed(&self) -> bool {
+        self.owner == process::pid() && self.done == self.holders.map_or(0, Holders::done)
+    }
+
     fn take_over(&mut self) {
         if let Some(holders) = self.holders {
             holders.begin_taking();

@@ -20,6 +20,7 @@ use super::tag::Aliases;
 use crate::conn::Handle;
 use crate::family::Family;
 use crate::record::{flag, State};
+use crate::thread;
 
 /// Numbers beyond become members at once.
 const MOST: usize = 64 << 10;
@@ -76,7 +77,12 @@ impl Note {
         self.replace(name, 0)
     }
 
+    #[inline]
     fn replace(&self, old: u64, new: u64) -> bool {
+        if thread::is_single() && self.is_in(old) {
+            self.set.store(new, Ordering::Relaxed);
+            return true;
+        }
         self.set
             .compare_exchange(old, new, Ordering::SeqCst, Ordering::Relaxed)
             .is_ok()
@@ -122,7 +128,11 @@ impl Set {
             return None;
         }
         let name = name(set, self.uses.load(Ordering::Relaxed));
-        let _held = self.hold()?;
+        let light = self.hold_lightly();
+        let _full = match light {
+            Some(_) => None,
+            None => Some(self.hold()?),
+        };
         match (op, event) {
             (EPOLL_CTL_ADD, Some(event)) if is_usual(event) && !record.has(flag::IN_EPOLL) => {
                 if !note.claim(name) {
@@ -158,6 +168,7 @@ impl Set {
 }
 
 /// From here on the connection is a member of the set that it was noted in.
+#[inline(never)]
 pub fn adopt(family: &Family, handle: Handle) {
     let Some(note) = Note::of(handle.fd) else {
         return;

@@ -19,7 +19,7 @@ use super::tag::Aliases;
 use crate::cancel;
 use crate::process;
 use crate::sys::door::Door;
-use crate::thread::Thread;
+use crate::thread::{self, Thread};
 
 #[derive(Default)]
 pub struct Plain {
@@ -60,12 +60,14 @@ impl Plain {
         self.process.load(Ordering::SeqCst) == process::pid()
     }
 
+    #[inline]
     fn begin(&self) {
-        self.dozers.fetch_add(1, Ordering::SeqCst);
+        thread::add(&self.dozers, 1);
     }
 
+    #[inline]
     pub fn end(&self) {
-        self.dozers.fetch_sub(1, Ordering::SeqCst);
+        thread::add(&self.dozers, u32::MAX);
     }
 }
 

@@ -19,7 +19,7 @@ use crate::reason::Reason;
 use crate::record::flag;
 use crate::spin::History;
 use crate::sys::fds::duplicate_high;
-use crate::thread::{Critical, Thread};
+use crate::thread::{self, Critical, Thread};
 use crate::waiter;
 
 pub struct Set {
@@ -56,6 +56,22 @@ pub struct Lain {
 pub struct Held<'a> {
     set: &'a Set,
     _critical: Critical,
+}
+
+/// The set's lock, within a critical section; what the set knows stays as it is.
+pub struct HeldLightly<'a> {
+    set: &'a Set,
+    locked: bool,
+    _critical: Critical,
+}
+
+impl Drop for HeldLightly<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.locked {
+            self.set.lock.unlock();
+        }
+    }
 }
 
 impl Held<'_> {
@@ -114,6 +130,24 @@ impl Set {
             set: self,
             _critical: critical,
         })
+    }
+
+    /// For what changes nothing that the set knows. `None`: the long way.
+    #[inline]
+    pub(super) fn hold_lightly(&self) -> Option<HeldLightly<'_>> {
+        let critical = Critical::enter()?;
+        // The only thread needs no lock within its critical section.
+        let locked = !thread::is_single();
+        if locked {
+            self.lock.try_lock(critical.0.id()).ok()?;
+        }
+        let held = HeldLightly {
+            set: self,
+            locked,
+            _critical: critical,
+        };
+        // SAFETY: the lock is held.
+        unsafe { &*self.state.get() }.is_followed().then_some(held)
     }
 
     /// To use the set: a child that inherited it makes it its own, and who finds that another process

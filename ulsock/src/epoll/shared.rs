@@ -120,6 +120,7 @@ impl Holders {
         self.begun.load(Ordering::Acquire)
     }
 
+    #[inline]
     pub fn done(&self) -> u32 {
         self.done.load(Ordering::Acquire)
     }

@@ -84,7 +84,13 @@ pub unsafe fn epoll_wait(
         seen: Cell::new(Seen::now(me)),
         bed: Cell::new(None),
     };
-    let result = wait.run(events);
+    wait_for_ours(wait, events)
+}
+
+/// Not inlined: a wait in a plain set must not pay for its frame.
+#[inline(never)]
+fn wait_for_ours(wait: Wait, events: &mut [epoll_event]) -> Verdict {
+    let (set, result) = (wait.set, wait.run(events));
     drop(wait);
     if set.watched.load(Ordering::Relaxed) {
         set.refresh();

@@ -89,39 +89,48 @@ impl History {
     #[cold]
     fn choose(&self) {
         self.ended.store(0, Ordering::Relaxed);
-        let mut best = (self.cost(FIRST), FIRST);
-        for choice in CHOICES {
-            let cost = self.cost(LENGTHS[choice]);
-            if cost < best.0 {
-                best = (cost, LENGTHS[choice]);
-            }
-        }
-        self.after.store(best.1, Ordering::Relaxed);
-        let known: u32 = self.lengths.iter().map(|n| n.load(Ordering::Relaxed)).sum();
-        if known >= MEMORY {
+        let known = self.lengths.each_ref().map(|n| n.load(Ordering::Relaxed));
+        let after = self.cheapest(&known);
+        self.after.store(after, Ordering::Relaxed);
+        if known.iter().sum::<u32>() >= MEMORY {
             self.lengths.iter().for_each(|n| fade(n, 2));
         }
         fade(&self.tried, 8);
         fade(&self.failed, 8);
     }
 
-    /// What the connections that we remember would have cost, upgraded after so many calls.
-    fn cost(&self, after: u32) -> u64 {
+    /// The number of calls after which connections of these lengths would have cost least to upgrade;
+    /// of equals the usual one, then the least.
+    fn cheapest(&self, known: &[u32; STEPS]) -> u32 {
         let tried = u64::from(self.tried.load(Ordering::Relaxed)) + 8;
         let failed = u64::from(self.failed.load(Ordering::Relaxed)).min(tried);
-        let of_one = |length: u32| {
-            if length < after {
-                return u64::from(length * KERNEL) * tried;
+        let done = tried - failed;
+        let kernel = u64::from(KERNEL) * tried;
+        // What the upgrade costs, and a call after it, on average.
+        let upgrade = u64::from(ATTEMPT) * failed + u64::from(UPGRADE) * done;
+        let later = u64::from(KERNEL) * failed + u64::from(RING) * done;
+        // From the longest down: connections that are upgraded, and their calls.
+        let (mut count, mut calls) = (0, 0);
+        let all: u64 = LENGTHS
+            .iter()
+            .zip(known)
+            .map(|(length, n)| u64::from(length * n))
+            .sum();
+        let mut best = (u64::MAX, FIRST);
+        for step in (0..STEPS).rev() {
+            let after = u64::from(LENGTHS[step]);
+            count += u64::from(known[step]);
+            calls += u64::from(known[step]) * after;
+            if !CHOICES.contains(&step) {
+                continue;
             }
-            let rest = length - after;
-            u64::from(after * KERNEL) * tried
-                + u64::from(ATTEMPT + rest * KERNEL) * failed
-                + u64::from(UPGRADE + rest * RING) * (tried - failed)
-        };
-        let counts = self.lengths.iter().map(|n| n.load(Ordering::Relaxed));
-        let each = LENGTHS.into_iter().zip(counts);
-        each.map(|(length, count)| u64::from(count) * of_one(length))
-            .sum()
+            let before = all - calls + count * after;
+            let cost = before * kernel + count * upgrade + (calls - count * after) * later;
+            if cost < best.0 || cost == best.0 && best.1 != FIRST {
+                best = (cost, LENGTHS[step]);
+            }
+        }
+        best.1
     }
 }
 
