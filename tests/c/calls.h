@@ -147,7 +147,7 @@ static inline void empty(int end) {
     }
 }
 /* Takes what is there, checks that the connection still works, and closes it. */
-static void end_call(size_t left_to_read) {
+static inline void end_call(size_t left_to_read) {
     drain(the_pair[1], left_to_read);
     ping_pong(the_pair, 20);
     if (the_set >= 0)

@@ -1,5 +1,5 @@
-/* The other end is killed: a program that only sends learns of it, whether it sends now and then or
- * all the time, before and after. */
+/* The other end is killed, or its connection ends past ulsock while it lives on: a program that only
+ * sends, and never waits, learns of it, whether it sends now and then or all the time. */
 #include "peer.h"
 
 enum { MOST = 12 };
@@ -22,9 +22,25 @@ static void send_on(const char *what, long pause, size_t bytes, int most) {
     close(peer.orders);
 }
 
+/* Nothing in shared memory tells of it: the sender must look at its socket by itself, each second. */
+static void send_to_a_living_one(void) {
+    struct peer peer = peer_start();
+    peer_order(peer, 0, RESET);
+    nap_us(20000);
+    ssize_t n = 0;
+    for (int sends = 0; sends < 2000 && n >= 0; sends++) {
+        n = send(peer.fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        nap_us(1000);
+    }
+    printf("reset by one that lives: %s\n", n < 0 ? "an error" : "no error");
+    close(peer.fd);
+    peer_end(peer);
+}
+
 int main(void) {
     send_on("now and then", 20000, 1, MOST);
     /* Some 100 ms of it: a tick of the kernel's clock is 10 ms at most. */
     send_on("all the time", 100, 10, 1000);
+    send_to_a_living_one();
     return 0;
 }

@@ -21,6 +21,7 @@ const CASES: &[(&str, Case)] = &[
     ("data_space", data_space),
     ("no_descriptors", no_descriptors),
     ("set_of_two_processes", set_of_two_processes),
+    ("part_of_all", part_of_all),
 ];
 
 fn main() {
@@ -249,6 +250,67 @@ fn set_of_two_processes(near: TcpStream, far: TcpStream) {
     // SAFETY: our own child.
     unsafe { libc::kill(holder, libc::SIGKILL) };
     status_of(holder);
+}
+
+/// A receive that wants all of many bytes, and is asleep for the rest when the stream ends, is reset, or
+/// the time is over: what came is its result, and the next one's is why no more did.
+fn part_of_all(near: TcpStream, far: TcpStream) {
+    talk(&near, &far);
+    for end in ["reset", "end", "time", "shut"] {
+        let (near, far) = connection();
+        talk(&near, &far);
+        talk(&far, &near);
+        if end == "time" {
+            let limit = Some(Duration::from_millis(100));
+            near.set_read_timeout(limit).expect("a timeout");
+        }
+        let shut = near.try_clone().expect("dup");
+        let other = std::thread::spawn(move || {
+            let far = far;
+            sock::send(far.as_raw_fd(), &[7; 40], 0).expect("send");
+            std::thread::sleep(Duration::from_millis(50));
+            sock::send(far.as_raw_fd(), &[8; 20], 0).expect("send");
+            std::thread::sleep(Duration::from_millis(150));
+            match end {
+                "reset" => reset(far),
+                "end" => drop(far),
+                "shut" => shut.shutdown(Shutdown::Read).expect("shutdown"),
+                _ => std::thread::sleep(Duration::from_millis(100)),
+            }
+        });
+        let mut bytes = [0; 100];
+        let got = sock::recv(near.as_raw_fd(), &mut bytes, libc::MSG_WAITALL);
+        let right = bytes[..40] == [7; 40] && bytes[40..60] == [8; 20];
+        show(end, got.map(|got| (got, right)));
+        other.join().expect("the other end");
+        show(
+            end,
+            sock::recv(near.as_raw_fd(), &mut bytes, libc::MSG_WAITALL),
+        );
+        show(
+            end,
+            sock::recv(near.as_raw_fd(), &mut bytes, libc::MSG_DONTWAIT),
+        );
+    }
+}
+
+/// Closes so that the peer gets a reset.
+fn reset(end: TcpStream) {
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    // SAFETY: the option takes this struct, whose size is told.
+    let result = unsafe {
+        libc::setsockopt(
+            end.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            (&raw const linger).cast(),
+            size_of_val(&linger) as libc::socklen_t,
+        )
+    };
+    assert_eq!(result, 0, "setsockopt");
 }
 
 /// A child that does this and ends.

@@ -4,14 +4,20 @@ use tests::ends::{Ends, Side};
 use tests::place::Place;
 use tests::program::built;
 
+/// Their connections must stay on the kernel, or are none.
+const QUIET: [&str; 3] = [
+    "states::never_connected",
+    "sets::twin_shots",
+    "processes::young_members_of_a_daemon",
+];
+
 /// A scenario's transcript, and whether rings carried anything.
 fn transcript(ends: Ends, scenario: &str) -> String {
     let place = Place::new(ends).eager();
     let program = place.own(Side::Server, "readiness").arg(scenario);
     let text = program.limit(60).run();
     let (report, _) = place.report(Side::Server);
-    let quiet = ["states::never_connected"];
-    if ends == Ends::Both && !quiet.contains(&scenario) {
+    if ends == Ends::Both && !QUIET.contains(&scenario) {
         assert!(report.ring_bytes() > 0, "{scenario}: {report:?}");
     }
     place.check_quiet();

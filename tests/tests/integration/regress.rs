@@ -38,4 +38,5 @@ cases! {
     data_space
     no_descriptors
     set_of_two_processes
+    part_of_all
 }

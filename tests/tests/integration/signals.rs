@@ -21,6 +21,12 @@ fn jumps_out_of_handlers() {
     same_as_kernel("jumps", "300", SPINS);
 }
 
+/// With a sleep in every wait, and with spins before it.
+#[test]
+fn signals_on_the_way_to_sleep() {
+    same_as_kernel("door", "1.5", &["0", "auto"]);
+}
+
 #[test]
 fn cancellation() {
     same_as_kernel("cancel", "300", SPINS);

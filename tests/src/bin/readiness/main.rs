@@ -27,13 +27,14 @@ const SCENARIOS: &[Scenario] = scenarios! {
     triggers: level edge_input edge_both_ways edge_output edge_blocked_with_unread_input one_shot
         one_shot_output urgent_edge low_water_mark member_before_it_moves;
     sets: several_sets duplicated_set errors loops nested_sets nested_edges polled_set_wakes
-        closed_with_duplicate closed_alone replaced_number any_data all_numbers_by_select high_numbers;
+        closed_with_duplicate closed_alone replaced_number any_data told_once_when_another_leaves
+        twin_shots all_numbers_by_select high_numbers;
     removed: added_again moved in_an_inner_set changed_meanwhile used_by_a_child;
     fairness: one_at_a_time busy_connection_and_pipe busy_pipe_and_connection timeouts;
-    threads: edge_events_come_once one_shot_comes_once level_wakes_all accelerated_while_they_sleep
+    threads: edge_events_come_once one_shot_comes_once one_shot_for_a_sleeper level_wakes_all accelerated_while_they_sleep
         changes_while_waiting stalled_consumer;
     processes: set_used_by_child set_used_by_both set_of_a_daemon set_passed_on set_kept_over_exec
-        closed_while_a_child_holds_it killed_peer;
+        closed_while_a_child_holds_it killed_peer young_members_of_a_daemon;
 };
 
 fn main() {

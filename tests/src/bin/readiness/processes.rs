@@ -130,6 +130,45 @@ pub fn set_of_a_daemon() {
     say("first", set.now());
 }
 
+/// The same with connections that have carried nothing before: the child, alone with them, talks on them
+/// before it first uses the set.
+pub fn young_members_of_a_daemon() {
+    let (one, two, set) = (fresh(), fresh(), Set::new());
+    set.add(one.far, EPOLLIN, 1);
+    set.add(two.far, EPOLLIN | EPOLLONESHOT, 2);
+    let mut done = UnixStream::pair().expect("socketpair");
+    match fork().expect("fork") {
+        Forked::Parent(_) => {
+            for fd in [one.near, one.far, two.near, two.far, set.0] {
+                close(fd);
+            }
+            drop(done.1);
+            // Nobody is left at the other end when the daemon has ended.
+            let mut rest = Vec::new();
+            done.0.read_to_end(&mut rest).expect("done");
+            return;
+        }
+        Forked::Child => drop(done.0),
+    }
+    settle();
+    one.warm_up();
+    two.warm_up();
+    send(one.near, 1);
+    send(two.near, 1);
+    say("daemon", set.wait(1000));
+    say("daemon", set.now());
+    recv(one.far, 10);
+    recv(two.far, 10);
+    say("read", set.now());
+    send(one.near, 1);
+    send(two.near, 1);
+    say("again", set.now());
+    set.modify(two.far, EPOLLIN | EPOLLONESHOT, 22);
+    say("re-armed", set.wait(1000));
+    done.1.write_all(b"x").expect("done");
+    std::process::exit(0);
+}
+
 /// Sends a number over a Unix socket.
 fn pass(socket: RawFd, fd: RawFd) {
     let mut byte = [0u8; 1];

@@ -436,3 +436,84 @@ pub fn high_numbers() {
     let n = unsafe { libc::select(1024, none, few.as_mut_ptr().cast(), none, &mut time) };
     say("select", result(n as isize));
 }
+
+/// Members that are ready leave the set, and come back, while others of it wait to be told of: each is
+/// told once in a wait, and an edge or a shot once altogether.
+pub fn told_once_when_another_leaves() {
+    let all: Vec<Ends> = (0..6).map(|_| warm()).collect();
+    for mode in [0, EPOLLET, EPOLLONESHOT] {
+        let set = Set::new();
+        for (number, ends) in (0..).zip(&all) {
+            set.add(ends.far, EPOLLIN | mode, number);
+        }
+        for (number, leaver) in all.iter().enumerate() {
+            for ends in &all {
+                send(ends.near, 1);
+            }
+            settle();
+            say(mode, format!("{} first", set.take(2, 0).len()));
+            set.remove(leaver.far);
+            let mut told: Vec<u64> = Vec::new();
+            if number % 2 == 1 {
+                set.add(leaver.far, EPOLLIN | mode, 10 + number as u64);
+            }
+            for _ in 0..4 {
+                let found = set.take(64, 0);
+                let mut once: Vec<u64> = found.iter().map(|(data, _)| *data).collect();
+                once.dedup();
+                assert_eq!(once.len(), found.len(), "twice in one wait");
+                told.extend(once);
+            }
+            told.sort_unstable();
+            if mode == 0 {
+                told.dedup();
+            }
+            // Whom the first wait told of is not said.
+            let again = told.windows(2).any(|pair| pair[0] == pair[1]);
+            say(
+                format!("{mode} without {number}"),
+                format!("{} told, again {again}", told.len()),
+            );
+            for ends in &all {
+                recv(ends.far, 100);
+            }
+            set.remove(leaver.far);
+            set.add(leaver.far, EPOLLIN | mode, number as u64);
+            for (number, ends) in (0..).zip(&all) {
+                set.modify(ends.far, EPOLLIN | mode, number);
+            }
+            say("read", set.now());
+        }
+        set.close();
+    }
+}
+
+/// Two one-shot members with the same data, of which one leaves before the other's shot is fired and
+/// its connection accelerated.
+pub fn twin_shots() {
+    const EVENTS: i32 = EPOLLIN | EPOLLONESHOT;
+    for (first_leaves, closes) in [(false, false), (true, false), (false, true), (true, true)] {
+        let (one, two, set) = (fresh(), fresh(), Set::new());
+        set.add(one.far, EVENTS, 7);
+        set.add(two.far, EVENTS, 7);
+        let (leaver, stayer) = if first_leaves {
+            (&one, &two)
+        } else {
+            (&two, &one)
+        };
+        match closes {
+            true => close(leaver.far),
+            false => drop(set.remove(leaver.far)),
+        }
+        send(stayer.near, 1);
+        say("shot", set.now());
+        recv(stayer.far, 10);
+        stayer.warm_up();
+        send(stayer.near, 1);
+        say("fired", set.now());
+        set.modify(stayer.far, EVENTS, 8);
+        say("re-armed", set.now());
+        say("once", set.now());
+        set.close();
+    }
+}

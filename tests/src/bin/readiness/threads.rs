@@ -99,6 +99,70 @@ pub fn one_shot_comes_once() {
     waiters.end();
 }
 
+/// This thread, and those that it starts, run on one CPU.
+fn stay_here() {
+    // SAFETY: all zero is an empty set, which lives across the calls.
+    unsafe {
+        let mut cpus: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(libc::sched_getcpu() as usize, &mut cpus);
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&cpus), &cpus), 0);
+    }
+}
+
+/// Whoever is woken by this on the same CPU runs at once, in the middle of it.
+fn giving_way<T>(act: impl FnOnce() -> T) -> T {
+    let set = |policy| {
+        let none = libc::sched_param { sched_priority: 0 };
+        // SAFETY: the parameter lives across the call.
+        assert_eq!(unsafe { libc::sched_setscheduler(0, policy, &none) }, 0);
+    };
+    set(libc::SCHED_IDLE);
+    let result = act();
+    set(libc::SCHED_OTHER);
+    result
+}
+
+/// A shot that goes to a thread which slept on the set before the member came is fired, also when the
+/// member's connection is accelerated later.
+pub fn one_shot_for_a_sleeper() {
+    const EVENTS: i32 = EPOLLIN | EPOLLONESHOT;
+    stay_here();
+    for re_armed in [false, true] {
+        for _ in 0..10 {
+            let (quiet, ends, set) = (fresh(), fresh(), Set::new());
+            set.add(quiet.far, EPOLLIN, 1);
+            if re_armed {
+                set.add(ends.far, EPOLLIN, 2);
+            }
+            send(ends.near, 1);
+            if re_armed {
+                set.modify(ends.far, 0, 2);
+            }
+            settle();
+            let waiters = Waiters::start(set, 1, |_| ());
+            std::thread::sleep(Duration::from_millis(20));
+            giving_way(|| match re_armed {
+                false => set.add(ends.far, EVENTS, 2),
+                true => set.modify(ends.far, EVENTS, 2),
+            });
+            waiters.reach(1);
+            recv(ends.far, 10);
+            ends.warm_up();
+            send(ends.near, 1);
+            std::thread::sleep(Duration::from_millis(20));
+            let disabled = waiters.count();
+            set.modify(ends.far, EVENTS, 2);
+            waiters.reach(disabled + 1);
+            settle();
+            say("told", format!("{disabled}, re-armed {}", waiters.count()));
+            waiters.end();
+            for fd in [quiet.near, quiet.far, ends.near, ends.far, set.0] {
+                close(fd);
+            }
+        }
+    }
+}
+
 /// While a level-triggered member is ready nobody sleeps.
 pub fn level_wakes_all() {
     let (ends, set) = (warm(), Set::new());
