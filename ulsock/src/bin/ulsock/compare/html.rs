@@ -53,6 +53,7 @@ fn glance(report: &Report) -> String {
         return String::new();
     };
     let compared = verdict.compared;
+    let least = format!("the least: {}", verdict.worst.0);
     let cards = [
         (
             format!("{} of {compared}", verdict.faster),
@@ -71,7 +72,7 @@ fn glance(report: &Report) -> String {
         ),
         (
             format!("{:.2}x", verdict.worst.1),
-            &verdict.worst.0,
+            &least,
             verdict.worst.1 >= 0.97,
         ),
         (

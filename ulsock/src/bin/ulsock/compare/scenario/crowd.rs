@@ -65,15 +65,18 @@ fn remarks(rows: &[Row]) -> Vec<String> {
     };
     let slower = |of: fn(&Row) -> Option<&Figure>| {
         let (one, most) = (of(one)?.value, of(most)?.value);
-        let (times, more) = (most / one, Unit::Micros.text((most - one).max(0.0)));
-        Some(format!("{times:.2} times (by {more})"))
+        let times = format!("{:.2} times as long", most / one);
+        Some(match most > one {
+            true => format!("{times} ({} more)", Unit::Micros.text(most - one)),
+            false => times,
+        })
     };
     let kernel = slower(|row| row.kernel.as_ref());
     let (Some(kernel), Some(ulsock)) = (kernel, slower(Row::used)) else {
         return Vec::new();
     };
     vec![format!(
-        "From {} to {} a round trip takes {kernel} as long on kernel TCP, {ulsock} on ulsock.",
+        "From {} to {} a round trip takes {kernel} on kernel TCP, {ulsock} on ulsock.",
         one.label, most.label
     )]
 }
