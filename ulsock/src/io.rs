@@ -1,15 +1,14 @@
 //! The data calls: who carries this one, the kernel as it is, or we?
 
 mod messages;
+mod sendfile;
 
-use std::os::fd::BorrowedFd;
-
-use libc::{c_int, c_void, iovec, off64_t, sockaddr, socklen_t};
+use libc::{c_int, c_void, iovec, sockaddr, socklen_t};
 use rustix::io::Errno;
 
 use crate::api::{InFlight, Verdict};
 use crate::cancel;
-use crate::conn::buffers::{Buffers, File, Nowhere, Piece, Unsound, MOST};
+use crate::conn::buffers::{Buffers, Nowhere, Piece, Unsound, MOST};
 use crate::conn::{self, Handle};
 use crate::family::Family;
 use crate::options;
@@ -21,6 +20,7 @@ use crate::table::{self, Slot};
 use crate::upgrade;
 
 pub use messages::{recvmmsg, recvmsg, sendmmsg, sendmsg};
+pub use sendfile::sendfile;
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -435,55 +435,6 @@ pub unsafe fn recvfrom(
         unsafe { *addrlen = 0 };
     }
     verdict
-}
-
-/// # Safety
-/// As libc's `sendfile`.
-pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: usize) -> Verdict {
-    if table::get(input) == Slot::Internal {
-        return Verdict::Fail(libc::EBADF);
-    }
-    if count == 0 {
-        return crate::lifecycle::guard(out);
-    }
-    let handle = match carry(out, Way::Out, 0) {
-        Carry::Verdict(verdict) => return verdict,
-        Carry::Ours(handle) => handle,
-    };
-    if !offset.is_null() && is_bad(offset, size_of::<off64_t>()) {
-        return Verdict::Fail(libc::EFAULT);
-    }
-    // Rust has no place for this one; the kernel refuses all negative numbers alike.
-    if input < 0 {
-        return Verdict::Fail(libc::EBADF);
-    }
-    // SAFETY: the program's own number; a bad one makes the reads fail.
-    let file = unsafe { BorrowedFd::borrow_raw(input) };
-    // Only what can be read again at a position: the ring may take less than was asked for.
-    if rustix::fs::tell(file).is_err() {
-        options::to_kernel(out, Reason::Call);
-        return Verdict::Bypass;
-    }
-    // SAFETY: null or valid by contract.
-    let position = unsafe { offset.as_mut() };
-    let begin = match &position {
-        Some(at) if **at < 0 => return Verdict::Fail(libc::EINVAL),
-        Some(at) => Some(**at as u64),
-        None => None,
-    };
-    let mut source = File {
-        file,
-        offset: begin,
-        error: None,
-    };
-    let result = conn::send::send(handle, &mut source, count.min(MOST), 0);
-    if let (Some(at), Some(end)) = (position, source.offset) {
-        *at = end as off64_t;
-    }
-    match (result, source.error) {
-        (Some(Ok(0)), Some(error)) => Verdict::Fail(error.raw_os_error()),
-        (result, _) => verdict(out, result),
-    }
 }
 
 /// Ends a kernel call on a plain connection.

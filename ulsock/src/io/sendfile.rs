@@ -1,0 +1,63 @@
+//! From a file into a connection: the file is read into the ring, by the same send as all others.
+
+use std::os::fd::BorrowedFd;
+
+use libc::{c_int, off64_t};
+
+use super::{carry, verdict, Carry, Way};
+use crate::api::Verdict;
+use crate::conn::buffers::{File, MOST};
+use crate::conn::send;
+use crate::options;
+use crate::pointer::is_bad;
+use crate::reason::Reason;
+use crate::table::{self, Slot};
+
+/// # Safety
+/// As libc's `sendfile`.
+pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: usize) -> Verdict {
+    if table::get(input) == Slot::Internal {
+        return Verdict::Fail(libc::EBADF);
+    }
+    if count == 0 {
+        return crate::lifecycle::guard(out);
+    }
+    let handle = match carry(out, Way::Out, 0) {
+        Carry::Verdict(verdict) => return verdict,
+        Carry::Ours(handle) => handle,
+    };
+    if !offset.is_null() && is_bad(offset, size_of::<off64_t>()) {
+        return Verdict::Fail(libc::EFAULT);
+    }
+    // Rust has no place for this one; the kernel refuses all negative numbers alike.
+    if input < 0 {
+        return Verdict::Fail(libc::EBADF);
+    }
+    // SAFETY: the program's own number; a bad one makes the reads fail.
+    let file = unsafe { BorrowedFd::borrow_raw(input) };
+    // Only what can be read again at a position: the ring may take less than was asked for.
+    if rustix::fs::tell(file).is_err() {
+        options::to_kernel(out, Reason::Call);
+        return Verdict::Bypass;
+    }
+    // SAFETY: null or valid by contract.
+    let position = unsafe { offset.as_mut() };
+    let begin = match &position {
+        Some(at) if **at < 0 => return Verdict::Fail(libc::EINVAL),
+        Some(at) => Some(**at as u64),
+        None => None,
+    };
+    let mut source = File {
+        file,
+        offset: begin,
+        error: None,
+    };
+    let result = send::send(handle, &mut source, count.min(MOST), 0);
+    if let (Some(at), Some(end)) = (position, source.offset) {
+        *at = end as off64_t;
+    }
+    match (result, source.error) {
+        (Some(Ok(0)), Some(error)) => Verdict::Fail(error.raw_os_error()),
+        (result, _) => verdict(out, result),
+    }
+}
