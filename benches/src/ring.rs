@@ -30,7 +30,7 @@ const PATIENCE: u32 = 1000;
 /// then finds more at once: each look takes the cursor's cache line away from the one who writes it.
 /// Sockets do the same (ulsock's `gather`).
 const MOST_PAUSES: u32 = 24;
-const LITTLE: usize = 2 << 10;
+const LITTLE: usize = 8 << 10;
 /// What both ends share comes first.
 const HEAD: usize = 4096;
 const _: () = assert!(2 * size_of::<Shared>() <= HEAD);
@@ -232,7 +232,7 @@ impl End {
     pub fn push(&mut self, mut bytes: &[u8]) -> io::Result<usize> {
         let length = bytes.len() as u64;
         // Nobody sleeps here: there is nobody to wake.
-        let pushed = self.send(|sender| match sender.put(length, &mut bytes) {
+        let pushed = self.send(|sender| match sender.put(length, &mut bytes, true) {
             Some(_) => Ok(length),
             None => sender.push(length, &mut bytes, |_| ()),
         });

@@ -58,7 +58,7 @@ impl Pair {
 
     fn push(&mut self, n: u64) -> Result<u64, Hostile> {
         let bytes = stream(self.tx.written, n);
-        if let Some(slots) = self.sender().put(n, &mut &bytes[..]) {
+        if let Some(slots) = self.sender().put(n, &mut &bytes[..], false) {
             assert_eq!(slots & !ALL, 0);
             return Ok(n);
         }

@@ -148,7 +148,7 @@ impl Pair {
 
     fn push(&mut self, n: u64) {
         let bytes = stream(self.tx.written, n);
-        let pushed = match self.sender().put(n, &mut &bytes[..]) {
+        let pushed = match self.sender().put(n, &mut &bytes[..], false) {
             Some(_) => n,
             None => self.sender().push(n, &mut &bytes[..], |_| {}).unwrap(),
         };

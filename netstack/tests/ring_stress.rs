@@ -157,7 +157,7 @@ impl<'a> Writer<'a> {
         let link = self.link;
         let len = self.dice.size().min(TOTAL - self.state.written);
         let mut from = link.at(self.state.written, len);
-        if let Some(slots) = self.sender().put(len, &mut from) {
+        if let Some(slots) = self.sender().put(len, &mut from, true) {
             return link.ring(slots, RECEIVER);
         }
         let n = self

@@ -4,7 +4,7 @@
 //! a read, or a vector, of no bytes.
 
 use libc::{c_int, c_void, iovec, off64_t, off_t, size_t, sockaddr, socklen_t, ssize_t};
-use ulsock::api::{self, Verdict};
+use ulsock::api::{self, First, Verdict};
 
 /// UIO_MAXIOV; the kernel refuses longer vectors, so those are its business.
 fn countable(count: c_int) -> bool {
@@ -44,7 +44,12 @@ fn positioned(fd: c_int, count: c_int, offset: off64_t, flags: c_int) -> Positio
 
 hooks! {
     redhook fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
-        answer!(api::read(fd, buf, len), real()(fd, buf, len))
+        answer_first!(
+            // SAFETY: the program's own buffer.
+            unsafe { api::recv_first(fd, buf, len, 0) },
+            api::read(fd, buf, len),
+            real()(fd, buf, len)
+        )
     }
 
     redhook fn readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
@@ -57,18 +62,34 @@ hooks! {
     }
 
     redhook fn recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
-        answer!(api::recv(fd, buf, len, flags), real()(fd, buf, len, flags))
+        answer_first!(
+            // SAFETY: the program's own buffer.
+            unsafe { api::recv_first(fd, buf, len, flags) },
+            api::recv(fd, buf, len, flags),
+            real()(fd, buf, len, flags)
+        )
     }
 
     redhook fn recvfrom(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int, addr: *mut sockaddr, addrlen: *mut socklen_t) -> ssize_t {
-        answer!(
+        let first = || match addr.is_null() {
+            // SAFETY: the program's own buffer.
+            true => unsafe { api::recv_first(fd, buf, len, flags) },
+            false => First::Other,
+        };
+        answer_first!(
+            first(),
             api::recvfrom(fd, buf, len, flags, addr, addrlen),
             real()(fd, buf, len, flags, addr, addrlen)
         )
     }
 
     redhook fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
-        answer!(api::write(fd, buf, len), real()(fd, buf, len))
+        answer_first!(
+            // SAFETY: the program's own buffer.
+            unsafe { api::send_first(fd, buf, len, 0) },
+            api::write(fd, buf, len),
+            real()(fd, buf, len)
+        )
     }
 
     redhook fn writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
@@ -81,12 +102,22 @@ hooks! {
     }
 
     redhook fn send(fd: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t {
-        answer!(api::send(fd, buf, len, flags), real()(fd, buf, len, flags))
+        answer_first!(
+            // SAFETY: the program's own buffer.
+            unsafe { api::send_first(fd, buf, len, flags) },
+            api::send(fd, buf, len, flags),
+            real()(fd, buf, len, flags)
+        )
     }
 
     /// A connected TCP socket ignores the address.
     redhook fn sendto(fd: c_int, buf: *const c_void, len: size_t, flags: c_int, addr: *const sockaddr, addrlen: socklen_t) -> ssize_t {
-        answer!(api::send(fd, buf, len, flags), real()(fd, buf, len, flags, addr, addrlen))
+        answer_first!(
+            // SAFETY: the program's own buffer.
+            unsafe { api::send_first(fd, buf, len, flags) },
+            api::send(fd, buf, len, flags),
+            real()(fd, buf, len, flags, addr, addrlen)
+        )
     }
 
     redhook fn sendfile(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> ssize_t {

@@ -215,3 +215,15 @@ macro_rules! answer {
         }
     };
 }
+
+/// The same for a call with one buffer, which `api` has usually done at the `first` attempt.
+macro_rules! answer_first {
+    ($first:expr, $verdict:expr, $real:expr) => {
+        match $first {
+            // SAFETY: the program's own arguments, handed on as it gave them.
+            First::Foreign => unsafe { $real },
+            First::Done(result) => result as _,
+            First::Other => answer!($verdict, $real),
+        }
+    };
+}

@@ -18,8 +18,8 @@ pub use crate::inherit::{
     exec_failed, exiting, fork_child, fork_parent, fork_prepare,
 };
 pub use crate::io::{
-    read, readv, recv, recvfrom, recvmmsg, recvmsg, send, sendfile, sendmmsg, sendmsg, write,
-    writev,
+    read, readv, recv, recv_first, recvfrom, recvmmsg, recvmsg, send, send_first, sendfile,
+    sendmmsg, sendmsg, write, writev, First,
 };
 pub use crate::lifecycle::{
     accepted, close, close_range, connected, dup_over, duped, fd_opened, guard, listening,

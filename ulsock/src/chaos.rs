@@ -1,6 +1,7 @@
 //! A test aid: carriers change at random moments (`ULSOCK_CHAOS`). Off, it costs one load.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use netstack::ring::RxState;
 
@@ -11,9 +12,16 @@ thread_local! {
     static STATE: Cell<u64> = const { Cell::new(0) };
 }
 
+static ON: AtomicBool = AtomicBool::new(false);
+
+/// Load time.
+pub fn init() {
+    ON.store(process::config().chaos != 0, Ordering::Relaxed);
+}
+
 #[inline]
 pub fn is_on() -> bool {
-    process::config().chaos != 0
+    ON.load(Ordering::Relaxed)
 }
 
 /// Shall something happen at this call?

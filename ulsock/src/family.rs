@@ -20,7 +20,7 @@ use crate::thread;
 
 /// Connections of one family at a time.
 pub const RECORDS: usize = 64 << 10;
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ulsockF1");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ulsockF2");
 
 /// At the beginning of the mapping.
 #[repr(C, align(64))]

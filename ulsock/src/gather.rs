@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::record::Record;
 
 /// Receives of this many bytes pay for their look.
-const ENOUGH: usize = 2 << 10;
+const ENOUGH: usize = 8 << 10;
 /// Pauses before a look, at most: some 50 ns each.
 const MOST: u32 = 24;
 
@@ -42,10 +42,13 @@ impl Place {
 }
 
 impl Gather {
-    /// Before a look.
+    /// Before a look; says whether the latest receive was from there too.
     #[inline]
-    pub fn pause(&self, record: &Record) {
-        (0..self.pauses_at(Place::of(record))).for_each(|_| std::hint::spin_loop());
+    pub fn pause(&self, record: &Record) -> bool {
+        if self.pauses.load(Ordering::Relaxed) > 0 {
+            (0..self.pauses_at(Place::of(record))).for_each(|_| std::hint::spin_loop());
+        }
+        self.from.load(Ordering::Relaxed) == std::ptr::from_ref(record) as usize
     }
 
     /// A receive with room for `len` bytes found `n` at its first look.

@@ -32,7 +32,7 @@ pub fn fork_prepare() {
     };
     counted.clear();
     for number in family.held() {
-        family.record(number).procs.fetch_add(1, Ordering::AcqRel);
+        family.record(number).share();
         tell_peer(number);
         counted.push(number);
     }
@@ -53,7 +53,7 @@ fn correct_counts(family: &Family) {
     }
     for number in family.held() {
         if counted.binary_search(&number).is_err() {
-            family.record(number).procs.fetch_add(1, Ordering::AcqRel);
+            family.record(number).share();
         }
     }
     counted.clear();
@@ -145,7 +145,7 @@ pub fn exec_failed() {
     }
     if let (Some(family), Ok(mut left)) = (process::family(), LEFT.lock()) {
         for number in left.drain(..) {
-            family.record(number).procs.fetch_add(1, Ordering::AcqRel);
+            family.record(number).share();
         }
     }
     crate::epoll::held_by_me(true, |_| true);

@@ -16,7 +16,7 @@ use crate::pointer::{is_bad, Fault};
 use crate::process;
 use crate::reason::Reason;
 use crate::record::{Counts, Record, State};
-use crate::table::{self, Slot};
+use crate::table::{self, Slot, Word};
 use crate::upgrade;
 
 pub use messages::{recvmmsg, recvmsg, sendmmsg, sendmsg};
@@ -154,7 +154,7 @@ fn receive_into(
             let result = match room.sound() {
                 Ok(()) => {
                     if quick == Quick::Try {
-                        if let Some(n) = conn::quick::recv(handle, room, len, flags) {
+                        if let Some(n) = receive_quickly(handle, room, len, flags) {
                             return Verdict::Done(n as isize);
                         }
                     }
@@ -166,6 +166,26 @@ fn receive_into(
             verdict(fd, result)
         }
     }
+}
+
+#[inline(never)]
+fn receive_quickly(
+    handle: Handle,
+    room: &mut Buffers<'_>,
+    len: usize,
+    flags: c_int,
+) -> Option<usize> {
+    let family = process::family()?;
+    let record = family.record(handle.number);
+    conn::quick::recv(family, record, handle, room, len, flags)
+}
+
+#[inline(never)]
+fn transmit_quickly(handle: Handle, bytes: &mut Buffers<'_>, len: usize, flags: c_int) -> bool {
+    process::family().is_some_and(|family| {
+        let record = family.record(handle.number);
+        conn::quick::send(family, record, handle, bytes, len, flags)
+    })
 }
 
 /// Into buffers of which some cannot be written: if those before hold what is there, nobody notices.
@@ -221,7 +241,7 @@ fn transmit_from(
             cancel::point();
             let result = match bytes.sound() {
                 Ok(()) => {
-                    if quick == Quick::Try && conn::quick::send(handle, bytes, len, flags) {
+                    if quick == Quick::Try && transmit_quickly(handle, bytes, len, flags) {
                         return Verdict::Done(len as isize);
                     }
                     conn::send::send(handle, bytes, len, flags)
@@ -234,35 +254,53 @@ fn transmit_from(
     }
 }
 
-/// A call with one buffer, before anything else is looked at.
-enum First {
-    /// Not ours: the kernel's, and nothing to do.
-    Foreign,
-    /// Done already, as is usual.
-    Done(usize),
-    Other,
-}
-
+/// A call with one buffer, in the usual case: on a connection whose rings are ready.
 #[inline(always)]
 fn first(
+    word: Word,
     fd: c_int,
     buf: *const c_void,
     len: usize,
-    quick: impl FnOnce(Handle) -> Option<usize>,
-) -> First {
-    let number = match table::get(fd) {
-        Slot::Foreign => return First::Foreign,
-        Slot::Record(number) => number,
-        _ => return First::Other,
-    };
-    let Some(family) = process::family() else {
-        return First::Other;
-    };
-    if family.record(number).state() != State::Managed || len == 0 || is_bad(buf, len) {
-        return First::Other;
+    quick: impl FnOnce(&'static Family, &'static Record, Handle) -> Option<usize>,
+) -> Option<usize> {
+    let (number, family) = (word.record()?, process::family()?);
+    let record = family.record(number);
+    if record.state() != State::Managed || len == 0 || is_bad(buf, len) {
+        return None;
     }
     cancel::point();
-    quick(Handle::new(family, number, fd)).map_or(First::Other, First::Done)
+    quick(family, record, Handle::of(record, number, fd))
+}
+
+#[inline(never)]
+fn receive_first(
+    fd: c_int,
+    buf: *mut c_void,
+    len: usize,
+    flags: c_int,
+    word: Word,
+) -> Option<usize> {
+    first(word, fd, buf, len, |family, record, handle| {
+        let mut piece = Piece(buf.cast());
+        conn::quick::recv(family, record, handle, &mut piece, len, flags)
+    })
+}
+
+#[inline(never)]
+fn transmit_first(
+    fd: c_int,
+    buf: *const c_void,
+    len: usize,
+    flags: c_int,
+    word: Word,
+) -> Option<usize> {
+    if len > conn::quick::MOST {
+        return None;
+    }
+    first(word, fd, buf, len, |family, record, handle| {
+        let mut piece = Piece(buf.cast_mut().cast());
+        conn::quick::send(family, record, handle, &mut piece, len, flags).then_some(len)
+    })
 }
 
 /// A usual call on plain kernel TCP: a straight line for short connections. Apart from the rest, so
@@ -285,85 +323,87 @@ fn plain(fd: c_int, way: Way, len: usize, flags: c_int) -> Option<Verdict> {
     enter(record, way).map(Verdict::Kernel)
 }
 
-#[inline(always)]
-fn receive_first(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> First {
-    first(fd, buf, len, |handle| {
-        conn::quick::recv(handle, &mut Piece(buf.cast()), len, flags)
-    })
+/// What became of a call with one buffer at once.
+pub enum First {
+    /// Not ours: call the real function.
+    Foreign,
+    /// Done in user space with this result, as is usual.
+    Done(isize),
+    /// Neither: go on with [`read`], [`recv`], [`write`] or [`send`].
+    Other,
 }
 
+/// The usual case of [`read`] and [`recv`].
+///
+/// # Safety
+/// As libc's `recv`.
 #[inline(always)]
-fn transmit_first(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> First {
-    first(fd, buf, len, |handle| {
-        let mut piece = Piece(buf.cast_mut().cast());
-        conn::quick::send(handle, &mut piece, len, flags).then_some(len)
-    })
+pub unsafe fn recv_first(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> First {
+    let Some(word) = table::ours(fd) else {
+        return First::Foreign;
+    };
+    receive_first(fd, buf, len, flags, word).map_or(First::Other, |n| First::Done(n as isize))
 }
 
+/// The usual case of [`write`] and [`send`].
+///
+/// # Safety
+/// As libc's `send`.
+#[inline(always)]
+pub unsafe fn send_first(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> First {
+    let Some(word) = table::ours(fd) else {
+        return First::Foreign;
+    };
+    transmit_first(fd, buf, len, flags, word).map_or(First::Other, |n| First::Done(n as isize))
+}
+
+/// After [`recv_first`].
+///
 /// # Safety
 /// As libc's `read`.
-#[inline]
 pub unsafe fn read(fd: c_int, buf: *mut c_void, len: usize) -> Verdict {
-    match receive_first(fd, buf, len, 0) {
-        First::Foreign => return Verdict::Bypass,
-        First::Done(n) => return Verdict::Done(n as isize),
-        First::Other => {}
-    }
-    if let Some(verdict) = plain(fd, Way::In, len, 0) {
-        return verdict;
-    }
     // Unlike recv, the kernel's read of no bytes does not look at the socket.
     if len == 0 {
         return crate::lifecycle::guard(fd);
     }
+    if let Some(verdict) = plain(fd, Way::In, len, 0) {
+        return verdict;
+    }
     receive(fd, &[piece(buf, len)], 0, Quick::Refused)
 }
 
+/// After [`recv_first`].
+///
 /// # Safety
 /// As libc's `recv`.
 pub unsafe fn recv(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> Verdict {
-    match receive_first(fd, buf, len, flags) {
-        First::Foreign => return Verdict::Bypass,
-        First::Done(n) => return Verdict::Done(n as isize),
-        First::Other => {}
-    }
     if let Some(verdict) = plain(fd, Way::In, len, flags) {
         return verdict;
     }
     receive(fd, &[piece(buf, len.min(MOST))], flags, Quick::Refused)
 }
 
+/// After [`send_first`].
+///
 /// # Safety
 /// As libc's `write`.
 pub unsafe fn write(fd: c_int, buf: *const c_void, len: usize) -> Verdict {
-    match transmit_first(fd, buf, len, 0) {
-        First::Foreign => return Verdict::Bypass,
-        First::Done(n) => return Verdict::Done(n as isize),
-        First::Other => {}
-    }
     if let Some(verdict) = plain(fd, Way::Out, len, 0) {
         return verdict;
     }
     transmit(fd, &[piece(buf.cast_mut(), len)], 0, Quick::Refused)
 }
 
+/// After [`send_first`].
+///
 /// # Safety
 /// As libc's `send`.
 pub unsafe fn send(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> Verdict {
-    match transmit_first(fd, buf, len, flags) {
-        First::Foreign => return Verdict::Bypass,
-        First::Done(n) => return Verdict::Done(n as isize),
-        First::Other => {}
-    }
     if let Some(verdict) = plain(fd, Way::Out, len, flags) {
         return verdict;
     }
-    transmit(
-        fd,
-        &[piece(buf.cast_mut(), len.min(MOST))],
-        flags,
-        Quick::Refused,
-    )
+    let list = [piece(buf.cast_mut(), len.min(MOST))];
+    transmit(fd, &list, flags, Quick::Refused)
 }
 
 fn piece(buf: *mut c_void, len: usize) -> iovec {

@@ -1,7 +1,5 @@
 //! A connection's ring pair as one side sees it: which segment, which block, which way round.
 
-#[cfg(target_arch = "x86_64")]
-use std::arch::asm;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -10,23 +8,30 @@ use netstack::ring::{Memory, Shared, Sink, Slots, Source, Tripwire, AHEAD};
 
 use crate::layout::{Block, SideLine, SideNumber, RELEASED};
 use crate::pair::{Pair, PairSegment};
+use crate::sys::fetch::fetch_eight_to_write;
 use crate::upkeep;
 
 /// The rings of one direction, all levels.
+#[repr(transparent)]
 pub struct Rings {
     base: [*mut u8; LEVELS],
 }
 
+/// What a receive needs is in the first cache line, what a send needs in the second one too.
+#[repr(C, align(64))]
 pub struct Link {
+    /// The block's two directions, as seen from this side.
+    tx_shared: *const Shared,
+    rx_shared: *const Shared,
+    pub rx: Rings,
+    block: *const Block,
+    pub tx: Rings,
     pub pair: Arc<Pair>,
     pub segment: Arc<PairSegment>,
     pub conn: u32,
     pub side: SideNumber,
-    pub tx: Rings,
-    pub rx: Rings,
     /// Of the sending direction.
     pub usage: Usage,
-    block: *const Block,
     /// Another process goes on using the block.
     kept: AtomicBool,
 }
@@ -43,6 +48,8 @@ impl Link {
             base: std::array::from_fn(|level| segment.ring(level, conn, direction)),
         };
         let (tx, rx, block) = (rings(side), rings(1 - side), segment.block(conn));
+        // SAFETY: checked against the layout by `block`, and mapped as long as the segment lives.
+        let shared = |direction: SideNumber| unsafe { &raw const (*block).directions[direction] };
         Link {
             pair,
             segment,
@@ -52,6 +59,8 @@ impl Link {
             rx,
             usage: Usage::default(),
             block,
+            tx_shared: shared(side),
+            rx_shared: shared(1 - side),
             kept: AtomicBool::new(false),
         }
     }
@@ -106,12 +115,20 @@ impl Link {
 
     #[inline]
     pub fn tx_shared(&self) -> &Shared {
-        &self.block().directions[self.side]
+        // SAFETY: as in `block`.
+        unsafe { &*self.tx_shared }
     }
 
     #[inline]
     pub fn rx_shared(&self) -> &Shared {
-        &self.block().directions[1 - self.side]
+        // SAFETY: as in `block`.
+        unsafe { &*self.rx_shared }
+    }
+
+    /// The peer's hint that it has closed; only the kernel socket knows for sure.
+    #[inline]
+    pub fn peer_closed(&self) -> bool {
+        self.rx_shared().producer.closed.load(Ordering::Relaxed) != 0
     }
 
     pub fn mine(&self) -> &SideLine {
@@ -195,17 +212,10 @@ impl Memory for Rings {
         unsafe { from.give(self.base[level as usize].add(at), len) }
     }
 
-    #[cfg(target_arch = "x86_64")]
-    #[inline]
+    #[inline(always)]
     fn fetch(&self, level: u8, at: usize) {
-        const LINE: usize = 64;
-        for line in 0..AHEAD / LINE {
-            // SAFETY: a hint, which changes and faults nothing; the address is within the ring.
-            unsafe {
-                let line = self.base[level as usize].add(at + line * LINE);
-                asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
-            }
-        }
+        const { assert!(AHEAD == 8 * 64) };
+        fetch_eight_to_write(self.base[level as usize].wrapping_add(at));
     }
 
     #[inline]

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use netstack::ring::SideLock;
 
 use crate::backoff::Backoff;
+use crate::chaos;
 use crate::config::Config;
 use crate::control::Control;
 use crate::family::Family;
@@ -45,6 +46,7 @@ pub fn init() {
             let enabled = config.enabled;
             log::init(&config);
             let _ = CONFIG.set(config);
+            chaos::init();
             if enabled && !crate::limits::are_too_low() && crate::table::init() {
                 crate::sys::fds::on_internal(crate::lifecycle::internal_fd);
                 crate::sys::fds::make_room();

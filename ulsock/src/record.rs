@@ -82,15 +82,17 @@ pub mod flag {
     pub const MOVED: u32 = 1 << 12;
     /// It has been managed: its sides are not as in a new record.
     pub const USED: u32 = 1 << 13;
+    /// More than one process has held it at some time.
+    pub const SHARED: u32 = 1 << 14;
 }
 
 /// Bytes and calls of one direction, by carrier.
 #[derive(Default)]
 #[repr(C)]
 pub struct Counts {
+    pub messages: AtomicU64,
     pub ring_bytes: AtomicU64,
     pub kernel_bytes: AtomicU64,
-    pub messages: AtomicU64,
 }
 
 impl Counts {
@@ -109,7 +111,7 @@ impl Counts {
 }
 
 /// One direction of this side: lock, gate, waiter slots, counts, state. What a plain connection needs
-/// of it is in the first cache line.
+/// of it is in the first cache line, what every call on rings needs in the first two.
 #[repr(C, align(64))]
 pub struct Side<S> {
     pub lock: SideLock,
@@ -118,10 +120,10 @@ pub struct Side<S> {
     pub slots: AtomicU32,
     /// The carrier right now, for `top`: 0 kernel, else ring level + 1.
     pub carrier: AtomicU8,
-    pub counts: Counts,
-    pub state: UnsafeCell<S>,
     /// Receives that found nothing without waiting; the send that looks at the clock next.
     pub glances: AtomicU64,
+    pub counts: Counts,
+    pub state: UnsafeCell<S>,
     /// When one of them last looked at the clock.
     pub glanced: AtomicU64,
     /// When one of them last asked the kernel socket, of those that do not at every tick.
@@ -153,6 +155,7 @@ pub struct Record {
     /// How often the program did what wakes all sleepers on a kernel socket (sending shut down, another
     /// send buffer): this ends an empty receive.
     pub stirs: AtomicU32,
+    pub cookie: AtomicU64,
     /// The largest ring level to send on.
     pub largest: AtomicU32,
     local: Address,
@@ -273,7 +276,19 @@ impl Record {
 
     #[inline]
     pub fn has(&self, flag: u32) -> bool {
-        self.flags.load(Ordering::Relaxed) & flag != 0
+        self.those(flag) != 0
+    }
+
+    /// Those of `flags` that it has.
+    #[inline]
+    pub fn those(&self, flags: u32) -> u32 {
+        self.flags.load(Ordering::Relaxed) & flags
+    }
+
+    /// Another process holds it too.
+    pub fn share(&self) {
+        self.set(flag::SHARED);
+        self.procs.fetch_add(1, Ordering::AcqRel);
     }
 
     pub fn set(&self, flag: u32) {

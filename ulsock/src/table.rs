@@ -3,6 +3,7 @@
 //! Private to the process and copied by fork, exactly as the kernel's own table. A number that is
 //! not ours, which is nearly every one, costs a hook this one load and nothing else.
 
+use std::num::NonZeroU32;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::Once;
@@ -54,12 +55,28 @@ fn word(fd: RawFd) -> Option<&'static AtomicU32> {
     Some(unsafe { &*base.add(fd as usize) })
 }
 
+/// What the table says about a number that is not foreign.
+#[derive(Clone, Copy)]
+pub struct Word(NonZeroU32);
+
+impl Word {
+    /// The record's number, if it is a connection: all others have the highest bit.
+    #[inline]
+    pub fn record(self) -> Option<u32> {
+        let word = self.0.get();
+        (word & EPOLL == 0).then(|| word - 1)
+    }
+}
+
+/// `None`: not ours.
+#[inline]
+pub fn ours(fd: RawFd) -> Option<Word> {
+    NonZeroU32::new(word(fd)?.load(Ordering::Acquire)).map(Word)
+}
+
 #[inline]
 pub fn get(fd: RawFd) -> Slot {
-    match word(fd).map_or(0, |word| word.load(Ordering::Acquire)) {
-        0 => Slot::Foreign,
-        other => decode(other),
-    }
+    ours(fd).map_or(Slot::Foreign, |word| decode(word.0.get()))
 }
 
 #[inline]

@@ -4,7 +4,6 @@
 //! at them at any time; so do the beds, in a mapping beside it. Nothing here allocates, locks or
 //! makes a system call on the usual path.
 
-use std::cell::Cell;
 use std::sync::atomic::{
     compiler_fence, AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering,
 };
@@ -12,8 +11,10 @@ use std::sync::atomic::{
 use crate::bed::Bed;
 use crate::cancel;
 use crate::gather::Gather;
+use crate::record::Record;
 use crate::signal::Deferred;
 use crate::spin::History;
+use crate::sys::word;
 use crate::waiter::Waiter;
 
 /// Threads alive at once that we can serve; the others' connections go to the kernel.
@@ -42,21 +43,21 @@ pub struct Thread {
     pub waiter: AtomicPtr<Waiter>,
     pub spin: History,
     pub gather: Gather,
+    /// The record of the latest quick send.
+    sent_on: AtomicUsize,
     /// Where on its stack the innermost handler began that is running now, or was left by a jump.
     pub handler_at: AtomicUsize,
     pub deferred: Deferred,
-}
-
-thread_local! {
-    static ME: Cell<*const Thread> = const { Cell::new(std::ptr::null()) };
 }
 
 static BLOCKS: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
 static BEDS: AtomicPtr<Bed> = AtomicPtr::new(std::ptr::null_mut());
 static HIGHEST: AtomicUsize = AtomicUsize::new(0);
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
-/// glibc's own word (2.32 and later): not zero while the process has one thread only.
-static SINGLE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+/// glibc's own word (2.32 and later): not zero while the process has one thread only. Elsewhere, and
+/// before it is known, ours.
+static SINGLE: AtomicPtr<u8> = AtomicPtr::new((&raw const NOT_SINGLE).cast_mut());
+static NOT_SINGLE: u8 = 0;
 
 /// Load time: the mappings for all blocks and beds (untouched pages cost nothing).
 pub fn init() {
@@ -67,7 +68,9 @@ pub fn init() {
     };
     // SAFETY: the name is a C string.
     let single = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
-    SINGLE.store(single.cast(), Ordering::Relaxed);
+    if !single.is_null() {
+        SINGLE.store(single.cast(), Ordering::Relaxed);
+    }
     BEDS.store(beds.cast(), Ordering::Release);
     let mut key = 0;
     // SAFETY: plain libc call with a valid out pointer.
@@ -75,6 +78,12 @@ pub fn init() {
         KEY.store(key, Ordering::Relaxed);
         BLOCKS.store(base.cast(), Ordering::Release);
     }
+}
+
+/// The calling thread's block, or null.
+#[inline]
+fn known() -> *const Thread {
+    word::get() as *const Thread
 }
 
 fn blocks() -> &'static [Thread] {
@@ -92,18 +101,14 @@ impl Thread {
     /// The calling thread's block.
     #[inline]
     pub fn me() -> Option<&'static Thread> {
-        let me = ME.get();
-        if me.is_null() {
-            return Thread::begin();
-        }
-        // SAFETY: points into the block mapping, which is never unmapped.
-        Some(unsafe { &*me })
+        Thread::known().or_else(Thread::begin)
     }
 
     /// As [`Thread::me`], but a thread that never came here has no block: for signal handlers.
+    #[inline]
     pub fn known() -> Option<&'static Thread> {
         // SAFETY: null or a pointer into the block mapping, which is never unmapped.
-        unsafe { ME.get().as_ref() }
+        unsafe { known().as_ref() }
     }
 
     #[cold]
@@ -113,7 +118,7 @@ impl Thread {
         // SAFETY: no arguments.
         let name = unsafe { libc::pthread_self() } as usize;
         block.name.store(name, Ordering::Relaxed);
-        ME.set(block);
+        word::set(std::ptr::from_ref(block) as usize);
         let key = KEY.load(Ordering::Relaxed);
         // SAFETY: the key was created at load time.
         unsafe { libc::pthread_setspecific(key, (block as *const Thread).cast()) };
@@ -145,6 +150,7 @@ impl Thread {
         }
     }
 
+    #[inline]
     pub fn id(&self) -> u32 {
         self.tid.load(Ordering::Relaxed)
     }
@@ -167,6 +173,7 @@ impl Thread {
         (1..DEEPEST_HANDLER).contains(&began.wrapping_sub(&raw const here as usize))
     }
 
+    #[inline(always)]
     fn enter(&self) {
         let depth = self.critical.load(Ordering::Relaxed);
         self.critical.store(depth + 1, Ordering::Relaxed);
@@ -177,6 +184,7 @@ impl Thread {
         }
     }
 
+    #[inline(always)]
     fn leave(&self) {
         compiler_fence(Ordering::SeqCst);
         let depth = self.critical.load(Ordering::Relaxed) - 1;
@@ -184,10 +192,26 @@ impl Thread {
         if depth == 0 {
             cancel::allow(self);
             if self.deferred.any() {
-                self.bed().rise();
-                self.deferred.deliver();
+                self.deliver();
             }
         }
+    }
+
+    #[cold]
+    fn deliver(&self) {
+        self.bed().rise();
+        self.deferred.deliver();
+    }
+
+    /// Was the latest send on this connection too? Notes that it now is.
+    #[inline]
+    pub fn is_same_sender(&self, record: &Record) -> bool {
+        let here = std::ptr::from_ref(record) as usize;
+        let same = self.sent_on.load(Ordering::Relaxed) == here;
+        if !same {
+            self.sent_on.store(here, Ordering::Relaxed);
+        }
+        same
     }
 
     /// Around a sleep: a handler that interrupts it finds it so.
@@ -210,9 +234,21 @@ pub struct Critical(pub &'static Thread);
 impl Critical {
     #[inline]
     pub fn enter() -> Option<Critical> {
-        let me = Thread::me()?;
+        Some(Critical::of(Thread::me()?))
+    }
+
+    /// `me` is the calling thread.
+    #[inline(always)]
+    pub fn of(me: &'static Thread) -> Critical {
         me.enter();
-        Some(Critical(me))
+        Critical(me)
+    }
+
+    /// As dropping it, inlined.
+    #[inline(always)]
+    pub fn end(self) {
+        self.0.leave();
+        std::mem::forget(self);
     }
 }
 
@@ -227,14 +263,14 @@ impl Drop for Critical {
 /// unmapped now. It does not wait: the caller asks again later.
 pub fn quiet() -> bool {
     crate::memory::barrier_in_all_threads();
-    let me = ME.get();
+    let me = known();
     let mut others = blocks().iter().filter(|block| !std::ptr::eq(*block, me));
     others.all(|block| block.critical.load(Ordering::Acquire) == 0)
 }
 
 /// Is this other thread in a critical section?
 pub fn is_inside(thread: libc::pthread_t) -> bool {
-    let me = ME.get();
+    let me = known();
     let named = |block: &&Thread| block.name.load(Ordering::Relaxed) == thread as usize;
     let mut others = blocks().iter().filter(|block| !std::ptr::eq(*block, me));
     others.any(|block| named(&block) && block.critical.load(Ordering::Acquire) > 0)
@@ -244,8 +280,8 @@ pub fn is_inside(thread: libc::pthread_t) -> bool {
 #[inline]
 pub fn is_single() -> bool {
     let single = SINGLE.load(Ordering::Relaxed);
-    // SAFETY: null, or a char of libc's, which stays loaded.
-    !single.is_null() && unsafe { single.read_volatile() } != 0
+    // SAFETY: a char of libc's, which stays loaded, or ours.
+    unsafe { single.read_volatile() != 0 }
 }
 
 /// Adds to a counter that only this process's threads change: without a locked instruction while there
@@ -278,7 +314,7 @@ pub fn is_alone() -> bool {
 
 /// In a forked child: only the calling thread exists.
 pub fn after_fork() {
-    let me = ME.get();
+    let me = known();
     for block in blocks() {
         block.waiter.store(std::ptr::null_mut(), Ordering::Relaxed);
         block.bed().forget();
@@ -298,7 +334,7 @@ extern "C" fn ended(block: *mut libc::c_void) {
     let block = unsafe { &*block.cast::<Thread>() };
     // A cancelled thread left its sleep, or its kernel call, without getting up.
     block.bed().clear();
-    ME.set(std::ptr::null());
+    word::set(0);
     crate::waiter::give_back(block.waiter.swap(std::ptr::null_mut(), Ordering::AcqRel));
     block.critical.store(0, Ordering::Relaxed);
     block.asleep(false);

@@ -51,6 +51,7 @@ impl Gate {
         self.0.load(Ordering::Acquire) & !CLOSED == 0
     }
 
+    #[inline]
     pub fn is_closed(&self) -> bool {
         self.0.load(Ordering::Acquire) & CLOSED != 0
     }

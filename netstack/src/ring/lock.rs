@@ -33,6 +33,18 @@ impl SideLock {
         }
     }
 
+    /// For who knows that nobody else is there to take it: without a locked instruction.
+    #[inline]
+    pub fn try_lock_alone(&self, me: u32) -> Result<(), u32> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => {
+                self.0.store(me, Ordering::Relaxed);
+                Ok(())
+            }
+            owner => Err(owner),
+        }
+    }
+
     /// Takes over from an owner that is known to be dead.
     pub fn take_over(&self, dead: u32, me: u32) -> bool {
         self.0

@@ -13,26 +13,27 @@ use super::sync::{compiler_fence, fence, publish, Ordering};
 use super::tripwire::Slots;
 use super::Hostile;
 
-/// What the receiving side knows for itself. In the socket record; all zero is the beginning.
+/// What the receiving side knows for itself, what every receive needs first. In the socket record; all
+/// zero is the beginning.
 #[repr(C)]
 #[derive(Clone, Default)]
 pub struct RxState {
     /// Stream offset of the next byte to read.
     pub pos: u64,
-    /// Marks consumed.
-    pub(super) epoch: u64,
-    /// The sender's turn as far as its marks were consumed.
-    pub(super) turn: u64,
     /// The current carrier's code.
     pub(super) code: u64,
+    /// Marks consumed.
+    pub(super) epoch: u64,
+    /// The sender's tail when last looked at.
+    tail_seen: u64,
+    /// The sender's turn as far as its marks were consumed.
+    pub(super) turn: u64,
     /// Kernel bytes to throw away first: they were read from the ring already.
     pub(super) skip: u64,
     /// The wish published last.
     wish: u64,
     /// 1: wants a ring.
     wants_ring: u64,
-    /// The sender's tail when last looked at.
-    tail_seen: u64,
 }
 
 /// Where the next bytes are.
@@ -63,6 +64,7 @@ impl RxState {
         }
     }
 
+    #[inline]
     pub fn carrier(&self) -> Carrier {
         Carrier::from_code(self.code).unwrap_or(Carrier::Kernel)
     }
@@ -217,7 +219,7 @@ impl<M: Memory> Receiver<'_, M> {
 
     /// The usual case of [`Self::look`] and [`Self::pull`]: up to `most` bytes that are in the ring,
     /// with no mark before them. `None` if it is another case; then nothing has happened.
-    #[inline]
+    #[inline(always)]
     pub fn take<S: Sink>(&mut self, most: u64, to: &mut S) -> Option<(u64, Slots)> {
         let Carrier::Ring(level) = self.state.carrier() else {
             return None;
@@ -230,23 +232,26 @@ impl<M: Memory> Receiver<'_, M> {
         if n == 0 {
             return None;
         }
-        for (at, piece) in pieces(self.state.pos, n, LEVEL_SIZE[level as usize]) {
-            if piece > 0 {
-                self.memory.drain(level, at, piece, to);
-            }
+        let [(at, first), (_, rest)] = pieces(self.state.pos, n, LEVEL_SIZE[level as usize]);
+        if rest == 0 {
+            self.memory.drain(level, at, n as usize, to);
+        } else {
+            self.memory.drain(level, at, first, to);
+            self.memory.drain(level, 0, rest, to);
         }
         Some((n, self.consumed(n)))
     }
 
     /// `n` bytes of the stream were read, from whichever carrier.
-    #[inline]
+    #[inline(always)]
     pub fn consumed(&mut self, n: u64) -> Slots {
-        self.state.pos += n;
+        let pos = self.state.pos + n;
+        self.state.pos = pos;
         if self.peek {
             return 0;
         }
-        publish(&self.shared.consumer.head, self.state.pos);
-        self.shared.room.space.trip(self.state.pos)
+        publish(&self.shared.consumer.head, pos);
+        self.shared.room.space.trip(pos)
     }
 
     /// `n` kernel bytes that had been read from the ring before were thrown away.

@@ -14,25 +14,26 @@ use super::Hostile;
 /// Published at once at most, so that the receiver copies while the sender still writes.
 const CHUNK: u64 = 32 << 10;
 
-/// What the sending side knows for itself. In the socket record; all zero is the beginning.
+/// What the sending side knows for itself, what every send needs first. In the socket record; all zero
+/// is the beginning.
 #[repr(C)]
 #[derive(Clone, Default)]
 pub struct TxState {
     /// Stream offset of the next byte to send.
     pub written: u64,
-    /// Marks published.
-    epoch: u64,
-    /// Changes between kernel and ring so far; odd is on a ring.
-    turn: u64,
     /// The current carrier's code.
     code: u64,
-    /// Where each level's stretch began since the ring was entered; `u64::MAX`: not reached.
-    starts: [u64; LEVELS],
+    /// Changes between kernel and ring so far; odd is on a ring.
+    turn: u64,
     /// The receiver's head when last looked at; it never goes back.
     head_seen: u64,
     /// Bytes that must go through the kernel again before anything else; they are in the old rings.
     resend_from: u64,
     resend_to: u64,
+    /// Where each level's stretch began since the ring was entered; `u64::MAX`: not reached.
+    starts: [u64; LEVELS],
+    /// Marks published.
+    epoch: u64,
     /// The head when the ring was entered or last found full: has the consumer moved since?
     full_at: u64,
 }
@@ -53,6 +54,7 @@ impl TxState {
         }
     }
 
+    #[inline]
     pub fn carrier(&self) -> Carrier {
         Carrier::from_code(self.code).unwrap_or(Carrier::Kernel)
     }
@@ -61,11 +63,13 @@ impl TxState {
         self.code != 0
     }
 
+    #[inline]
     pub fn must_resend(&self) -> bool {
         self.left_to_resend() > 0
     }
 
     /// Bytes that must go through the kernel again.
+    #[inline]
     pub fn left_to_resend(&self) -> u64 {
         self.resend_to.saturating_sub(self.resend_from)
     }
@@ -191,24 +195,26 @@ impl<M: Memory> Sender<'_, M> {
     }
 
     /// The usual case of [`Self::push`]: in one piece, with room that is known of, from a source that
-    /// has it all. `None` if it is another case; then nothing has happened.
-    #[inline]
-    pub fn put<S: Source>(&mut self, len: u64, from: &mut S) -> Option<Slots> {
+    /// has it all. `None` if it is another case; then nothing has happened. With `more` to come soon,
+    /// the memory for it is fetched.
+    #[inline(always)]
+    pub fn put<S: Source>(&mut self, len: u64, from: &mut S, more: bool) -> Option<Slots> {
         let Carrier::Ring(level) = self.state.carrier() else {
             return None;
         };
         let (size, written) = (LEVEL_SIZE[level as usize], self.state.written);
         let begin = self.state.head_seen.max(self.state.starts[level as usize]);
         let at = written & (size - 1);
-        let used = written.saturating_sub(begin);
-        if len > size - at || len > size.saturating_sub(used) || self.state.must_resend() {
+        // The ring holds what lies between `begin` and the new tail; if it could not, nonsense is more.
+        let held = (written + len).wrapping_sub(begin);
+        if len > size - at || held > size || self.state.must_resend() {
             return None;
         }
-        self.memory.fill(level, at as usize, len as usize, from);
         let next = (at + len) as usize;
-        if next + AHEAD <= size as usize {
+        if more && next + AHEAD <= size as usize {
             self.memory.fetch(level, next);
         }
+        self.memory.fill(level, at as usize, len as usize, from);
         Some(self.publish_tail(len))
     }
 
@@ -228,7 +234,7 @@ impl<M: Memory> Sender<'_, M> {
         done
     }
 
-    #[inline]
+    #[inline(always)]
     fn publish_tail(&mut self, n: u64) -> Slots {
         let tail = self.state.written + n;
         publish(&self.shared.producer.tail, tail);

@@ -63,7 +63,7 @@ impl Conn<'_> {
 
     /// Under the sending lock: what is noted here makes this very send leave the ring.
     #[cold]
-    fn look_for_end(&self, sends: u64) {
+    pub(super) fn look_for_end(&self, sends: u64) {
         let (tick, side) = (tick(), &self.record.tx);
         let again = side.glanced.swap(tick, Ordering::Relaxed) == tick;
         let pause = if again { SENDS } else { 1 };

@@ -30,10 +30,14 @@ impl<'a, S> Held<'a, S> {
         }
     }
 
-    /// Without waiting.
-    #[inline]
-    pub fn try_take(side: &'a Side<S>, me: &Thread) -> Option<Held<'a, S>> {
-        side.lock.try_lock(me.id()).ok()?;
+    /// Without waiting. `alone`: no other thread or process can want it now.
+    #[inline(always)]
+    pub fn try_take(side: &'a Side<S>, me: &Thread, alone: bool) -> Option<Held<'a, S>> {
+        match alone {
+            true => side.lock.try_lock_alone(me.id()),
+            false => side.lock.try_lock(me.id()),
+        }
+        .ok()?;
         Some(Held {
             lock: &side.lock,
             state: &side.state,

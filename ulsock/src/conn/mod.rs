@@ -60,12 +60,23 @@ impl Handle {
 
     #[inline]
     pub fn new(family: &Family, number: u32, fd: RawFd) -> Handle {
-        let generation = family.record(number).generation.load(Ordering::Relaxed);
+        Handle::of(family.record(number), number, fd)
+    }
+
+    #[inline]
+    pub fn of(record: &Record, number: u32, fd: RawFd) -> Handle {
+        let generation = record.generation.load(Ordering::Relaxed);
         Handle {
             number,
             fd,
             generation,
         }
+    }
+
+    /// Does the record still serve this connection?
+    #[inline]
+    fn is_of(&self, record: &Record) -> bool {
+        record.generation.load(Ordering::Relaxed) == self.generation
     }
 
     /// Has it a ring pair now?
@@ -98,21 +109,36 @@ impl<'a> Conn<'a> {
         let critical = Critical::enter()?;
         let family = process::family()?;
         let record = family.record(handle.number);
-        let same = record.generation.load(Ordering::Relaxed) == handle.generation;
-        if !same || record.state() != State::Managed {
+        if !handle.is_of(record) || record.state() != State::Managed {
             return None;
         }
         let link = family.link(handle.number)?;
+        Some(Conn::put_together(handle, record, link, critical))
+    }
+
+    /// For a caller within a critical section, who has found all this there.
+    fn of(handle: Handle, record: &'a Record, link: &'a Link) -> Option<Conn<'a>> {
+        let critical = Critical::enter()?;
+        Some(Conn::put_together(handle, record, link, critical))
+    }
+
+    #[inline]
+    fn put_together(
+        handle: Handle,
+        record: &'a Record,
+        link: &'a Link,
+        critical: Critical,
+    ) -> Conn<'a> {
         // SAFETY: the program is calling with this fd; a concurrent close makes kernel calls fail.
         let socket = unsafe { BorrowedFd::borrow_raw(handle.fd) };
-        Some(Conn {
+        Conn {
             handle,
             record,
             link,
             socket,
             me: critical.0,
             _critical: critical,
-        })
+        }
     }
 
     #[inline]
@@ -191,8 +217,7 @@ impl<'a> Conn<'a> {
     /// The peer's hint that it has closed; only the kernel socket knows for sure. What we send from
     /// then on goes there too, and draws the reset that the next send must see.
     pub fn peer_closed(&self) -> bool {
-        let producer = &self.link.rx_shared().producer;
-        producer.closed.load(Ordering::Relaxed) != 0
+        self.link.peer_closed()
     }
 
     /// Tells the peer where we run.

@@ -1,87 +1,235 @@
 //! The usual case of a send and of a receive, in a straight line: a small message, a connection on
 //! its ring, bytes or room there already. Whatever is unusual is left to [`super::send`] and
-//! [`super::recv`], with nothing done yet. Not inlined: calls that are not ours must not pay for it.
+//! [`super::recv`], with nothing done yet.
+//!
+//! A small message costs instructions, so everything is inlined down to the ring, and a [`Conn`] is
+//! put together only where the way leads on. What it costs besides is cache lines that are far away:
+//! a thread that goes from one connection to another asks for all of them at once.
 
 use std::sync::atomic::Ordering;
 
 use libc::{c_int, MSG_DONTWAIT, MSG_NOSIGNAL};
-use netstack::ring::{Sink, Source};
+use netstack::ring::{Receiver, RxState, Sender, Sink, Slots, Source, TxState};
 
 use super::lock::Held;
 use super::{Conn, Handle};
 use crate::chaos;
-use crate::record::{flag, Counts};
+use crate::family::Family;
+use crate::link::Link;
+use crate::record::{flag, Counts, Record, State};
+use crate::sys::fetch::{fetch_to_read, fetch_to_write};
+use crate::thread::{self, Critical, Thread};
 
 /// A larger message costs its copy.
-const MOST: usize = 4096;
+pub const MOST: usize = 4096;
 /// Flags that change nothing about a call that need not wait.
 const HARMLESS: c_int = MSG_DONTWAIT | MSG_NOSIGNAL;
 /// Who has one of these may have to change carriers, or to fail.
 const UNUSUAL: u32 = flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::BROKEN;
+/// What matters to a receiver, and how it is usually.
+const READING: u32 = flag::BROKEN | flag::SHUT_READING | flag::UPGRADED;
+
+/// A connection as this way needs it, within a critical section.
+#[derive(Clone, Copy)]
+struct Usual<'a> {
+    number: u32,
+    fd: c_int,
+    record: &'a Record,
+    link: &'a Link,
+    me: &'static Thread,
+}
 
 /// Sends all `len` bytes; `false`: none.
-#[inline(never)]
-pub fn send(handle: Handle, out: &mut impl Source, len: usize, flags: c_int) -> bool {
+#[inline(always)]
+pub fn send(
+    family: &Family,
+    record: &Record,
+    handle: Handle,
+    out: &mut impl Source,
+    len: usize,
+    flags: c_int,
+) -> bool {
     if len > MOST || flags & !HARMLESS != 0 || chaos::is_on() {
         return false;
     }
-    let Some(conn) = Conn::enter(handle) else {
+    let Some(me) = Thread::me() else {
         return false;
     };
-    let side = &conn.record.tx;
-    if !side.gate.is_closed() || conn.peer_closed() {
-        return false;
-    }
-    let Some(mut held) = Held::try_take(side, conn.me) else {
-        return false;
-    };
-    conn.glance_before_send();
-    let mut tx = conn.sender(held.state());
-    if conn.record.has(UNUSUAL) || tx.wishes_change() {
-        return false;
-    }
-    let Some(slots) = tx.put(len as u64, out) else {
-        return false;
-    };
-    Counts::add(&side.counts.messages, 1);
-    Counts::add(&side.counts.ring_bytes, len as u64);
-    // Once more after publishing, as in the long way.
-    if slots != 0 || tx.wishes_change() {
-        conn.follow_up(&mut tx, slots);
-    }
-    true
+    let critical = Critical::of(me);
+    let sent = Usual::find(family, record, handle, me).and_then(|conn| conn.send(out, len));
+    critical.end();
+    sent.is_some()
 }
 
 /// Receives up to `len` bytes that are there.
-#[inline(never)]
-pub fn recv(handle: Handle, into: &mut impl Sink, len: usize, flags: c_int) -> Option<usize> {
+#[inline(always)]
+pub fn recv(
+    family: &Family,
+    record: &Record,
+    handle: Handle,
+    into: &mut impl Sink,
+    len: usize,
+    flags: c_int,
+) -> Option<usize> {
     if flags & !HARMLESS != 0 || chaos::is_on() {
         return None;
     }
-    let conn = Conn::enter(handle)?;
-    let (side, record) = (&conn.record.rx, conn.record);
-    if !side.gate.is_closed()
-        || record.has(flag::BROKEN | flag::SHUT_READING)
-        || !record.has(flag::UPGRADED)
-        || conn.lowat() > 1
-    {
-        return None;
+    let me = Thread::me()?;
+    let critical = Critical::of(me);
+    let came = Usual::find(family, record, handle, me).and_then(|conn| conn.recv(into, len));
+    critical.end();
+    came
+}
+
+impl<'a> Usual<'a> {
+    /// `None` when the record is not managed (any more).
+    #[inline(always)]
+    fn find(
+        family: &'a Family,
+        record: &'a Record,
+        handle: Handle,
+        me: &'static Thread,
+    ) -> Option<Usual<'a>> {
+        if !handle.is_of(record) || record.state() != State::Managed {
+            return None;
+        }
+        Some(Usual {
+            number: handle.number,
+            fd: handle.fd,
+            record,
+            link: family.link(handle.number)?,
+            me,
+        })
     }
-    let gather = &conn.me.gather;
-    gather.pause(record);
-    let mut held = Held::try_take(side, conn.me)?;
-    let Some((n, slots)) = conn.receiver(held.state()).take(len as u64, into) else {
-        gather.found_nothing();
-        return None;
-    };
-    gather.found(record, n as usize, len);
-    Counts::add(&side.counts.messages, 1);
-    Counts::add(&side.counts.ring_bytes, n);
-    if slots != 0 {
+
+    #[inline(always)]
+    fn send(self, out: &mut impl Source, len: usize) -> Option<()> {
+        let (side, link) = (&self.record.tx, self.link);
+        if !side.gate.is_closed() || link.peer_closed() {
+            return None;
+        }
+        let again = self.me.is_same_sender(self.record);
+        if !again {
+            self.fetch_for_send();
+        }
+        let mut held = Held::try_take(side, self.me, self.is_alone())?;
+        let sends = side.counts.messages.load(Ordering::Relaxed);
+        if sends >= side.glances.load(Ordering::Relaxed) {
+            look_for_end(self.record, link, self.number, self.fd);
+        }
+        let mut tx = Sender {
+            shared: link.tx_shared(),
+            memory: &link.tx,
+            state: held.state(),
+        };
+        if self.record.has(UNUSUAL) || tx.wishes_change() {
+            return None;
+        }
+        let slots = tx.put(len as u64, out, again)?;
+        Counts::add(&side.counts.messages, 1);
+        Counts::add(&side.counts.ring_bytes, len as u64);
+        // Once more after publishing, as in the long way.
+        if slots != 0 || tx.wishes_change() {
+            follow_up(self.record, link, self.number, self.fd, held.state(), slots);
+        }
+        Some(())
+    }
+
+    #[inline(always)]
+    fn recv(self, into: &mut impl Sink, len: usize) -> Option<usize> {
+        let (side, link) = (&self.record.rx, self.link);
+        if !side.gate.is_closed()
+            || self.record.those(READING) != flag::UPGRADED
+            || self.record.recv_lowat.load(Ordering::Relaxed) > 1
+        {
+            return None;
+        }
+        let gather = &self.me.gather;
+        if !gather.pause(self.record) {
+            self.fetch_for_recv();
+        }
+        let mut held = Held::try_take(side, self.me, self.is_alone())?;
+        let mut rx = Receiver {
+            shared: link.rx_shared(),
+            memory: &link.rx,
+            state: held.state(),
+            peek: false,
+        };
+        let Some((n, slots)) = rx.take(len as u64, into) else {
+            gather.found_nothing();
+            return None;
+        };
+        gather.found(self.record, n as usize, len);
+        Counts::add(&side.counts.messages, 1);
+        Counts::add(&side.counts.ring_bytes, n);
+        if slots != 0 || side.carrier.load(Ordering::Relaxed) == 0 {
+            let state = held.state();
+            ring_space(self.record, link, self.number, self.fd, state, slots);
+        }
+        Some(n as usize)
+    }
+
+    /// May nobody else take its locks? Then that needs no locked instruction.
+    #[inline(always)]
+    fn is_alone(&self) -> bool {
+        thread::is_single() && !self.record.has(flag::SHARED)
+    }
+
+    /// The thread comes from another connection: this one's lines are far away, and locked
+    /// instructions would wait for them one by one.
+    #[inline(always)]
+    fn fetch_for_send(&self) {
+        let shared = self.link.tx_shared();
+        fetch_to_write(&shared.producer);
+        fetch_to_read(&shared.wait);
+    }
+
+    #[inline(always)]
+    fn fetch_for_recv(&self) {
+        let shared = self.link.rx_shared();
+        fetch_to_write(&shared.consumer);
+        fetch_to_read(&shared.room);
+    }
+}
+
+// Where the way leads on. Few arguments, all in registers: the usual case keeps nothing ready for them.
+
+#[cold]
+#[inline(never)]
+fn look_for_end(record: &Record, link: &Link, number: u32, fd: c_int) {
+    if let Some(conn) = Conn::of(Handle::of(record, number, fd), record, link) {
+        conn.look_for_end(record.tx.counts.messages.load(Ordering::Relaxed));
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn follow_up(
+    record: &Record,
+    link: &Link,
+    number: u32,
+    fd: c_int,
+    state: &mut TxState,
+    slots: Slots,
+) {
+    if let Some(conn) = Conn::of(Handle::of(record, number, fd), record, link) {
+        conn.follow_up(&mut conn.sender(state), slots);
+    }
+}
+
+/// Wakes a sender who waits for space, and notes the carrier.
+#[cold]
+#[inline(never)]
+fn ring_space(
+    record: &Record,
+    link: &Link,
+    number: u32,
+    fd: c_int,
+    state: &mut RxState,
+    slots: Slots,
+) {
+    if let Some(conn) = Conn::of(Handle::of(record, number, fd), record, link) {
         conn.ring_space(slots);
+        conn.note_carriers(None, Some(state));
     }
-    if side.carrier.load(Ordering::Relaxed) == 0 {
-        conn.note_carriers(None, Some(held.state()));
-    }
-    Some(n as usize)
 }

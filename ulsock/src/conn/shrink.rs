@@ -31,7 +31,7 @@ pub fn after_use(number: u32) -> Kept {
 
 impl Conn<'_> {
     fn shrink_after_use(&self) -> Kept {
-        let Some(mut held) = Held::try_take(&self.record.tx, self.me) else {
+        let Some(mut held) = Held::try_take(&self.record.tx, self.me, false) else {
             return Kept::Unread;
         };
         let mut tx = self.sender(held.state());

@@ -57,7 +57,7 @@ fn replace_by(
     let record = process::family().ok_or(Errno::BADF)?.record(handle.number);
     // The relay holds the connection from now on, and knows it as we do: bytes may be on their way
     // that we have read already. It is there before the first byte is taken.
-    record.procs.fetch_add(1, Ordering::AcqRel);
+    record.share();
     let relay = relay::start(Relay {
         ends: [socket, far.as_fd()],
         begin: &process::note_new_process,

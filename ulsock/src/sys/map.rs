@@ -47,6 +47,7 @@ impl Mapping {
         Ok(mapping)
     }
 
+    #[inline]
     pub fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }

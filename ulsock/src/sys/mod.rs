@@ -6,12 +6,14 @@
 pub mod diag;
 pub mod door;
 pub mod fds;
+pub mod fetch;
 pub mod map;
 pub mod proc;
 pub mod raw;
 pub mod sparse;
 pub mod tcp;
 pub mod text;
+pub mod word;
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
