@@ -32,6 +32,9 @@ const MOST_PAUSES: u32 = 6;
 const RETRY: u32 = 64;
 /// Failures in a row after which spinning stops.
 const GIVE_UP: u32 = 8;
+/// The shortest spin, in microseconds: long enough for the answer of a peer that spins too, or else two
+/// that have given up would not find back to spinning.
+const LEAST: u32 = 6;
 /// What a sleep costs the two ends, about, and the host with it: a longer spin does not pay, even if
 /// what it waits for comes.
 const WORTH: Duration = Duration::from_micros(20);
@@ -47,7 +50,8 @@ impl History {
         if failures >= GIVE_UP && !wait.is_multiple_of(RETRY) {
             return Duration::ZERO;
         }
-        Duration::from_micros(u64::from(most >> failures.min(3)))
+        let us = most >> failures.min(3);
+        Duration::from_micros(us.max(LEAST.min(most)).into())
     }
 
     fn note(&self, paid: bool) {
@@ -223,6 +227,14 @@ mod tests {
         assert_eq!(tries.count(), 2, "now and then it tries again");
         (0..4).for_each(|_| history.note(true));
         assert_eq!(history.budget(48).as_micros(), 48);
+    }
+
+    #[test]
+    fn no_spin_is_too_short_for_an_answer() {
+        let history = History::default();
+        (0..3).for_each(|_| history.note(false));
+        assert_eq!(history.budget(20).as_micros(), u128::from(LEAST));
+        assert_eq!(history.budget(2).as_micros(), 2);
     }
 
     #[test]
