@@ -176,6 +176,8 @@ const RECV_CALLS: [RecvCall; 8] = [
 pub struct Receiver {
     fd: RawFd,
     blocking: bool,
+    /// The peer half-closes when it has everything, not before.
+    late: bool,
     direction: u8,
     position: u64,
     total: u64,
@@ -191,6 +193,7 @@ impl Receiver {
         Self {
             fd: link.fd(),
             blocking,
+            late: link.late,
             direction,
             position: 0,
             total: link.bytes,
@@ -201,12 +204,12 @@ impl Receiver {
         }
     }
 
-    /// EOF has come, at the right byte.
     /// All but the end of the stream.
     pub fn has_all(&self) -> bool {
         self.position == self.total
     }
 
+    /// EOF has come, at the right byte.
     pub fn is_done(&self) -> bool {
         self.ended
     }
@@ -267,6 +270,12 @@ impl Receiver {
 
     fn wait_all(&mut self, length: usize) -> io::Result<usize> {
         let left = (self.total - self.position) as usize;
+        // If both ends asked for more than there is, each would wait for an end of the stream that the
+        // other sends when it has everything.
+        let length = match self.late && left > 0 {
+            true => length.min(left),
+            false => length,
+        };
         let received = sock::recv(self.fd, &mut self.buffer[..length], libc::MSG_WAITALL)?;
         if self.blocking {
             assert_eq!(received, length.min(left), "MSG_WAITALL of {length}");
