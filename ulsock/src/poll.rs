@@ -317,13 +317,35 @@ impl Poll<'_> {
         }
     }
 
+    /// Asks the kernel about the fds that are not managed, and only about those: among a thousand
+    /// connections there is often one listener.
+    fn ask_others(&mut self) -> Result<(), Errno> {
+        let Lists { watched, all, .. } = &mut self.lists;
+        if self.fds.len() == watched.len() {
+            return Ok(());
+        }
+        all.clear();
+        let mut managed = watched.iter().map(|watched| watched.index).peekable();
+        for (index, entry) in self.fds.iter().enumerate() {
+            if managed.next_if_eq(&index).is_none() {
+                all.push(*entry);
+            }
+        }
+        poll_now(all)?;
+        let mut answers = all.iter();
+        let mut managed = watched.iter().map(|watched| watched.index).peekable();
+        for (index, entry) in self.fds.iter_mut().enumerate() {
+            if managed.next_if_eq(&index).is_none() {
+                entry.revents = answers.next().map_or(0, |answer| answer.revents);
+            }
+        }
+        Ok(())
+    }
+
     /// Everything that holds now, without waiting.
     fn finish(&mut self) -> Result<usize, Errno> {
-        let others = self.fds.len() > self.lists.watched.len();
         self.refresh_sets();
-        if others {
-            poll_now(self.fds)?;
-        }
+        self.ask_others()?;
         for index in 0..self.lists.watched.len() {
             let watched = self.lists.watched[index];
             let at = watched.index;
@@ -334,10 +356,9 @@ impl Poll<'_> {
                         self.note_sender(&watched);
                     }
                 }
-                None if !others => {
+                None => {
                     poll_now(&mut self.fds[at..=at])?;
                 }
-                None => {}
             }
         }
         for entry in self
@@ -394,8 +415,8 @@ impl Poll<'_> {
         result
     }
 
-    /// Puts all wires up and looks once more; `true`: somebody is ready already. What we hold is in
-    /// the bed from here on.
+    /// Puts all wires up and looks at each once more; `true`: somebody is ready already. What we hold
+    /// is in the bed from here on.
     fn arm_all(&mut self, waiter: Option<&'static Waiter>, bed: &Sleep) -> bool {
         self.capped = false;
         for (handle, way) in self.lists.gates.drain(..) {
@@ -422,8 +443,12 @@ impl Poll<'_> {
                     conn.wait_by_kernel();
                 }
             }
+            // Each for itself, while its lines are at hand. Who is in order to sleep needs all of them up.
+            if conn.revents(events) != 0 {
+                return true;
+            }
         }
-        self.managed_ready()
+        false
     }
 
     /// What the kernel is asked for while we sleep.
@@ -471,7 +496,10 @@ impl Poll<'_> {
         let Lists { watched, all, .. } = &mut self.lists;
         for watched in watched {
             let entry = &mut all[watched.index];
-            if let (Some(conn), true) = (Conn::enter(watched.handle), entry.revents != 0) {
+            if entry.revents == 0 {
+                continue;
+            }
+            if let Some(conn) = Conn::enter(watched.handle) {
                 conn.note_kernel_events(entry.revents & !POLLOUT);
                 send::serve(&conn);
                 entry.revents = 0;
