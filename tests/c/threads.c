@@ -155,6 +155,81 @@ static void close_under(const struct call *call) {
         close(the_set), the_set = -1;
 }
 
+/* The same where the sleeper has slept there often. Its end stays open as long as it sleeps: the other
+ * sees no end, and what it does then still wakes the sleeper. */
+static void *receive_often(void *arg) {
+    char byte;
+    (void)arg;
+    blocked_tid = own_tid();
+    while (recv(the_pair[0], &byte, 1, 0) == 1 && byte == 1)
+        woken++;
+    woken = -1;
+    return NULL;
+}
+static pthread_t begin_regular(int sleeps) {
+    pthread_t thread;
+    char byte = 1;
+    woken = blocked_tid = 0;
+    pthread_create(&thread, NULL, receive_often, NULL);
+    while (!blocked_tid)
+        nap_us(1000);
+    for (int i = 0; i < sleeps; i++) {
+        await_sleep(blocked_tid);
+        send_all(the_pair[1], &byte, 1);
+        while (woken <= i)
+            nap_us(100);
+    }
+    await_sleep(blocked_tid);
+    return thread;
+}
+static void close_under_a_regular(const char *name, pthread_t thread, int with_data) {
+    char byte;
+    int before = woken;
+    close(the_pair[0]);
+    nap_us(30000);
+    CHECK(woken == before);
+    CHECK(recv(the_pair[1], &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+    if (with_data)
+        send(the_pair[1], "2", 1, MSG_NOSIGNAL);
+    else
+        shutdown(the_pair[1], SHUT_WR);
+    pthread_join(thread, NULL);
+    printf("close under %s: ends with %s\n", name, with_data ? "data" : "the end of data");
+    CHECK(recv(the_pair[1], &byte, 1, 0) <= 0);
+    close(the_pair[1]);
+}
+/* A regular has ended. The next thread gets what it left, but is another: a bystander has made room. */
+static atomic_int standing;
+static void *stand_by(void *arg) {
+    char byte;
+    (void)arg;
+    recv(the_pair[0], &byte, 1, MSG_DONTWAIT);
+    standing = 1;
+    while (standing)
+        nap_us(1000);
+    return NULL;
+}
+static pthread_t begin_heir(void) {
+    pthread_t bystander;
+    pthread_create(&bystander, NULL, stand_by, NULL);
+    while (!standing)
+        nap_us(1000);
+    pthread_t regular = begin_regular(50);
+    standing = 0;
+    pthread_join(bystander, NULL);
+    send_all(the_pair[1], "2", 1);
+    pthread_join(regular, NULL);
+    return begin_regular(0);
+}
+static void close_under_regulars(void) {
+    for (int with_data = 0; with_data < 2; with_data++) {
+        warm_pair(the_pair);
+        close_under_a_regular("a regular", begin_regular(50), with_data);
+        warm_pair(the_pair);
+        close_under_a_regular("its heir", begin_heir(), with_data);
+    }
+}
+
 /* --- many threads --- */
 
 static void *talk(void *arg) {
@@ -313,6 +388,7 @@ int main(int argc, char **argv) {
             continue;
         close_under(call);
     }
+    close_under_regulars();
     one_by_one(in_a_row);
     at_once(together_count);
     destructors();

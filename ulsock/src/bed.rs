@@ -7,7 +7,10 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 
 use libc::{pollfd, sigset_t, ucontext_t};
 use rustix::io::Errno;
@@ -21,6 +24,7 @@ use crate::io::Way;
 use crate::poll::Lists;
 use crate::signal::{self, mask, Seen};
 use crate::sys::door::{self, Door};
+use crate::sys::fds::{duplicate_high, InternalFd};
 use crate::thread::{Critical, Thread};
 use crate::waiter::Waiter;
 use crate::{cancel, conn};
@@ -45,11 +49,18 @@ pub struct Bed {
     /// A plain set that its thread sleeps in. Apart from the rest: other sleeps come and go within
     /// handlers that interrupt it.
     dozing: AtomicPtr<Set>,
+    /// The connection that its thread sleeps on in its own epoll set, by name and number; or, with
+    /// [`KEPT`], the duplicate that who closed that number has left here.
+    watched: AtomicU64,
+    watched_at: AtomicI32,
     pub flights: Flights,
     near_count: AtomicUsize,
     far: AtomicPtr<Vec<Place>>,
     near: UnsafeCell<[MaybeUninit<Place>; NEAR]>,
 }
+
+/// In [`Bed::watched`]: the rest is a descriptor.
+const KEPT: u64 = 1 << 63;
 
 // SAFETY: only the owning thread and handlers that interrupt its sleep touch the cells.
 unsafe impl Sync for Bed {}
@@ -101,6 +112,7 @@ impl Bed {
         if let Some(set) = unsafe { self.take(&self.set).as_ref() } {
             set.get_up();
         }
+        self.end_watch();
         for index in 0..self.near_count.swap(0, Ordering::Relaxed) {
             // SAFETY: those below the count have been written.
             conn::let_go(unsafe { (*self.near.get())[index].assume_init() });
@@ -115,6 +127,44 @@ impl Bed {
 
     fn take<T>(&self, pointer: &AtomicPtr<T>) -> *mut T {
         pointer.swap(std::ptr::null_mut(), Ordering::Relaxed)
+    }
+
+    /// Another thread is about to close the number where the thread sleeps, if it does: the socket
+    /// stays open until it gets up.
+    pub fn keep_open(&self, name: u64, fd: RawFd) {
+        if self.watched.load(Ordering::SeqCst) != name
+            || self.watched_at.load(Ordering::Relaxed) != fd
+        {
+            return;
+        }
+        // SAFETY: the caller is about to close it.
+        let Ok(kept) = duplicate_high(unsafe { BorrowedFd::borrow_raw(fd) }) else {
+            // SAFETY: null, or a waiter, which is never freed.
+            if let Some(waiter) = unsafe { self.waiter.load(Ordering::Relaxed).as_ref() } {
+                waiter.rouse();
+            }
+            return;
+        };
+        let word = KEPT | kept.as_raw_fd() as u64;
+        let order = Ordering::SeqCst;
+        if self
+            .watched
+            .compare_exchange(name, word, order, order)
+            .is_ok()
+        {
+            kept.leave_open();
+        }
+    }
+
+    fn end_watch(&self) {
+        if self.watched.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let word = self.watched.swap(0, Ordering::AcqRel);
+        if word & KEPT != 0 {
+            // SAFETY: `keep_open` has left it to us.
+            drop(unsafe { InternalFd::left_open((word & !KEPT) as RawFd) });
+        }
     }
 
     pub fn is_dozing(&self) -> bool {
@@ -186,6 +236,7 @@ impl Bed {
         self.take(&self.dozing);
         self.take(&self.lists);
         self.take(&self.far);
+        self.end_watch();
         self.near_count.store(0, Ordering::Relaxed);
         self.flights.forget();
     }
@@ -249,6 +300,13 @@ impl Sleep {
         waiter.lie_down();
     }
 
+    /// It will be in the thread's own set, if the caller finds that the connection's number is still
+    /// open after this.
+    pub fn watch(&self, handle: Handle) {
+        self.bed.watched_at.store(handle.fd, Ordering::Relaxed);
+        self.bed.watched.store(handle.name(), Ordering::SeqCst);
+    }
+
     pub fn hold(&self, handle: Handle, what: What) {
         self.bed.hold(Place { handle, what });
     }
@@ -287,7 +345,7 @@ impl Sleep {
     }
 
     /// Also says whether no handler has made the thread get up.
-    fn lie<T>(
+    pub fn lie<T>(
         &self,
         own: *const sigset_t,
         call: impl FnOnce(Door<'_>, *const sigset_t) -> T,

@@ -199,13 +199,20 @@ fn forget(fd: RawFd) {
             last_words(family, fd, number);
         }
     }
-    let_number_go(fd);
+    release(fd, true);
 }
 
 /// What the number meant is gone in the kernel too: its last words must not go to what is there now.
 pub fn let_number_go(fd: RawFd) {
+    release(fd, false);
+}
+
+fn release(fd: RawFd, still_open: bool) {
     match table::replace(fd, Slot::Foreign) {
         Some(Slot::Record(number)) => {
+            if let Some(family) = process::family().filter(|_| still_open) {
+                conn::watch::keep_open(family, number, fd);
+            }
             crate::epoll::number_closes(fd, number);
             drop_reference(fd, number);
         }

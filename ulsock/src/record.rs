@@ -54,6 +54,14 @@ pub enum Role {
     Accepted,
 }
 
+/// The threads whose own epoll sets have had the socket, by their blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watchers {
+    None,
+    One(usize),
+    Several,
+}
+
 /// Facts about a socket, as bits of `flags`.
 pub mod flag {
     pub const NONBLOCK: u32 = 1 << 0;
@@ -158,6 +166,8 @@ pub struct Record {
     pub cookie: AtomicU64,
     /// The largest ring level to send on.
     pub largest: AtomicU32,
+    /// Whose sets have had the socket: see [`Watchers`].
+    watchers: AtomicU32,
     local: Address,
     peer: Address,
     pub tx: Side<TxState>,
@@ -254,6 +264,7 @@ impl Record {
     /// What only a managed connection changes.
     #[cold]
     fn reset_sides(&self) {
+        self.watchers.store(0, Ordering::Relaxed);
         reset_side(&self.tx);
         reset_side(&self.rx);
     }
@@ -312,6 +323,25 @@ impl Record {
             Role::Connected
         } else {
             Role::Accepted
+        }
+    }
+
+    /// This thread's set has the socket from now on.
+    pub fn note_watcher(&self, index: usize) {
+        let me = index as u32 + 1;
+        let noted = self
+            .watchers
+            .compare_exchange(0, me, Ordering::SeqCst, Ordering::SeqCst);
+        if noted.is_err_and(|other| other != me) {
+            self.watchers.store(u32::MAX, Ordering::SeqCst);
+        }
+    }
+
+    pub fn watchers(&self) -> Watchers {
+        match self.watchers.load(Ordering::SeqCst) {
+            0 => Watchers::None,
+            u32::MAX => Watchers::Several,
+            number => Watchers::One(number as usize - 1),
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{
 use crate::bed::Bed;
 use crate::cancel;
 use crate::gather::Gather;
-use crate::record::Record;
+use crate::record::{Record, Watchers};
 use crate::signal::Deferred;
 use crate::spin::History;
 use crate::sys::word;
@@ -155,15 +155,18 @@ impl Thread {
         self.tid.load(Ordering::Relaxed)
     }
 
-    /// Where this thread sleeps.
-    pub fn bed(&self) -> &Bed {
+    /// Its place among all blocks.
+    pub fn index(&self) -> usize {
         let first = BLOCKS.load(Ordering::Relaxed).cast_const();
+        // SAFETY: a block lies in the array of blocks.
+        unsafe { std::ptr::from_ref(self).offset_from(first) as usize }
+    }
+
+    /// Where this thread sleeps.
+    pub fn bed(&self) -> &'static Bed {
         // SAFETY: blocks and beds are two arrays of equal length, never unmapped; all zero is a
         // valid `Bed`.
-        unsafe {
-            let number = std::ptr::from_ref(self).offset_from(first);
-            &*BEDS.load(Ordering::Relaxed).offset(number)
-        }
+        unsafe { &*BEDS.load(Ordering::Relaxed).add(self.index()) }
     }
 
     /// Is this call made by a signal handler? It may have interrupted the allocator, or a lock.
@@ -268,6 +271,17 @@ pub fn quiet() -> bool {
     others.all(|block| block.critical.load(Ordering::Acquire) == 0)
 }
 
+/// The beds of these threads, or of those that have their blocks now.
+pub fn beds(of: Watchers) -> impl Iterator<Item = &'static Bed> {
+    let all = blocks();
+    let chosen = match of {
+        Watchers::None => &[],
+        Watchers::One(index) => all.get(index..=index).unwrap_or(&[]),
+        Watchers::Several => all,
+    };
+    chosen.iter().map(Thread::bed)
+}
+
 /// Is this other thread in a critical section?
 pub fn is_inside(thread: libc::pthread_t) -> bool {
     let me = known();
@@ -304,7 +318,7 @@ pub fn replace(word: &AtomicU32, new: u32) -> u32 {
         word.store(new, Ordering::Relaxed);
         return before;
     }
-    word.swap(new, Ordering::AcqRel)
+    word.swap(new, Ordering::SeqCst)
 }
 
 /// Is the calling thread the only one that has ever come here, of those that live?

@@ -10,6 +10,7 @@ use std::sync::{Mutex, OnceLock};
 
 use netstack::ring::tripwire::{Tripwire, SLOTS};
 
+use crate::conn::watch::Watch;
 use crate::doorbell::{Doorbell, DoorbellKind};
 use crate::process;
 use crate::segment::Segment;
@@ -32,6 +33,8 @@ pub struct Waiter {
     /// For strangers, one per uid: who holds an end could shut it down for all others.
     strangers: [OnceLock<(u32, Doorbell)>; STRANGERS],
     asleep: &'static AtomicU32,
+    /// Where a thread sleeps for one connection.
+    pub watch: Watch,
 }
 
 /// All waiters of this process.
@@ -76,6 +79,7 @@ impl Waiters {
             event: Doorbell::new_event().ok()?,
             strangers: [const { OnceLock::new() }; STRANGERS],
             asleep: self.word(number),
+            watch: Watch::default(),
         }));
         pool.made.push(waiter);
         Some(waiter)
@@ -124,6 +128,21 @@ impl Waiter {
             }
         }
         None
+    }
+
+    /// Has any of them a bell?
+    pub fn has_strangers(&self) -> bool {
+        self.strangers[0].get().is_some()
+    }
+
+    /// The bell for peers of our own uid.
+    pub fn event_fd(&self) -> BorrowedFd<'_> {
+        self.event.wait_fd()
+    }
+
+    /// Rings our own bell.
+    pub fn rouse(&self) {
+        let _ = rustix::io::write(self.event_fd(), &1u64.to_ne_bytes());
     }
 
     /// All bells are quiet afterwards.
@@ -175,8 +194,8 @@ pub fn ring_threads(wire: &Tripwire) {
 /// board. The name has lain in memory that the peer can write: at worst the wrong one looks.
 fn ring_own(name: u32) {
     let waiter = process::waiters().and_then(|waiters| waiters.by_number(name & 0xffff));
-    if let Some(bell) = waiter.and_then(|waiter| waiter.bells().next()) {
-        let _ = rustix::io::write(bell.wait_fd(), &1u64.to_ne_bytes());
+    if let Some(waiter) = waiter {
+        waiter.rouse();
     }
 }
 
@@ -202,6 +221,7 @@ pub fn give_back(waiter: *mut Waiter) {
     // SAFETY: null or a waiter that was leaked.
     if let (Some(waiter), Some(waiters)) = (unsafe { waiter.as_ref() }, process::waiters()) {
         waiter.get_up();
+        waiter.watch.give_back();
         waiters.give_back(waiter);
     }
 }

@@ -89,14 +89,20 @@ fn sleep_for_data(conn: Conn<'_>, wanted: Wanted, deadline: Deadline, seen: Seen
     };
     let slot = slot.keep();
     bed.hold(handle, What::Data(slot as u8));
+    let (events, until) = listen_to(wanted, nap.limit(deadline));
+    let watched = until.is_never() && waiter.watch.is_worth_while(waiter, &conn);
+    if watched {
+        bed.watch(handle);
+    }
     bed.lie_down(waiter);
     let ready = arm_data(&conn, slot, waiter.number, wanted);
     send::serve(&conn);
-    let (events, until) = listen_to(wanted, nap.limit(deadline));
     // Signals must get through while asleep.
     drop(conn);
     let woken = if ready {
         Woken::Look(0)
+    } else if watched && handle.is_open() {
+        waiter.watch.sleep(&bed)
     } else {
         paced(sleep(&bed, Some(waiter), socket, events, until), deadline)
     };

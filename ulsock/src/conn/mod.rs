@@ -21,6 +21,7 @@ pub mod shrink;
 pub mod space;
 mod standin;
 pub mod wait;
+pub mod watch;
 
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
@@ -37,6 +38,7 @@ use crate::process;
 use crate::reason::Reason;
 use crate::record::{flag, Record, State};
 use crate::spin;
+use crate::table::{self, Slot};
 use crate::thread::{Critical, Thread};
 
 pub use data::{stir, wake_readers};
@@ -77,6 +79,17 @@ impl Handle {
     #[inline]
     fn is_of(&self, record: &Record) -> bool {
         record.generation.load(Ordering::Relaxed) == self.generation
+    }
+
+    /// The connection in one word, never zero, without the highest bit.
+    pub fn name(&self) -> u64 {
+        u64::from(self.generation << 1) << 31 | u64::from(self.number + 1)
+    }
+
+    /// Does its fd still mean it?
+    pub fn is_open(&self) -> bool {
+        table::get(self.fd) == Slot::Record(self.number)
+            && self.record().is_some_and(|record| self.is_of(record))
     }
 
     /// Has it a ring pair now?

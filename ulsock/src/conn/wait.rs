@@ -14,6 +14,8 @@ use rustix::time::Timespec;
 
 use super::fixed;
 use crate::bed::Sleep;
+use crate::config::Spin;
+use crate::process;
 use crate::sockopt::AT_ONCE;
 use crate::sys::door::Door;
 use crate::waiter::{Waiter, BELLS};
@@ -86,6 +88,11 @@ impl Deadline {
             tv_sec: nanos / 1_000_000_000,
             tv_nsec: nanos % 1_000_000_000,
         })
+    }
+
+    /// Is there no end, and no need to come back for the next spin?
+    pub fn is_never(&self) -> bool {
+        self.end.is_none() && process::config().spin != Spin::Forever
     }
 
     pub fn passed(&self) -> bool {
@@ -208,8 +215,8 @@ pub fn answer_bells(waiter: Option<&Waiter>, polled: &[pollfd]) {
 
 /// Infinite spinning only looks at the kernel and comes back.
 pub fn left_to_sleep(deadline: Deadline) -> Option<Timespec> {
-    match crate::process::config().spin {
-        crate::config::Spin::Forever => Some(NOT_AT_ALL),
+    match process::config().spin {
+        Spin::Forever => Some(NOT_AT_ALL),
         _ => deadline.left(),
     }
 }

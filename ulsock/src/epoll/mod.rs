@@ -7,7 +7,7 @@
 
 mod ctl;
 mod follow;
-mod kernel;
+pub mod kernel;
 mod look;
 mod member;
 mod notes;

@@ -199,8 +199,8 @@ impl State {
 
     /// Wakes a thread of our own that sleeps in the kernel's wait.
     pub fn ring_myself(&self) {
-        if let Some(bell) = self.waiter.and_then(|waiter| waiter.bells().next()) {
-            let _ = rustix::io::write(bell.wait_fd(), &1u64.to_ne_bytes());
+        if let Some(waiter) = self.waiter {
+            waiter.rouse();
         }
     }
 

@@ -97,6 +97,18 @@ impl InternalFd {
         InternalFd(Transient::new(fd))
     }
 
+    /// Leaves it to whoever calls [`InternalFd::left_open`].
+    pub fn leave_open(self) {
+        mem::forget(self);
+    }
+
+    /// # Safety
+    /// The number was left open and is taken up again only here.
+    pub unsafe fn left_open(fd: RawFd) -> InternalFd {
+        // SAFETY: by contract.
+        InternalFd(Transient::new(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
     /// Another descriptor for the same open file, with the same care.
     pub fn duplicate(&self) -> io::Result<InternalFd> {
         duplicate_high(self.as_fd())

@@ -1,0 +1,177 @@
+//! Where a thread sleeps that waits for one connection again and again: an epoll set of its own, with
+//! its bell and the connection's kernel socket.
+//!
+//! The kernel keeps both registered from one sleep to the next, and tells of each ring once. So a
+//! sleep is one system call, and a short one; after a poll, a second one takes the ring off the bell.
+//! But a set, unlike a poll, does not keep a socket open that another thread closes: who closes leaves
+//! a duplicate in the sleeper's bed ([`keep_open`]).
+
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
+
+use libc::{c_short, epoll_event, EPOLLET, EPOLLIN, EPOLLRDHUP};
+use rustix::event::epoll::{create, CreateFlags};
+use rustix::io::Errno;
+use rustix::process::{getrlimit, Resource};
+
+use super::wait::Woken;
+use super::{Conn, Handle};
+use crate::bed::Sleep;
+use crate::chaos;
+use crate::epoll::kernel;
+use crate::family::Family;
+use crate::process::Locked;
+use crate::record::Watchers;
+use crate::sys::fds::{to_high, InternalFd};
+use crate::thread;
+use crate::waiter::Waiter;
+
+/// So many sleeps in a row for one connection, and it is registered: that costs as much as some ten
+/// sleeps by epoll save.
+const ENOUGH: u32 = 16;
+/// What the bell's registration carries; a socket's carries its turn.
+const BELL: u64 = 0;
+
+/// Sets of this process so far: they are kept with their waiters.
+static MADE: AtomicU64 = AtomicU64::new(0);
+
+/// A set is a luxury: the program's own descriptors come first.
+fn most() -> u64 {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    limit.saturating_sub(256) / 16
+}
+
+/// A waiter's set. Only the waiter's own thread uses it, with its handlers put off.
+#[derive(Default)]
+pub struct Watch {
+    set: OnceLock<InternalFd>,
+    /// For whom the last sleeps were, and how many they are. After more than [`ENOUGH`] of them its
+    /// socket is registered.
+    name: AtomicU64,
+    fd: AtomicI32,
+    sleeps: AtomicU32,
+    /// Sockets registered so far.
+    turn: AtomicU64,
+    /// It could not be made, or tells of a socket that is none of ours any more: a number was closed
+    /// whose socket another process holds.
+    spoilt: AtomicBool,
+}
+
+impl Watch {
+    /// Shall this sleep be here? Then what it needs is registered.
+    pub fn is_worth_while(&self, waiter: &Waiter, conn: &Conn<'_>) -> bool {
+        if self.spoilt.load(Ordering::Relaxed) || waiter.has_strangers() {
+            return false;
+        }
+        let (name, fd) = (conn.handle.name(), conn.handle.fd);
+        let sleeps = self.sleeps.load(Ordering::Relaxed);
+        if self.name.load(Ordering::Relaxed) != name || self.fd.load(Ordering::Relaxed) != fd {
+            self.leave();
+            self.name.store(name, Ordering::Relaxed);
+            self.fd.store(fd, Ordering::Relaxed);
+            return false;
+        }
+        if sleeps > ENOUGH {
+            return true;
+        }
+        let sleeps = if chaos::is_on() { ENOUGH } else { sleeps };
+        self.sleeps.store(sleeps + 1, Ordering::Relaxed);
+        sleeps == ENOUGH && self.register(waiter, conn)
+    }
+
+    /// The next thread that has the waiter begins anew: the connection does not know it yet.
+    pub fn give_back(&self) {
+        self.name.store(0, Ordering::Relaxed);
+    }
+
+    /// The sleeps are for another connection from now on.
+    fn leave(&self) {
+        if self.sleeps.swap(0, Ordering::Relaxed) > ENOUGH {
+            if let Some(set) = self.set.get() {
+                // Who is closed is gone from the set already.
+                let _ = kernel::delete(set.as_raw_fd(), self.fd.load(Ordering::Relaxed));
+            }
+        }
+    }
+
+    #[cold]
+    fn register(&self, waiter: &Waiter, conn: &Conn<'_>) -> bool {
+        conn.record.note_watcher(conn.me.index());
+        let done = self.begin(waiter).and_then(|set| {
+            let (turn, events) = (self.next_turn(), (EPOLLIN | EPOLLRDHUP) as u32);
+            match kernel::add(set, conn.handle.fd, events, turn) {
+                Err(Errno::EXIST) => kernel::modify(set, conn.handle.fd, events, turn),
+                other => other,
+            }
+        });
+        self.spoilt.store(done.is_err(), Ordering::Relaxed);
+        done.is_ok()
+    }
+
+    /// The set, with the bell in it.
+    fn begin(&self, waiter: &Waiter) -> Result<RawFd, Errno> {
+        if self.set.get().is_none() {
+            if MADE.fetch_add(1, Ordering::Relaxed) >= most() {
+                return Err(Errno::MFILE);
+            }
+            let set = to_high(create(CreateFlags::CLOEXEC)?)?;
+            let bell = waiter.event_fd().as_raw_fd();
+            kernel::add(set.as_raw_fd(), bell, (EPOLLIN | EPOLLET) as u32, BELL)?;
+            let _ = self.set.set(set);
+        }
+        self.set.get().map(AsRawFd::as_raw_fd).ok_or(Errno::BADF)
+    }
+
+    fn next_turn(&self) -> u64 {
+        self.turn.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Sleeps until the bell rings or the socket has something.
+    pub fn sleep(&self, bed: &Sleep) -> Woken {
+        let set = self.set.get().map_or(-1, AsRawFd::as_raw_fd);
+        let mut events = [epoll_event { events: 0, u64: 0 }; 2];
+        let (slept, undisturbed) = bed.lie(std::ptr::null(), |door, mask| {
+            kernel::raw_wait(door, set, &mut events, None, mask)
+        });
+        match slept {
+            Ok(_) | Err(Errno::INTR) if !undisturbed => Woken::Interrupted,
+            Ok(n) => Woken::Look(self.of_socket(&events[..n])),
+            // Stopped and continued, which a receive or a poll would not tell.
+            Err(Errno::INTR) => Woken::Look(0),
+            Err(_) => {
+                self.spoilt.store(true, Ordering::Relaxed);
+                Woken::Look(0)
+            }
+        }
+    }
+
+    /// What the set tells about the socket; its flags are those of poll.
+    fn of_socket(&self, told: &[epoll_event]) -> c_short {
+        let turn = self.turn.load(Ordering::Relaxed);
+        let mut events = 0;
+        for event in told {
+            let number = event.u64;
+            match number {
+                BELL => {}
+                _ if number == turn => events = event.events as c_short,
+                _ => self.spoilt.store(true, Ordering::Relaxed),
+            }
+        }
+        events
+    }
+}
+
+/// Before the number is closed in the kernel, and after the table has lost it: a thread that sleeps
+/// there keeps the socket open until it gets up, as the kernel does for its own sleepers. It has said
+/// so before it looked at the table for the last time.
+pub fn keep_open(family: &Family, number: u32, fd: RawFd) {
+    let watchers = family.record(number).watchers();
+    if watchers == Watchers::None {
+        return;
+    }
+    // No child is forked between a duplicate's birth and its note in the bed: it would keep it.
+    let _locked = Locked::wait();
+    let name = Handle::new(family, number, fd).name();
+    thread::beds(watchers).for_each(|bed| bed.keep_open(name, fd));
+}
