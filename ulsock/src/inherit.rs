@@ -202,7 +202,7 @@ fn return_all(reason: Reason, survivors_only: bool, rest: Rest) {
         let number = match slot {
             Slot::Record(number) if returns(fd) => number,
             Slot::Epoll(set) if returns(fd) => {
-                crate::epoll::only_by_kernel(set, fd);
+                crate::epoll::only_by_kernel(set, fd, rest);
                 continue;
             }
             _ => continue,

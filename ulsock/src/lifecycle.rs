@@ -7,6 +7,7 @@ use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::fcntl_getfd;
 
 use crate::api::Verdict;
+use crate::conn::handover::Rest;
 use crate::conn::{self, Handle};
 use crate::family::Family;
 use crate::options;
@@ -404,7 +405,7 @@ pub unsafe fn passing_fds(msg: *const libc::msghdr) {
             return;
         }
         each_passed(msg, |fd| match table::get(fd) {
-            Slot::Epoll(set) => crate::epoll::only_by_kernel(set, fd),
+            Slot::Epoll(set) => crate::epoll::only_by_kernel(set, fd, Rest::StandInIfAlone),
             _ => options::to_kernel(fd, Reason::Passed),
         })
     };

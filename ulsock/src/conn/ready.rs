@@ -199,6 +199,15 @@ impl Conn<'_> {
         self.record.has(flag::PINNED) && self.tx_settled() && self.rx_settled()
     }
 
+    /// Would a receive find bytes in the ring?
+    pub fn has_ring_bytes(&self) -> bool {
+        self.record.rx.gate.is_closed()
+            && !self.record.has(flag::BROKEN)
+            && self.lock_rx().is_some_and(|mut held| {
+                matches!(self.receiver(held.state()).look(), Ok(Look::Ring(1..)))
+            })
+    }
+
     fn tx_settled(&self) -> bool {
         !self.record.tx.gate.is_closed()
             || self

@@ -8,6 +8,7 @@
 mod ctl;
 mod follow;
 pub mod kernel;
+mod left;
 mod look;
 mod member;
 mod notes;
@@ -25,6 +26,7 @@ mod wires;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
+use crate::conn::handover::Rest;
 use crate::conn::Handle;
 use crate::process;
 use crate::record::flag;
@@ -116,9 +118,9 @@ pub fn closed(number: u32) {
 }
 
 /// The set goes where we are not: its members go back to the kernel for good.
-pub fn only_by_kernel(number: u32, epfd: RawFd) {
+pub fn only_by_kernel(number: u32, epfd: RawFd, rest: Rest) {
     if let Some(set) = get(number) {
-        set.only_by_kernel(epfd);
+        set.only_by_kernel(epfd, rest);
     }
 }
 

@@ -137,6 +137,7 @@ impl State {
             && self.waiter.is_none()
             && !self.watched
             && self.inner.is_empty()
+            && self.left.is_empty()
             && self.aliases.is_empty()
             && !self.has_shots()
     }

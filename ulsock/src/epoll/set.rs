@@ -450,15 +450,10 @@ impl Set {
     }
 
     /// The set goes where we are not: another program, or another process that got it passed.
-    pub fn only_by_kernel(&self, epfd: RawFd) {
-        // Without the lock: peers are given a moment to send again what lies in their rings. What
-        // they do not send gets a stand-in, or no wait on this set would ever tell of it.
+    pub fn only_by_kernel(&self, epfd: RawFd, rest: Rest) {
+        // Without the lock: peers are given a moment to send again what lies in their rings.
         let handles = self.hold().map(|mut held| held.state().converted());
-        hand_over(
-            &handles.unwrap_or_default(),
-            Reason::Waiters,
-            Rest::StandInIfAlone,
-        );
+        hand_over(&handles.unwrap_or_default(), Reason::Waiters, rest);
         if let Some(mut held) = self.hold() {
             let state = held.state();
             state.give_up_all(Reason::Waiters);

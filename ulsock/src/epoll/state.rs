@@ -37,6 +37,8 @@ pub struct State {
     /// Members that wait for space in a ring that could still grow: only time tells that the consumer
     /// has stalled.
     pub stalled: NumberSet<RawFd>,
+    /// Members that the kernel watches while bytes of theirs are left in a ring.
+    pub(super) left: VecDeque<RawFd>,
     /// Its members stay on the kernel.
     pub kernel_only: bool,
     /// Somebody waits for the set itself.
@@ -102,6 +104,7 @@ impl State {
             let data = self.aliases.register(member.data);
             let _ = kernel::modify(member.epfd, fd, events, data);
             self.note_shot(fd, events);
+            self.note_left(fd);
         }
     }
 
@@ -256,6 +259,8 @@ impl State {
         conn.wait_by_kernel();
         conn.record.set_reason(Reason::Waiters);
         conn.record.set(flag::PINNED);
+        drop(conn);
+        self.note_left(fd);
         false
     }
 
@@ -387,6 +392,10 @@ impl State {
         let (events, data) = (event.events, event.u64);
         match self.aliases.meaning(data) {
             Meaning::Program(data) => {
+                let events = self.without_old(events, data);
+                if events == 0 {
+                    return None;
+                }
                 self.note_fired(data);
                 Some(epoll_event { events, u64: data })
             }

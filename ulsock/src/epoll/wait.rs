@@ -193,11 +193,12 @@ impl Wait {
             return 0;
         };
         let state = held.state();
+        let mut told = state.tell_left(events);
         if !state.has_managed() {
-            return 0;
+            return told;
         }
         state.collect();
-        let told = gather(state, events, &self.set.spin);
+        told += gather(state, &mut events[told..], &self.set.spin);
         // Who has no place in this answer, or is told at every wait, is for another thread too.
         if told > 0 && state.queued() > 0 && self.set.sleepers.load(Ordering::Relaxed) > 0 {
             state.ring_myself();
