@@ -6,9 +6,14 @@ use std::net::TcpStream;
 use crate::pattern;
 use crate::rng::Rng;
 
-/// Sends everything back until EOF.
-pub fn serve(mut stream: &TcpStream) -> io::Result<()> {
+/// Sends everything back until EOF, at once.
+pub fn serve(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    serve_lazily(stream)
+}
+
+/// Sends everything back until EOF, when Nagle's algorithm lets it.
+pub fn serve_lazily(mut stream: &TcpStream) -> io::Result<()> {
     let mut buffer = vec![0; 16 * 1024];
     loop {
         match stream.read(&mut buffer)? {
@@ -30,6 +35,8 @@ pub struct Caller<'a> {
     stream: &'a TcpStream,
     direction: u8,
     position: u64,
+    /// Sends of a message.
+    pieces: usize,
 }
 
 impl<'a> Caller<'a> {
@@ -39,14 +46,22 @@ impl<'a> Caller<'a> {
             stream,
             direction,
             position: 0,
+            pieces: 1,
         }
+    }
+
+    /// Sends each message in so many pieces.
+    pub fn in_pieces(self, pieces: usize) -> Self {
+        Self { pieces, ..self }
     }
 
     /// Sends `length` bytes, receives as many, and panics unless they are the same.
     pub fn round_trip(&mut self, length: usize) -> io::Result<()> {
         let mut message = vec![0; length];
         pattern::fill(self.direction, self.position, &mut message);
-        self.stream.write_all(&message)?;
+        for piece in message.chunks(length.div_ceil(self.pieces).max(1)) {
+            self.stream.write_all(piece)?;
+        }
         message.fill(0);
         self.stream.read_exact(&mut message)?;
         pattern::check(self.direction, self.position, &message)

@@ -22,6 +22,8 @@ pub struct Row {
     pub tx_bytes: u64,
     /// Bytes received.
     pub rx_bytes: u64,
+    /// Why it is on the kernel.
+    pub reason: String,
 }
 
 impl Row {

@@ -1,12 +1,15 @@
-//! A test aid: carriers change at random moments (`ULSOCK_CHAOS`). Off, it costs one load.
+//! Test aids: carriers change at random moments (`ULSOCK_CHAOS`), sleeps on rings end late
+//! (`ULSOCK_DRAG`). Off, each costs one load.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use netstack::ring::RxState;
+use rustix::time::Timespec;
 
+use crate::config::Drag;
 use crate::conn::Conn;
-use crate::process;
+use crate::{process, upkeep};
 
 thread_local! {
     static STATE: Cell<u64> = const { Cell::new(0) };
@@ -36,6 +39,31 @@ pub fn wish(conn: &Conn<'_>, state: &mut RxState) {
     let ring = random() & 1 == 0 && conn.may_use_ring();
     let slots = conn.receiver(state).wish(ring);
     conn.link.ring(&conn.link.rx_shared().room.space, slots);
+}
+
+/// After a sleep on a ring, in no critical section.
+#[inline]
+pub fn drag() {
+    if let Some(drag) = process::config().drag {
+        dawdle(drag);
+    }
+}
+
+#[cold]
+fn dawdle(drag: Drag) {
+    static FIRST: AtomicU64 = AtomicU64::new(0);
+    let now = upkeep::now();
+    let first = match FIRST.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => now,
+        Err(first) => first,
+    };
+    if now - first < drag.ms.into() {
+        let time = Timespec {
+            tv_sec: 0,
+            tv_nsec: i64::from(drag.us.min(999_999)) * 1000,
+        };
+        let _ = rustix::thread::nanosleep(&time);
+    }
 }
 
 /// xorshift, seeded by the thread's id: good enough to be at random moments.

@@ -67,6 +67,8 @@ pub struct SideLine {
     pub grown: AtomicU32,
     /// More than one process of this side holds the socket: some cannot ring every bell.
     pub shared: AtomicU32,
+    /// This side's guard keeps the connection from its rings, and why; see `conn/guard`.
+    pub away: AtomicU32,
 }
 
 /// The offering side has checked and mapped the block.

@@ -17,6 +17,7 @@ mod epoll;
 mod family;
 mod flight;
 mod gather;
+mod guard;
 mod inherit;
 mod io;
 mod layout;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use netstack::ring::mark::LEVELS;
 use netstack::ring::{Memory, Shared, Sink, Slots, Source, Tripwire, AHEAD};
 
+use crate::conn::guard::Guard;
 use crate::layout::{Block, SideLine, SideNumber, RELEASED};
 use crate::pair::{Pair, PairSegment};
 use crate::sys::fetch::fetch_eight_to_write;
@@ -32,6 +33,7 @@ pub struct Link {
     pub side: SideNumber,
     /// Of the sending direction.
     pub usage: Usage,
+    pub guard: Guard,
     /// Another process goes on using the block.
     kept: AtomicBool,
 }
@@ -58,6 +60,7 @@ impl Link {
             tx,
             rx,
             usage: Usage::default(),
+            guard: Guard::new(),
             block,
             tx_shared: shared(side),
             rx_shared: shared(1 - side),
@@ -150,6 +153,7 @@ impl Link {
 
     #[cold]
     fn ring_each(&self, wire: &Tripwire, mut slots: Slots) -> bool {
+        self.guard.note();
         let mut all = true;
         while slots != 0 {
             let slot = slots.trailing_zeros() as usize;

@@ -27,10 +27,11 @@ pub enum Reason {
     Protocol,
     IoUring,
     Plugin,
+    Slower,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 22] = [
+    pub const ALL: [Reason; 23] = [
         Reason::None,
         Reason::Young,
         Reason::NoPeer,
@@ -53,6 +54,7 @@ impl Reason {
         Reason::Protocol,
         Reason::IoUring,
         Reason::Plugin,
+        Reason::Slower,
     ];
 
     pub fn name(self) -> &'static str {
@@ -79,6 +81,7 @@ impl Reason {
             Reason::Protocol => "protocol",
             Reason::IoUring => "io-uring",
             Reason::Plugin => "plugin",
+            Reason::Slower => "slower",
         }
     }
 

@@ -92,6 +92,10 @@ pub mod flag {
     pub const USED: u32 = 1 << 13;
     /// More than one process has held it at some time.
     pub const SHARED: u32 = 1 << 14;
+    /// On the kernel for now, by our guard: it is tried there, or faster.
+    pub const AWAY: u32 = 1 << 15;
+    /// The program has turned Nagle's algorithm off.
+    pub const NODELAY: u32 = 1 << 16;
 }
 
 /// Bytes and calls of one direction, by carrier.

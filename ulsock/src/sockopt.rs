@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use libc::{c_int, c_void, socklen_t, timeval, IPPROTO_TCP, SOL_SOCKET};
 use netstack::ring::mark::LEVEL_SIZE;
+use rustix::net::sockopt;
 
 use crate::api::Verdict;
 use crate::conn::{self, Conn};
@@ -85,6 +86,13 @@ pub unsafe fn setsockopt(
         // SAFETY: by contract.
         unsafe { note_timeout(place, value, len) };
     }
+    if let (true, Some((_, _, record)), Some(number)) = (
+        option == (IPPROTO_TCP, libc::TCP_NODELAY),
+        record_of(fd),
+        number,
+    ) {
+        record.put(flag::NODELAY, number != 0);
+    }
     let on = SWITCHES.contains(&option) && number != Some(0);
     let peeks = option == (SOL_SOCKET, libc::SO_PEEK_OFF) && number.is_some_and(|at| at >= 0);
     if on || peeks || ALWAYS.contains(&option) {
@@ -131,6 +139,7 @@ pub fn load(record: &Record, socket: BorrowedFd<'_>) {
     set_timeout(&record.send_timeout_us, tcp::send_timeout(socket));
     set_lowat(record, socket);
     set_cork(record, socket);
+    record.put(flag::NODELAY, sockopt::tcp_nodelay(socket).unwrap_or(true));
     limit_rings(record, socket);
 }
 

@@ -109,6 +109,16 @@ impl<M: Memory> Receiver<'_, M> {
         Err(Hostile)
     }
 
+    /// On the kernel, with nothing to throw away, and no other stretch can begin before we wish for
+    /// it: whatever the kernel has is next.
+    pub fn stays_on_kernel(&self) -> bool {
+        let state = &self.state;
+        !state.on_ring()
+            && state.skip == 0
+            && state.wish == state.turn
+            && self.shared.producer.epoch.load(Ordering::Acquire) == state.epoch
+    }
+
     fn next_mark(&self, epoch: u64) -> Result<Mark, Hostile> {
         let out = epoch.wrapping_sub(self.state.epoch);
         if out == 0 || out >= MARKS as u64 {

@@ -363,7 +363,27 @@ impl World {
                 Received::Eof
             }
             Look::Ring(_) => Received::Nothing,
+            Look::Kernel { .. } if r.stays_on_kernel() => self.take_all_from_kernel(r, most),
             Look::Kernel { skip, limit } => self.take_from_kernel(r, queued, skip, limit.min(most)),
+        }
+    }
+
+    /// Whatever has come to the kernel by now.
+    fn take_all_from_kernel(&self, r: &mut Receiver<Rings>, most: u64) -> Received {
+        let bytes = self.kernel.recv(most);
+        let mut check = Check(r.state.pos);
+        bytes.iter().for_each(|byte| check.byte(*byte));
+        if !bytes.is_empty() {
+            let slots = r.consumed(bytes.len() as u64);
+            self.ring_space(slots);
+            return Received::Some;
+        }
+        match self.kernel.queued() {
+            Queued {
+                bytes: 0,
+                eof: true,
+            } => Received::Eof,
+            _ => Received::Nothing,
         }
     }
 

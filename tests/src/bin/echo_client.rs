@@ -1,5 +1,6 @@
 //! The client of the echo servers: `echo_client port=P conns=N rounds=R [max=BYTES] [fixed=BYTES]
-//! [seed=S]`. One blocking thread per connection, each checks that what it sent comes back.
+//! [seed=S] [pieces=N]`. One blocking thread per connection, each checks that what it sent comes back.
+//! Who sends a message in pieces leaves it to Nagle's algorithm when they go.
 
 use std::net::TcpStream;
 use std::thread;
@@ -14,13 +15,14 @@ fn main() {
     let fixed: usize = args.get_or("fixed", 0);
     let max: usize = args.get_or("max", 64 * 1024);
     let seed: u64 = args.get_or("seed", 1);
+    let pieces: usize = args.get_or("pieces", 1);
     thread::scope(|scope| {
         for number in 0..args.get::<u64>("conns") {
             let address = args.address();
             scope.spawn(move || {
                 let stream = TcpStream::connect(address).expect("connect");
-                stream.set_nodelay(true).expect("TCP_NODELAY");
-                let mut caller = Caller::new(&stream, number as u8);
+                stream.set_nodelay(pieces == 1).expect("TCP_NODELAY");
+                let mut caller = Caller::new(&stream, number as u8).in_pieces(pieces);
                 let done = if fixed > 0 {
                     (0..rounds).try_for_each(|_| caller.round_trip(fixed))
                 } else {

@@ -14,6 +14,8 @@ pub struct Mode {
     pub ring: u32,
     /// `ULSOCK_PROFILE=frugal`: never spins.
     pub frugal: bool,
+    /// `ULSOCK_GUARD=eager`: connections are taken to the kernel and back, again and again.
+    pub eager: bool,
 }
 
 impl Mode {
@@ -58,6 +60,11 @@ impl Mode {
                 ..chaotic
             },
             Self {
+                frugal: true,
+                eager: true,
+                ..Self::both()
+            },
+            Self {
                 under: [true, false],
                 ..Self::default()
             },
@@ -85,6 +92,9 @@ impl Mode {
         if self.frugal {
             settings.push(("ULSOCK_PROFILE", "frugal".to_owned()));
         }
+        if self.eager {
+            settings.push(("ULSOCK_GUARD", "eager".to_owned()));
+        }
         settings
     }
 }
@@ -103,7 +113,8 @@ impl fmt::Display for Mode {
         if self.ring > 0 {
             write!(f, ",ring={}", self.ring)?;
         }
-        f.write_str(if self.frugal { ",frugal" } else { "" })
+        f.write_str(if self.frugal { ",frugal" } else { "" })?;
+        f.write_str(if self.eager { ",eager" } else { "" })
     }
 }
 
@@ -113,7 +124,7 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut mode = Self::default();
         let bad = |word: &str| {
-            format!("{word:?} is no mode: kernel, both, a-only or b-only, then ,chaos=N ,ring=N ,frugal")
+            format!("{word:?} is no mode: kernel, both, a-only or b-only, then ,chaos=N ,ring=N ,frugal ,eager")
         };
         for (index, word) in text.split(',').enumerate() {
             let (key, value) = word.split_once('=').unwrap_or((word, "0"));
@@ -126,6 +137,7 @@ impl FromStr for Mode {
                 (1.., "chaos") => mode.chaos = value,
                 (1.., "ring") => mode.ring = value,
                 (1.., "frugal") => mode.frugal = true,
+                (1.., "eager") => mode.eager = true,
                 _ => return Err(bad(word)),
             }
         }

@@ -33,6 +33,8 @@ const CASES: &[Case] = &[
     case("ULSOCK_RING", "-5", "ULSOCK_RING"),
     case("ULSOCK_PROFILE", "warp", "ULSOCK_PROFILE"),
     case("ULSOCK_CHAOS", "many", "ULSOCK_CHAOS"),
+    case("ULSOCK_GUARD", "maybe", "ULSOCK_GUARD"),
+    case("ULSOCK_DRAG", "much", "ULSOCK_DRAG"),
     case("ULSOCK_CLUSTER", "300.1.2.3/8", "ULSOCK_CLUSTER"),
     case("ULSOCK_RUN_DIR", "FOLDER/file", "FOLDER/file"),
     case("ULSOCK_RUN_DIR", "FOLDER/link", "FOLDER/link"),

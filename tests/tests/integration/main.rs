@@ -8,6 +8,7 @@ mod config;
 mod debuggers;
 mod differ;
 mod doctor;
+mod guard;
 mod handing;
 mod haproxy;
 mod heirs;

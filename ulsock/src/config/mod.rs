@@ -17,7 +17,9 @@ const KNOWN: &[&str] = &[
     "ULSOCK",
     "ULSOCK_CHAOS",
     "ULSOCK_CLUSTER",
+    "ULSOCK_DRAG",
     "ULSOCK_EXCLUDE",
+    "ULSOCK_GUARD",
     "ULSOCK_LIB",
     "ULSOCK_LOG",
     "ULSOCK_LOG_FILE",
@@ -37,6 +39,24 @@ pub enum Spin {
     /// Always this many microseconds.
     Fixed(u32),
     Forever,
+}
+
+/// Whether connections that the kernel would serve faster go back there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guarding {
+    Off,
+    On,
+    /// A test aid: at every occasion, and for a moment.
+    Eager,
+}
+
+/// A test aid: a handicap for rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drag {
+    /// Every sleep on a ring ends so late.
+    pub us: u32,
+    /// For so long, from the first of them.
+    pub ms: u32,
 }
 
 /// Where the report at exit goes.
@@ -70,6 +90,8 @@ pub struct Config {
     pub report: Report,
     /// A test aid: carriers change at random on about this many of 1000 calls.
     pub chaos: u32,
+    pub guard: Guarding,
+    pub drag: Option<Drag>,
 }
 
 /// A variable that cannot be used, and what it may hold instead.
@@ -132,6 +154,8 @@ impl Config {
             "ULSOCK_LOG_FILE" => self.log_file = Some(absolute(value)?),
             "ULSOCK_REPORT" => self.report = report(value)?,
             "ULSOCK_CHAOS" => self.chaos = per_mille(value)?,
+            "ULSOCK_GUARD" => self.guard = guarding(value)?,
+            "ULSOCK_DRAG" => self.drag = Some(drag(value)?),
             _ => {}
         }
         Ok(())
@@ -162,6 +186,8 @@ impl Default for Config {
             log_file: None,
             report: Report::Off,
             chaos: 0,
+            guard: Guarding::On,
+            drag: None,
         }
     }
 }
@@ -208,6 +234,24 @@ fn per_mille(value: &str) -> Result<u32, &'static str> {
     match value.parse() {
         Ok(n) if n <= 1000 => Ok(n),
         _ => Err("a number from 0 to 1000"),
+    }
+}
+
+fn guarding(value: &str) -> Result<Guarding, &'static str> {
+    match value {
+        "0" => Ok(Guarding::Off),
+        "1" => Ok(Guarding::On),
+        "eager" => Ok(Guarding::Eager),
+        _ => Err("0, 1 or eager"),
+    }
+}
+
+/// Microseconds, and for how many milliseconds.
+fn drag(value: &str) -> Result<Drag, &'static str> {
+    let (us, ms) = value.split_once(':').unwrap_or((value, "4294967295"));
+    match (us.parse(), ms.parse()) {
+        (Ok(us), Ok(ms)) if us <= 1_000_000 => Ok(Drag { us, ms }),
+        _ => Err("microseconds up to 1000000, or these and milliseconds, as in 300:2000"),
     }
 }
 
@@ -261,6 +305,8 @@ mod tests {
             ("ULSOCK_LOG", "loud"),
             ("ULSOCK_REPORT", "x"),
             ("ULSOCK_CHAOS", "1001"),
+            ("ULSOCK_GUARD", "maybe"),
+            ("ULSOCK_DRAG", "300:"),
         ] {
             let error = with(name, value).expect_err(name);
             assert!(error.to_string().starts_with(name), "{error}");

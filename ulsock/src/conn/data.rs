@@ -13,7 +13,7 @@ use crate::bed::{Sleep, What};
 use crate::record::flag;
 use crate::signal::Seen;
 use crate::upkeep::Nap;
-use crate::{spin, waiter};
+use crate::{chaos, spin, waiter};
 
 /// How often a peek that wants more than is there looks again: what is left in the kernel's queue, now
 /// or behind what the ring holds, keeps its poll from telling about more.
@@ -48,7 +48,7 @@ pub fn wait(conn: Conn<'_>, wanted: Wanted, deadline: Deadline, seen: Seen) -> W
     if on_ring && spin::until(&me.spin, || conn.peer_is_near(), moved) {
         return Woken::Look(0);
     }
-    sleep_for_data(conn, wanted, deadline, seen)
+    sleep_for_data(conn, wanted, on_ring, deadline, seen)
 }
 
 /// What was too little may be enough now: whoever of this process waits for it looks again.
@@ -76,7 +76,13 @@ impl Conn<'_> {
     }
 }
 
-fn sleep_for_data(conn: Conn<'_>, wanted: Wanted, deadline: Deadline, seen: Seen) -> Woken {
+fn sleep_for_data(
+    conn: Conn<'_>,
+    wanted: Wanted,
+    on_ring: bool,
+    deadline: Deadline,
+    seen: Seen,
+) -> Woken {
     let (me, socket, handle) = (conn.me, conn.socket, conn.handle);
     let waiter = waiter::mine(me).filter(|waiter| conn.link.pair.hand_over(waiter));
     let Some(bed) = Sleep::prepare(me, seen) else {
@@ -108,9 +114,16 @@ fn sleep_for_data(conn: Conn<'_>, wanted: Wanted, deadline: Deadline, seen: Seen
     };
     drop(bed);
     nap.end();
+    if on_ring {
+        chaos::drag();
+    }
     if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle)) {
         conn.note_kernel_events(events);
         send::serve(&conn);
+        if on_ring {
+            conn.link.guard.note();
+        }
+        conn.guard();
     }
     woken
 }

@@ -10,6 +10,7 @@ mod data;
 pub mod empty;
 mod fixed;
 mod glance;
+pub mod guard;
 pub mod handover;
 mod lock;
 pub mod part;
@@ -207,11 +208,11 @@ impl<'a> Conn<'a> {
         }
     }
 
-    /// May this connection use rings now? A shared or pinned one, or one that belongs to another
-    /// process's pair, may not.
+    /// May this connection use rings now? A shared or pinned one, one that is faster on the kernel,
+    /// or one that belongs to another process's pair, may not.
     pub fn may_use_ring(&self) -> bool {
-        const NEVER: u32 = flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::BROKEN;
-        !self.record.has(NEVER)
+        const NOT_NOW: u32 = flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::BROKEN | flag::AWAY;
+        !self.record.has(NOT_NOW)
             && !self.peer_closed()
             && !process::is_frozen()
             && self.record.procs.load(Ordering::Acquire) == 1
@@ -282,10 +283,11 @@ impl<'a> Conn<'a> {
                 .store(number(tx.carrier()), Ordering::Relaxed);
         }
         if let Some(rx) = rx {
-            self.record
-                .rx
-                .carrier
-                .store(number(rx.carrier()), Ordering::Relaxed);
+            let (carrier, now) = (&self.record.rx.carrier, number(rx.carrier()));
+            if carrier.load(Ordering::Relaxed) == 0 && now != 0 {
+                self.is_back_on_ring();
+            }
+            carrier.store(now, Ordering::Relaxed);
         }
     }
 }

@@ -91,5 +91,6 @@ fn begin_again(record: &Record) {
     record.rx.gate.open();
     record.calls.store(0, Ordering::Relaxed);
     record.next_look.store(0, Ordering::Relaxed);
+    record.clear(flag::AWAY);
     record.set_reason(Reason::Young);
 }

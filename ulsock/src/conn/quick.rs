@@ -25,7 +25,7 @@ pub const MOST: usize = 4096;
 /// Flags that change nothing about a call that need not wait.
 const HARMLESS: c_int = MSG_DONTWAIT | MSG_NOSIGNAL;
 /// Who has one of these may have to change carriers, or to fail.
-const UNUSUAL: u32 = flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::BROKEN;
+const UNUSUAL: u32 = flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::BROKEN | flag::AWAY;
 /// What matters to a receiver, and how it is usually.
 const READING: u32 = flag::BROKEN | flag::SHUT_READING | flag::UPGRADED;
 
@@ -131,6 +131,8 @@ impl<'a> Usual<'a> {
         // Once more after publishing, as in the long way.
         if slots != 0 || tx.wishes_change() {
             follow_up(self.record, link, self.number, self.fd, held.state(), slots);
+            drop(held);
+            guard(self.record, link, self.number, self.fd);
         }
         Some(())
     }
@@ -214,6 +216,18 @@ fn follow_up(
 ) {
     if let Some(conn) = Conn::of(Handle::of(record, number, fd), record, link) {
         conn.follow_up(&mut conn.sender(state), slots);
+    }
+}
+
+/// The peer was woken: the guard has something to count.
+#[cold]
+#[inline(never)]
+fn guard(record: &Record, link: &Link, number: u32, fd: c_int) {
+    if !link.guard.is_due() {
+        return;
+    }
+    if let Some(conn) = Conn::of(Handle::of(record, number, fd), record, link) {
+        conn.guard();
     }
 }
 

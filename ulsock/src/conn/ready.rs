@@ -121,7 +121,9 @@ impl Conn<'_> {
             return Answer::No;
         };
         let mut tx = self.sender(held.state());
-        let leaving = self.record.has(flag::PEER_FIN | flag::SHUT | flag::PINNED);
+        let leaving = self
+            .record
+            .has(flag::PEER_FIN | flag::SHUT | flag::PINNED | flag::AWAY);
         if !tx.state.on_ring() || tx.wishes_change() || leaving {
             return Answer::AskKernel;
         }

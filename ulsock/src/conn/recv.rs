@@ -77,6 +77,7 @@ pub fn recv(
                 Err(error) => return Some(Err(error)),
             }
         }
+        conn.guard();
         if got >= least || (flags & MSG_PEEK != 0 && got > 0) {
             return Some(Ok(got));
         }
@@ -175,6 +176,9 @@ impl Conn<'_> {
         while got < len {
             let step = match self.look(rx)? {
                 Look::Ring(0) => break,
+                Look::Kernel { .. } if got == 0 && !rx.peek && rx.stays_on_kernel() => {
+                    return self.pull_all(rx, into, len)
+                }
                 Look::Ring(n) => self.pull_ring(rx, into, n.min((len - got) as u64)),
                 Look::Kernel { .. } => self.pull_kernel(rx, into, len - got, got == 0, &mut shown),
             };
@@ -230,6 +234,9 @@ impl Conn<'_> {
         first: bool,
         shown: &mut u64,
     ) -> Result<Step, Errno> {
+        if first {
+            self.note_kernel_call();
+        }
         let queued = u64::from(tcp::inq(self.socket)?).saturating_sub(*shown);
         let Look::Kernel { skip, limit } = self.look(rx)? else {
             return Ok(Step::Again);
@@ -268,6 +275,29 @@ impl Conn<'_> {
             }
             Err(Errno::AGAIN) => Ok(Step::Empty),
             Err(error) => Err(error),
+        }
+    }
+
+    /// From the kernel, which has nothing but what is next, and as it answers: with one system call.
+    fn pull_all(
+        &self,
+        rx: &mut Receiver<'_, Rings>,
+        into: &mut dyn Incoming,
+        len: usize,
+    ) -> Result<Step, Errno> {
+        self.note_kernel_call();
+        match into.kernel_recv(self.socket, len, RecvFlags::empty()) {
+            Ok(n @ 1..) => {
+                let slots = rx.consumed(n as u64);
+                self.ring_space(slots);
+                let counts = &self.record.rx.counts;
+                Counts::add(&counts.messages, 1);
+                Counts::add(&counts.kernel_bytes, n as u64);
+                Ok(Step::Moved(n))
+            }
+            Ok(_) => self.ended(rx, Ok(Step::Eof)),
+            Err(Errno::AGAIN) => Ok(Step::Empty),
+            Err(error) => self.ended(rx, Err(error)),
         }
     }
 

@@ -73,6 +73,7 @@ pub fn send(
             Err(_) if sent > 0 => return Some(Ok(sent)),
             Err(error) => return Some(Err(fail(conn, error, flags))),
         };
+        conn.guard();
         sent += step.moved;
         if sent == len || step.lack == Lack::Nothing {
             return Some(Ok(sent));
@@ -232,7 +233,9 @@ impl Conn<'_> {
             if tx.wishes_change() {
                 let slots = tx.yield_ring()?;
                 self.ring_data(tx, slots);
-            } else if self.record.has(flag::PINNED | flag::PEER_FIN | flag::SHUT)
+            } else if self
+                .record
+                .has(flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::AWAY)
                 || self.peer_closed()
                 || chaos::strikes()
             {
@@ -270,11 +273,33 @@ impl Conn<'_> {
             let corked = tcp::is_corked(self.socket).unwrap_or(false);
             let _ = sockopt::set_tcp_cork(self.socket, false);
             let _ = sockopt::set_tcp_cork(self.socket, corked);
-        } else if sockopt::tcp_nodelay(self.socket) == Ok(false) {
-            let _ = sockopt::set_tcp_nodelay(self.socket, true);
-            let _ = sockopt::set_tcp_nodelay(self.socket, false);
+        } else {
+            self.flush_nagle();
         }
         true
+    }
+
+    /// What a guard has sent to the kernel has had no Nagle's algorithm on its ring, and has none here:
+    /// two sends and a receive would wait 40 ms for a delayed acknowledgement.
+    fn let_go_of_tail(&self) {
+        if !self.record.has(flag::HELD_BACK | flag::NODELAY)
+            && tcp::not_sent(self.socket).is_ok_and(|queued| (1..WINDOW_LIMITED).contains(&queued))
+        {
+            self.flush_nagle();
+        }
+    }
+
+    /// Lets the kernel send what Nagle's algorithm holds back. The program's own wish, which another
+    /// thread may just be saying, stands before the kernel hears it: so it is not lost.
+    fn flush_nagle(&self) {
+        if self.record.has(flag::NODELAY) {
+            return;
+        }
+        let _ = sockopt::set_tcp_nodelay(self.socket, true);
+        let _ = sockopt::set_tcp_nodelay(self.socket, false);
+        if self.record.has(flag::NODELAY) {
+            let _ = sockopt::set_tcp_nodelay(self.socket, true);
+        }
     }
 
     #[inline]
@@ -347,6 +372,7 @@ impl Conn<'_> {
         flags: c_int,
         mut moved: usize,
     ) -> Result<Step, Errno> {
+        self.note_kernel_call();
         let flags = SendFlags::from_bits_retain((flags & !MSG_DONTWAIT) as u32);
         while moved < len {
             match out.kernel_send(self.socket, len - moved, flags) {
@@ -372,6 +398,9 @@ impl Conn<'_> {
         } else if self.record.has(flag::HELD_BACK) {
             self.record
                 .put(flag::HELD_BACK, tcp::is_corked(self.socket).unwrap_or(true));
+        }
+        if self.is_kept_from_ring() {
+            self.let_go_of_tail();
         }
         Ok(Step {
             moved,

@@ -86,6 +86,8 @@ fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) ->
     drop(bed);
     if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle)) {
         conn.note_kernel_events(events);
+        conn.link.guard.note();
+        conn.guard();
     }
     woken
 }

@@ -2,7 +2,7 @@
 
 use tabled::builder::Builder;
 use tabled::settings::Style;
-use ulsock::config::{Config, LogLevel, Report, Spin};
+use ulsock::config::{Config, Guarding, LogLevel, Report, Spin};
 use ulsock::probe;
 
 /// One line for each setting.
@@ -28,6 +28,7 @@ fn rows(config: &Config) -> Vec<(&'static str, &'static str, String)> {
         ("waiting", "ULSOCK_SPIN_US", spin(config.spin)),
         ("upgrade", "ULSOCK_UPGRADE_AFTER", upgrade(config)),
         ("largest ring", "ULSOCK_RING", ring(config)),
+        ("guard", "ULSOCK_GUARD", guard(config.guard)),
         (
             "run directory",
             "ULSOCK_RUN_DIR",
@@ -94,6 +95,16 @@ fn upgrade(config: &Config) -> String {
 fn ring(config: &Config) -> String {
     let kib = 16u64 << (2 * config.largest);
     format!("{kib} KiB each way")
+}
+
+fn guard(guard: Guarding) -> String {
+    match guard {
+        Guarding::Off => "off".to_owned(),
+        Guarding::On => "connections that kernel TCP serves faster go back to it".to_owned(),
+        Guarding::Eager => {
+            "connections go to kernel TCP and back all the time (test aid)".to_owned()
+        }
+    }
 }
 
 fn log(config: &Config) -> String {
