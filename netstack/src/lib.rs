@@ -1,7 +1,14 @@
 //! The core of ulsock, without operating system and without I/O of its own.
 //!
 //! `ring` holds the shared-memory protocol: byte rings with tripwires, and the rules by which a
-//! stream changes between the kernel and a ring at an exact byte.
+//! stream changes between the kernel and a ring at an exact byte. `wire` and `link` hold the protocol
+//! between two hosts (docs/link.md): its formats, and its behaviour.
 #![no_std]
 
+extern crate alloc;
+
+pub mod crc32c;
+pub mod link;
 pub mod ring;
+pub mod time;
+pub mod wire;

@@ -1,0 +1,127 @@
+//! CRC32C by the instruction of SSE 4.2.
+
+use core::arch::x86_64::{__cpuid, _mm_crc32_u64, _mm_crc32_u8};
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use super::table::Shift;
+
+/// Bytes of a lane. Three of them are some 400 bytes: a packet of 1,400 has three blocks.
+const LANE: usize = 128;
+const WORDS: usize = LANE / 8;
+
+static PAST_ONE_LANE: Shift = Shift::past(LANE);
+static PAST_TWO_LANES: Shift = Shift::past(2 * LANE);
+
+/// Whether this CPU has the instruction; asked once.
+#[inline]
+pub fn is_there() -> bool {
+    const UNKNOWN: u8 = 0;
+    const YES: u8 = 1;
+    const NO: u8 = 2;
+    static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
+    match ANSWER.load(Ordering::Relaxed) {
+        UNKNOWN => {
+            // Leaf 1, ecx bit 20 (Intel SDM, CPUID).
+            let yes = __cpuid(1).ecx & 1 << 20 != 0;
+            ANSWER.store(if yes { YES } else { NO }, Ordering::Relaxed);
+            yes
+        }
+        answer => answer == YES,
+    }
+}
+
+pub fn add(crc: u32, bytes: &[u8]) -> u32 {
+    debug_assert!(is_there());
+    // SAFETY: callers have asked `is_there`.
+    unsafe { run(crc, bytes, &mut Nowhere) }
+}
+
+pub fn copy(crc: u32, from: &[u8], to: &mut [u8]) -> u32 {
+    debug_assert!(is_there());
+    assert_eq!(from.len(), to.len());
+    // SAFETY: callers have asked `is_there`.
+    unsafe { run(crc, from, &mut Into(to)) }
+}
+
+/// Where the bytes go meanwhile.
+trait Sink {
+    fn block(&mut self, block: &[u8; 3 * LANE]);
+    fn word(&mut self, word: [u8; 8]);
+    fn byte(&mut self, byte: u8);
+}
+
+struct Nowhere;
+
+impl Sink for Nowhere {
+    #[inline(always)]
+    fn block(&mut self, _: &[u8; 3 * LANE]) {}
+    #[inline(always)]
+    fn word(&mut self, _: [u8; 8]) {}
+    #[inline(always)]
+    fn byte(&mut self, _: u8) {}
+}
+
+/// What is left to be filled.
+struct Into<'a>(&'a mut [u8]);
+
+impl Into<'_> {
+    #[inline(always)]
+    fn next<const N: usize>(&mut self, bytes: &[u8; N]) {
+        let rest = core::mem::take(&mut self.0);
+        let (to, rest) = rest.split_at_mut(N);
+        to.copy_from_slice(bytes);
+        self.0 = rest;
+    }
+}
+
+impl Sink for Into<'_> {
+    #[inline(always)]
+    fn block(&mut self, block: &[u8; 3 * LANE]) {
+        self.next(block);
+    }
+    #[inline(always)]
+    fn word(&mut self, word: [u8; 8]) {
+        self.next(&word);
+    }
+    #[inline(always)]
+    fn byte(&mut self, byte: u8) {
+        self.next(&[byte]);
+    }
+}
+
+#[target_feature(enable = "sse4.2")]
+fn run(crc: u32, bytes: &[u8], sink: &mut impl Sink) -> u32 {
+    let (blocks, rest) = bytes.as_chunks::<{ 3 * LANE }>();
+    let mut crc = crc;
+    for block in blocks {
+        // First the copy: the lanes then read what is in the nearest cache.
+        sink.block(block);
+        crc = lanes(crc, block);
+    }
+    let (words, rest) = rest.as_chunks::<8>();
+    let mut long = u64::from(crc);
+    for word in words {
+        sink.word(*word);
+        long = _mm_crc32_u64(long, u64::from_le_bytes(*word));
+    }
+    let mut crc = long as u32;
+    for byte in rest {
+        sink.byte(*byte);
+        crc = _mm_crc32_u8(crc, *byte);
+    }
+    crc
+}
+
+#[target_feature(enable = "sse4.2")]
+#[inline]
+fn lanes(crc: u32, block: &[u8; 3 * LANE]) -> u32 {
+    let (words, _) = block.as_chunks::<8>();
+    let word = |index: usize| u64::from_le_bytes(words[index]);
+    let (mut a, mut b, mut c) = (u64::from(crc), 0, 0);
+    for index in 0..WORDS {
+        a = _mm_crc32_u64(a, word(index));
+        b = _mm_crc32_u64(b, word(WORDS + index));
+        c = _mm_crc32_u64(c, word(2 * WORDS + index));
+    }
+    PAST_TWO_LANES.apply(a as u32) ^ PAST_ONE_LANE.apply(b as u32) ^ c as u32
+}

@@ -1,0 +1,156 @@
+//! The direction that we receive: which bytes are there, and how much more may come.
+
+use core::ops::Range;
+
+use crate::link::spans::Spans;
+
+/// [C4] Ranges of bytes that may lie out of order in the ring.
+const ISLANDS: usize = 64;
+
+/// What to do with bytes that have come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// They follow what is there, and nothing lies beyond.
+    Next,
+    /// These of them are new, or overlap what lies beyond.
+    Part(Range<u64>),
+    /// All of them were there.
+    Known,
+    /// No room is left to remember them; they will come again.
+    Full,
+    /// [C4] [C7] No honest peer sends them.
+    Forbidden,
+}
+
+#[derive(Debug)]
+pub struct Receiving {
+    placed: u64,
+    islands: Spans,
+    /// [K1] Up to here we have room.
+    limit: u64,
+    /// What the peer has last been told.
+    told: u64,
+    ring: u64,
+    end: Option<u64>,
+    /// The host has heard of the end.
+    ended: bool,
+    /// [C5] The ring takes nothing more.
+    frozen: bool,
+}
+
+impl Receiving {
+    pub fn new(from: u64, ring: u64) -> Receiving {
+        Receiving {
+            placed: from,
+            islands: Spans::default(),
+            limit: from + ring,
+            told: from,
+            ring,
+            end: None,
+            ended: false,
+            frozen: false,
+        }
+    }
+
+    pub fn placed(&self) -> u64 {
+        self.placed
+    }
+
+    pub fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
+    pub fn freeze(&mut self) {
+        self.frozen = true;
+    }
+
+    /// [C4]
+    #[inline]
+    pub fn place(&self, bytes: Range<u64>) -> Place {
+        if bytes.end > self.limit || self.end.is_some_and(|end| bytes.end > end) {
+            return Place::Forbidden;
+        }
+        if bytes.start == self.placed && self.islands.is_empty() {
+            return Place::Next;
+        }
+        if bytes.end <= self.placed {
+            return Place::Known;
+        }
+        let part = bytes.start.max(self.placed)..bytes.end;
+        let beyond = part.start > self.placed;
+        if beyond && self.islands.count() >= ISLANDS && self.islands.would_grow(&part) {
+            return Place::Full;
+        }
+        Place::Part(part)
+    }
+
+    /// How far everything would be there with these bytes.
+    pub fn reach(&self, bytes: &Range<u64>) -> u64 {
+        if bytes.start > self.placed {
+            return self.placed;
+        }
+        match self.islands.first() {
+            Some(island) if island.start <= bytes.end => bytes.end.max(island.end),
+            _ => bytes.end,
+        }
+    }
+
+    /// The bytes are in the ring, and published as far as `reach` says.
+    #[inline]
+    pub fn put(&mut self, bytes: Range<u64>) {
+        if bytes.start > self.placed {
+            return self.islands.add(bytes);
+        }
+        self.placed = self.placed.max(bytes.end);
+        while let Some(island) = self.islands.first() {
+            if island.start > self.placed {
+                break;
+            }
+            self.placed = self.placed.max(island.end);
+            self.islands.drop_first();
+        }
+    }
+
+    /// [C7] The stream ends there; `false` if that cannot be.
+    pub fn end_at(&mut self, end: u64) -> bool {
+        let reached = self.islands.last().map_or(self.placed, |last| last.end);
+        let fits = self.end.is_none_or(|known| known == end) && end >= reached && end <= self.limit;
+        if fits {
+            self.end = Some(end);
+        }
+        fits
+    }
+
+    /// All bytes up to the end are there.
+    pub fn is_over(&self) -> bool {
+        self.end == Some(self.placed)
+    }
+
+    /// The same, said once.
+    pub fn ends_now(&mut self) -> bool {
+        let now = self.is_over() && !self.ended;
+        self.ended |= now;
+        now
+    }
+
+    /// [K1] The reader has made room.
+    pub fn make_room(&mut self, read: u64) {
+        self.limit = self.limit.max(read.saturating_add(self.ring));
+    }
+
+    /// [K3] What the peer may send, said in a packet that leaves now.
+    #[inline]
+    pub fn tell(&mut self) -> u64 {
+        self.told = self.limit;
+        self.limit
+    }
+
+    /// [K4] The peer should hear of the room by itself: half of the ring, or a packet's worth for one
+    /// that has used up all it had.
+    pub fn should_tell(&self, packet: u64) -> bool {
+        let more = self.limit - self.told;
+        let half = self.ring.div_ceil(2);
+        let used_up = self.placed >= self.told;
+        self.end.is_none() && more > 0 && (more >= half || used_up && more >= packet.min(half))
+    }
+}

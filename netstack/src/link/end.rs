@@ -1,0 +1,65 @@
+//! How connections and links end.
+
+use alloc::vec::Vec;
+
+use super::conn::Conn;
+use super::event::{Event, Score, Why};
+use super::handshake::Shake;
+use super::window::Window;
+use super::{Id, Link};
+
+impl<W: Window + Clone> Link<W> {
+    /// Takes a connection out; its token never matches again.
+    pub(super) fn forget(&mut self, id: Id) -> Option<Conn> {
+        let conn = self.table.remove(id)?;
+        if let Some(at) = conn.question.at {
+            self.questions.remove(&(at, id));
+        }
+        if self.names.get(&conn.terms.name) == Some(&id) {
+            self.names.remove(&conn.terms.name);
+        }
+        Some(conn)
+    }
+
+    /// [C9]
+    pub(super) fn close_if_over(&mut self, id: Id) {
+        if self.table.get(id).is_some_and(Conn::is_over) {
+            self.forget(id);
+            self.events.push_back(Event::Closed(id));
+        }
+    }
+
+    /// [R7] The link is no more: every connection is told of, with what is placed and acknowledged.
+    pub(super) fn die(&mut self, why: Why) {
+        for id in self.table.ids() {
+            if let Some(conn) = self.forget(id) {
+                let score = score(&conn);
+                self.events.push_back(Event::Lost { id, score });
+            }
+        }
+        for path in &self.paths {
+            self.counters.packets_lost += path.lost;
+            self.counters.packets_late += path.late;
+        }
+        self.paths = Vec::new();
+        self.refusals.clear();
+        self.shake = Shake::Down;
+        self.confirm = None;
+        self.confirm_owed = false;
+        self.bye = false;
+        self.events.push_back(Event::Dead(why));
+    }
+
+    /// [H7] The next link of ours is another one, also to a peer that has not noticed the end of this.
+    pub(super) fn renew(&mut self) {
+        let incarnation = &mut self.config.identity.incarnation;
+        *incarnation = incarnation.wrapping_add(1);
+    }
+}
+
+pub(super) fn score(conn: &Conn) -> Score {
+    Score {
+        placed: conn.recv.placed(),
+        acknowledged: conn.send.done(),
+    }
+}

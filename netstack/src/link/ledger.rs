@@ -1,0 +1,150 @@
+//! What is in flight on a path: for each packet number what it carried, until its fate is known.
+
+use alloc::collections::VecDeque;
+use core::ops::Range;
+
+use super::spans::Spans;
+use super::Id;
+use crate::time::Instant;
+
+/// What a packet carried, for the case that it has to be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// So many bytes of a connection, from an offset on.
+    Data { id: Id, offset: u64, length: u32 },
+    /// What a connection owed.
+    Owed { id: Id, what: super::conn::Owed },
+    /// Only a question; of a size that is tried, if there is one.
+    Ping { tried: Option<usize> },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    pub number: u64,
+    pub at: Instant,
+    /// Bytes that count as in flight.
+    pub bytes: u32,
+    pub content: Content,
+}
+
+/// Packets taken for lost are remembered for a while: perhaps they were only late.
+const LOST: usize = 256;
+
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// The number that the next packet gets.
+    next: u64,
+    /// Number of the first entry.
+    first: u64,
+    entries: VecDeque<Option<Sent>>,
+    acknowledged: Spans,
+    lost: VecDeque<Sent>,
+    in_flight: u64,
+}
+
+impl Ledger {
+    /// [P1] The next number, never used before.
+    pub fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// Bytes in flight.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Entries that are kept, settled or not: [X2].
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Nothing is under way.
+    pub fn is_settled(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub fn sent(&mut self, at: Instant, bytes: usize, content: Content) {
+        let bytes = bytes as u32;
+        if self.entries.is_empty() {
+            self.first = self.next;
+        }
+        self.entries.push_back(Some(Sent {
+            number: self.next,
+            at,
+            bytes,
+            content,
+        }));
+        self.in_flight += u64::from(bytes);
+        self.next += 1;
+    }
+
+    pub fn oldest(&self) -> Option<&Sent> {
+        self.entries.front().and_then(Option::as_ref)
+    }
+
+    /// These numbers were received. `each` hears of those that were in flight, `late` of those that had
+    /// been taken for lost.
+    #[inline]
+    pub fn acknowledge(
+        &mut self,
+        numbers: Range<u64>,
+        mut each: impl FnMut(&Sent),
+        mut late: impl FnMut(&Sent),
+    ) {
+        let Ledger {
+            first,
+            entries,
+            acknowledged,
+            lost,
+            in_flight,
+            ..
+        } = self;
+        // [X4] Numbers that are settled are not looked at again.
+        acknowledged.insert(numbers, |fresh| {
+            let known = fresh.start.max(*first)..fresh.end;
+            for number in known {
+                let entry = entries.get_mut((number - *first) as usize);
+                if let Some(sent) = entry.and_then(Option::take) {
+                    *in_flight -= u64::from(sent.bytes);
+                    each(&sent);
+                }
+            }
+            if !lost.is_empty() {
+                lost.retain(|sent| {
+                    let is_late = fresh.contains(&sent.number);
+                    if is_late {
+                        late(sent);
+                    }
+                    !is_late
+                });
+            }
+        });
+        self.trim();
+    }
+
+    /// Takes the oldest packet out as lost.
+    pub fn lose_oldest(&mut self) -> Option<Sent> {
+        let sent = self.entries.pop_front().flatten()?;
+        self.first += 1;
+        self.in_flight -= u64::from(sent.bytes);
+        if self.lost.len() == LOST {
+            self.lost.pop_front();
+        }
+        self.lost.push_back(sent);
+        self.trim();
+        Some(sent)
+    }
+
+    /// The oldest entry is always one whose fate is open.
+    fn trim(&mut self) {
+        while let Some(None) = self.entries.front() {
+            self.entries.pop_front();
+            self.first += 1;
+        }
+        // Below it everything is settled; what is acknowledged there is of no use, but for the
+        // ranges that the peer still repeats.
+        while self.acknowledged.count() > super::received::RANGES + 1 {
+            self.acknowledged.drop_first();
+        }
+    }
+}

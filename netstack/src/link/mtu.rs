@@ -1,0 +1,210 @@
+//! How large packets may be: packetization layer path MTU discovery (RFC 8899).
+
+use core::time::Duration;
+
+use crate::time::Instant;
+
+/// [M1] Bytes of IP that every path carries.
+pub const BASE: usize = 1200;
+/// [M1] Bytes of IP that most networks carry.
+const USUAL: usize = 1500;
+/// [M2] Losses of one size that end its trial.
+const TRIALS: u32 = 3;
+/// [M2] After this the search begins anew.
+const AGAIN: Duration = Duration::from_secs(600);
+/// A gain below this is not worth a search.
+const CLOSE_ENOUGH: usize = 16;
+
+/// Sizes are of UDP payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Mtu {
+    base: usize,
+    /// What the port allows.
+    most: usize,
+    current: usize,
+    search: Search,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Search {
+    /// `size` is to be tried; `failed` is the least that did not come through.
+    Trying {
+        size: usize,
+        failed: usize,
+        losses: u32,
+        under_way: bool,
+    },
+    Done {
+        again: Option<Instant>,
+    },
+}
+
+impl Mtu {
+    /// `overhead` is what IP and UDP take, `most` the bytes of IP that the port allows.
+    pub fn new(most: usize, overhead: usize) -> Mtu {
+        let base = BASE - overhead;
+        let most = most
+            .saturating_sub(overhead)
+            .clamp(base, usize::from(u16::MAX));
+        let mut mtu = Mtu {
+            base,
+            most,
+            current: base,
+            search: Search::Done { again: None },
+        };
+        mtu.begin(None);
+        mtu
+    }
+
+    /// The largest packet now.
+    pub fn size(&self) -> usize {
+        self.current
+    }
+
+    /// [M1] First all that the port allows: mostly the network allows it too.
+    fn begin(&mut self, again: Option<Instant>) {
+        self.search = if self.most - self.current > CLOSE_ENOUGH {
+            Search::Trying {
+                size: self.most,
+                failed: self.most + 1,
+                losses: 0,
+                under_way: false,
+            }
+        } else {
+            Search::Done { again }
+        };
+    }
+
+    /// The size to try with a PING, if it is time.
+    pub fn next_trial(&mut self, now: Instant) -> Option<usize> {
+        if let Search::Done { again: Some(again) } = self.search {
+            if now >= again {
+                self.begin(Some(now + AGAIN));
+            }
+        }
+        match &mut self.search {
+            Search::Trying {
+                size,
+                under_way: under_way @ false,
+                ..
+            } => {
+                *under_way = true;
+                Some(*size)
+            }
+            _ => None,
+        }
+    }
+
+    /// A PING of this size was acknowledged; `true` if packets may be larger now.
+    pub fn on_ack(&mut self, now: Instant, tried: usize) -> bool {
+        if tried <= self.current || tried > self.most {
+            return false;
+        }
+        self.current = tried;
+        if let Search::Trying { failed, .. } = self.search {
+            self.go_on(now, failed);
+        }
+        true
+    }
+
+    /// A PING of this size was lost.
+    pub fn on_loss(&mut self, now: Instant, tried: usize) {
+        if let Search::Trying {
+            size,
+            losses,
+            under_way,
+            ..
+        } = &mut self.search
+        {
+            if *size == tried {
+                *losses += 1;
+                *under_way = false;
+                if *losses >= TRIALS {
+                    self.go_on(now, tried);
+                }
+            }
+        }
+    }
+
+    fn go_on(&mut self, now: Instant, failed: usize) {
+        // Then what most networks carry.
+        let usual = USUAL - (BASE - self.base);
+        let size = if (self.current + 1..failed).contains(&usual) {
+            usual
+        } else {
+            (self.current + failed) / 2
+        };
+        self.search = if size.saturating_sub(self.current) > CLOSE_ENOUGH && failed > size {
+            Search::Trying {
+                size,
+                failed,
+                losses: 0,
+                under_way: false,
+            }
+        } else {
+            // At the port's limit there is nothing left to look for.
+            let again = (self.most - self.current > CLOSE_ENOUGH).then_some(now + AGAIN);
+            Search::Done { again }
+        };
+    }
+
+    /// [M3] Large packets do not come through any more.
+    pub fn fall_back(&mut self, now: Instant) -> bool {
+        let was_larger = self.current > self.base;
+        self.current = self.base;
+        self.search = Search::Done {
+            again: Some(now + AGAIN),
+        };
+        was_larger
+    }
+
+    pub fn base(&self) -> usize {
+        self.base
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Mtu;
+    use crate::time::Instant;
+
+    fn found(most: usize, network: usize) -> (usize, u32) {
+        let now = Instant::ZERO;
+        let (mut mtu, mut pings) = (Mtu::new(most, 28), 0);
+        while let Some(size) = mtu.next_trial(now) {
+            pings += 1;
+            if size + 28 <= network {
+                mtu.on_ack(now, size);
+            } else {
+                mtu.on_loss(now, size);
+            }
+        }
+        (mtu.size() + 28, pings)
+    }
+
+    // [M1] [M2]
+    #[test]
+    fn finds_what_the_network_carries() {
+        assert_eq!(found(1500, 1500), (1500, 1));
+        assert_eq!(found(9000, 9000), (9000, 1));
+        assert_eq!(found(1200, 1200), (1200, 0));
+        let (size, pings) = found(9000, 1500);
+        assert!(
+            (1480..=1500).contains(&size) && pings < 30,
+            "{size} {pings}"
+        );
+        assert_eq!(found(9000, 1200).0, 1200);
+    }
+
+    // [M3]
+    #[test]
+    fn falls_back() {
+        let now = Instant::ZERO;
+        let mut mtu = Mtu::new(9000, 28);
+        let size = mtu.next_trial(now).unwrap();
+        assert!(mtu.on_ack(now, size));
+        assert!(mtu.fall_back(now));
+        assert_eq!(mtu.size() + 28, 1200);
+        assert_eq!(mtu.next_trial(now), None);
+    }
+}

@@ -1,0 +1,163 @@
+//! Time that has run out: probes, questions, silence.
+
+use super::conn::{Owed, Queued};
+use super::event::Why;
+use super::ledger::Content;
+use super::path::Fates;
+use super::streams::Streams;
+use super::window::Window;
+use super::{Id, Link};
+use crate::time::Instant;
+use crate::wire::{Header, Kind};
+use core::time::Duration;
+
+/// [K5] The longest pause between two questions.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+impl<W: Window + Clone> Link<W> {
+    /// Does what has become due.
+    #[inline]
+    pub(super) fn on_time(&mut self, now: Instant, streams: &mut impl Streams) {
+        if self.shake.is_in_vain(now) || self.is_silent(now) {
+            self.die(Why::Silence);
+            self.renew();
+            return;
+        }
+        let mut fates = core::mem::take(&mut self.fates);
+        for number in 0..self.paths.len() {
+            if self.paths[number].on_time(now, &mut fates) {
+                self.counters.probes += 1;
+                // [H3]
+                self.confirm_owed = self.confirm.is_some();
+                self.leave_dead_path(now, number, &mut fates);
+            }
+            self.settle(now, number, &mut fates, streams);
+        }
+        self.fates = fates;
+        self.ask_for_credit(now);
+    }
+
+    /// [R7] All paths that wait for an answer have waited too long.
+    fn is_silent(&self, now: Instant) -> bool {
+        let long = |since: Instant| now - since >= self.config.patience;
+        let mut waiting = self
+            .paths
+            .iter()
+            .filter_map(|path| path.silent_since())
+            .peekable();
+        waiting.peek().is_some() && waiting.all(long)
+    }
+
+    /// [R8] Half of the patience without an answer, while another path is answered.
+    fn leave_dead_path(&mut self, now: Instant, number: usize, fates: &mut Fates) {
+        let long = |since: Instant| now - since >= self.config.patience / 2;
+        if !self.paths[number].silent_since().is_some_and(long) {
+            return;
+        }
+        let lives =
+            |path: &super::Path<W>| path.rtt().is_known() && !path.silent_since().is_some_and(long);
+        let Some(other) = self.paths.iter().position(lives) else {
+            return;
+        };
+        self.paths[number].give_up_all(now, fates);
+        self.paths[number].schedule.clear();
+        for conn in self.table.iter_mut() {
+            if usize::from(conn.path) == number {
+                conn.path = other as u8;
+                conn.queued = Queued::default();
+            }
+        }
+        for id in self.table.ids() {
+            self.note(now, id);
+        }
+    }
+
+    /// [R4]
+    pub(super) fn probe(
+        &mut self,
+        number: usize,
+        now: Instant,
+        streams: &mut impl Streams,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        let path = &mut self.paths[number];
+        path.probes_owed = path.probes_owed.checked_sub(1)?;
+        let oldest = path.ledger().oldest().map(|sent| sent.content);
+        if let Some((id, bytes)) = self.next_bytes(number) {
+            return self.send_data(number, now, id, bytes, true, streams, out);
+        }
+        match oldest {
+            Some(Content::Data { id, offset, length }) if self.still_needs(id, offset) => {
+                let bytes = offset..offset + u64::from(length);
+                self.send_data(number, now, id, bytes, true, streams, out)
+            }
+            Some(Content::Owed { id, what })
+                if self.table.get(id).is_some() && what != Owed::Question =>
+            {
+                self.pay_one(number, now, id, what, out)
+            }
+            _ => {
+                let tag = self.shake.peer()?.tag;
+                let header = Header {
+                    tag,
+                    ask: true,
+                    ..Header::of(Kind::Ping)
+                };
+                let content = Content::Ping { tried: None };
+                self.send(number, now, header, Some(content), out, |_, _| Some(0))
+            }
+        }
+    }
+
+    fn still_needs(&self, id: Id, offset: u64) -> bool {
+        self.table
+            .get(id)
+            .is_some_and(|conn| conn.can_send() && offset >= conn.send.done())
+    }
+
+    /// The bytes that would go next if there was room.
+    fn next_bytes(&self, number: usize) -> Option<(Id, core::ops::Range<u64>)> {
+        let schedule = &self.paths[number].schedule;
+        let lost = schedule.first_lost().and_then(|id| {
+            let conn = self.table.get(id).filter(|conn| conn.can_send())?;
+            Some((id, conn.send.again()?))
+        });
+        lost.or_else(|| {
+            let id = schedule.first_data()?;
+            let bytes = self
+                .table
+                .get(id)
+                .filter(|conn| conn.can_send())?
+                .send
+                .fresh();
+            (!bytes.is_empty()).then_some((id, bytes))
+        })
+    }
+
+    /// [K5]
+    fn ask_for_credit(&mut self, now: Instant) {
+        while let Some(&(at, id)) = self.questions.first() {
+            if at > now {
+                return;
+            }
+            self.questions.pop_first();
+            let Some(conn) = self.table.get_mut(id) else {
+                continue;
+            };
+            conn.question.at = None;
+            if !conn.is_blocked() {
+                continue;
+            }
+            conn.debts.add(Owed::Question);
+            conn.question.asked = (conn.question.asked + 1).min(16);
+            let pause = self
+                .paths
+                .get(usize::from(conn.path))
+                .map_or(LONGEST_PAUSE, |path| path.probe_time());
+            let pause = (pause * (1 << conn.question.asked)).min(LONGEST_PAUSE);
+            conn.question.at = Some(now + pause);
+            self.questions.insert((now + pause, id));
+            self.note(now, id);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Which numbers of a path have been received, and when the peer has to hear of it.
+
+use core::ops::RangeInclusive;
+use core::time::Duration;
+
+use super::spans::Spans;
+use crate::time::Instant;
+use crate::wire::ack::{self, Marks, Report};
+use crate::wire::frame::Ecn;
+
+pub use crate::wire::ack::RANGES;
+
+/// [P4] How long an acknowledgement waits for a packet to ride on.
+pub const DELAY: Duration = Duration::from_micros(25);
+/// [P4] Asking packets that are acknowledged together.
+const TOGETHER: u32 = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    New,
+    /// Received before.
+    Again,
+    /// [P2] So old that it is not known any more whether it was.
+    TooOld,
+}
+
+#[derive(Debug, Default)]
+pub struct Received {
+    numbers: Spans,
+    /// Everything below was received, or given up.
+    floor: u64,
+    /// Asking packets since the last acknowledgement.
+    asking: u32,
+    due: Option<Instant>,
+    /// When the largest came.
+    largest_at: Instant,
+    marks: Marks,
+}
+
+impl Received {
+    /// The number that should come next.
+    pub fn expected(&self) -> u64 {
+        self.numbers.last().map_or(0, |last| last.end)
+    }
+
+    pub fn knows(&self, number: u64) -> Known {
+        if number >= self.expected() {
+            Known::New
+        } else if self.numbers.contains(number) {
+            Known::Again
+        } else if number < self.floor {
+            Known::TooOld
+        } else {
+            Known::New
+        }
+    }
+
+    /// [P7] A packet has done what it came for.
+    pub fn note(&mut self, now: Instant, number: u64, ask: bool, ecn: Ecn) {
+        let expected = self.expected();
+        let in_order = number == expected && self.numbers.count() <= 1;
+        if number >= expected {
+            self.largest_at = now;
+        }
+        self.numbers.add(number..number + 1);
+        // [P3]
+        if self.numbers.count() > RANGES {
+            if let Some(oldest) = self.numbers.drop_first() {
+                self.floor = oldest.end;
+            }
+        }
+        match ecn {
+            Ecn::Capable => self.marks.capable = self.marks.capable.wrapping_add(1),
+            Ecn::Congested => self.marks.congested = self.marks.congested.wrapping_add(1),
+            Ecn::NotCapable | Ecn::Other => {}
+        }
+        self.asking += 1;
+        let at_once = ask || !in_order || ecn == Ecn::Congested || self.asking >= TOGETHER;
+        self.owe(if at_once { now } else { now + DELAY });
+    }
+
+    /// [P2] A packet came again: perhaps its acknowledgement was lost.
+    pub fn again(&mut self, now: Instant) {
+        self.owe(now);
+    }
+
+    fn owe(&mut self, at: Instant) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    /// When the peer has to hear of it.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Writes what was received behind a header that is about to leave.
+    pub fn report(&mut self, now: Instant, path: u8, out: &mut [u8]) -> Option<ack::Written> {
+        let report = Report {
+            path,
+            // [P5]
+            delay: now - self.largest_at,
+            marks: (self.marks != Marks::default()).then_some(self.marks),
+        };
+        let ranges = self.numbers.descending();
+        let inclusive =
+            |range: core::ops::Range<u64>| -> RangeInclusive<u64> { range.start..=range.end - 1 };
+        let written = ack::emit(out, &report, ranges.map(inclusive))?;
+        self.due = None;
+        self.asking = 0;
+        Some(written)
+    }
+}

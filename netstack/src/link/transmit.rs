@@ -1,0 +1,502 @@
+//! What leaves.
+
+use super::conn::{Conn, Owed, Stage};
+use super::event::Why;
+use super::handshake::Shake;
+use super::ledger::Content;
+use super::path::Path;
+use super::streams::Streams;
+use super::window::Window;
+use super::{reason, Id, Link};
+use crate::crc32c::Crc;
+use crate::time::Instant;
+use crate::wire::body::{Hello, Open};
+use crate::wire::frame::Ecn;
+use crate::wire::number::low;
+use crate::wire::{ack, packet, Header, Kind, Seal, HEADER};
+
+/// A packet that is ready to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// Its bytes.
+    pub length: usize,
+    /// The way that it goes.
+    pub way: usize,
+    pub ecn: Ecn,
+}
+
+impl<W: Window + Clone> Link<W> {
+    /// [S3] Writes the next packet that has to go; `None` if there is none before the deadline.
+    pub fn transmit(
+        &mut self,
+        now: Instant,
+        streams: &mut impl Streams,
+        out: &mut [u8],
+    ) -> Option<Departure> {
+        self.on_time(now, streams);
+        let departure = self
+            .say_welcome(out)
+            .or_else(|| self.say_hello(now, out))
+            .or_else(|| self.transmit_on_paths(now, streams, out))?;
+        self.counters.packets_sent += 1;
+        self.counters.bytes_sent += departure.length as u64;
+        Some(departure)
+    }
+
+    /// [H2]
+    fn say_welcome(&mut self, out: &mut [u8]) -> Option<Departure> {
+        let (way, tag, welcome) = self.answer.take()?;
+        let header = Header {
+            tag,
+            ..Header::of(Kind::Welcome)
+        };
+        self.say_as_stranger(way.into(), &header, &welcome.emit(), out)
+    }
+
+    /// [H1]
+    fn say_hello(&mut self, now: Instant, out: &mut [u8]) -> Option<Departure> {
+        if !self.shake.says_hello(now) {
+            return None;
+        }
+        let hello = Hello {
+            incarnation: self.config.identity.incarnation,
+            tag: self.config.identity.tag,
+        };
+        self.say_as_stranger(0, &Header::of(Kind::Hello), &hello.emit(), out)
+    }
+
+    fn say_as_stranger(
+        &self,
+        way: usize,
+        header: &Header,
+        body: &[u8],
+        out: &mut [u8],
+    ) -> Option<Departure> {
+        let seal = Seal::stranger(&self.config.ways.get(way)?.outgoing);
+        let length = write(out, header, seal, None, body)?;
+        let ecn = Ecn::NotCapable;
+        Some(Departure { length, way, ecn })
+    }
+
+    /// Paths take turns.
+    fn transmit_on_paths(
+        &mut self,
+        now: Instant,
+        streams: &mut impl Streams,
+        out: &mut [u8],
+    ) -> Option<Departure> {
+        let count = self.paths.len();
+        for turn in 0..count {
+            let number = (self.turn + turn) % count;
+            if let Some(length) = self.transmit_on(number, now, streams, out) {
+                let ecn = self
+                    .paths
+                    .get(number)
+                    .map_or(Ecn::NotCapable, |path| path.ecn.mark());
+                self.turn = if number + 1 == count { 0 } else { number + 1 };
+                return Some(Departure {
+                    length,
+                    way: number,
+                    ecn,
+                });
+            }
+        }
+        None
+    }
+
+    /// [S1]
+    fn transmit_on(
+        &mut self,
+        number: usize,
+        now: Instant,
+        streams: &mut impl Streams,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        self.paths[number].paced = None;
+        if self.bye {
+            return self.say_bye(number, out);
+        }
+        self.say_confirm(number, out)
+            .or_else(|| self.probe(number, now, streams, out))
+            .or_else(|| self.pay(number, now, out))
+            .or_else(|| self.refuse(number, now, out))
+            .or_else(|| self.send_lost(number, now, streams, out))
+            .or_else(|| self.send_fresh(number, now, streams, out))
+            .or_else(|| self.try_size(number, now, out))
+            .or_else(|| self.acknowledge_only(number, now, out))
+    }
+
+    /// [H6] Not repeated: a peer that does not hear it finds out by itself.
+    fn say_bye(&mut self, number: usize, out: &mut [u8]) -> Option<usize> {
+        let peer = self.shake.peer()?;
+        let path = self.paths.get(number)?;
+        let header = Header {
+            path: number as u8,
+            tag: peer.tag,
+            number: low(path.ledger().next_number()),
+            ..Header::of(Kind::Bye)
+        };
+        let length = write(out, &header, path.outgoing, None, &[]);
+        self.die(Why::Bye);
+        self.renew();
+        length
+    }
+
+    /// [H3]
+    fn say_confirm(&mut self, number: usize, out: &mut [u8]) -> Option<usize> {
+        let Shake::Up { peer, heard: false } = self.shake else {
+            return None;
+        };
+        if !core::mem::take(&mut self.confirm_owed) {
+            return None;
+        }
+        let confirm = self.confirm?;
+        let header = Header {
+            tag: peer.tag,
+            ..Header::of(Kind::Confirm)
+        };
+        write(
+            out,
+            &header,
+            self.paths[number].outgoing,
+            None,
+            &confirm.emit(),
+        )
+    }
+
+    /// What a connection owes besides bytes.
+    fn pay(&mut self, number: usize, now: Instant, out: &mut [u8]) -> Option<usize> {
+        loop {
+            let id = self.paths[number].schedule.first_control()?;
+            let owed = self.table.get(id).and_then(|conn| conn.debts.first());
+            let Some(owed) = owed else {
+                self.paths[number].schedule.control_done();
+                if let Some(conn) = self.table.get_mut(id) {
+                    conn.queued.control = false;
+                }
+                continue;
+            };
+            return self.pay_one(number, now, id, owed, out);
+        }
+    }
+
+    /// Writes one packet that a connection owes.
+    pub(super) fn pay_one(
+        &mut self,
+        number: usize,
+        now: Instant,
+        id: Id,
+        owed: Owed,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        let tag = self.shake.peer()?.tag;
+        let conn = self.table.get_mut(id)?;
+        conn.debts.remove(owed);
+        let (kind, body) = body_of(conn, owed);
+        let mut header = Header {
+            tag,
+            ask: owed == Owed::Question,
+            token: conn.peer.filter(|_| kind.has_token()).unwrap_or(0),
+            ..Header::of(kind)
+        };
+        match owed {
+            Owed::Close => header.offset = low(conn.send.end()),
+            Owed::Credit | Owed::Question | Owed::Reset => header.offset = low(conn.recv.placed()),
+            Owed::Open | Owed::Accept => {}
+        }
+        if kind.has_token() && kind != Kind::Accept {
+            header.credit = low(conn.recv.tell());
+        }
+        if owed == Owed::Close {
+            conn.send.close_sent();
+        }
+        let content = Content::Owed { id, what: owed };
+        self.send(number, now, header, Some(content), out, |out, _| {
+            let body = body.as_slice();
+            out.get_mut(..body.len())?.copy_from_slice(body);
+            Some(body.len())
+        })
+    }
+
+    /// [C1] Answers OPEN for a connection that nobody expects.
+    fn refuse(&mut self, number: usize, now: Instant, out: &mut [u8]) -> Option<usize> {
+        let tag = self.shake.peer()?.tag;
+        let token = self.refusals.pop_front()?;
+        let header = Header {
+            tag,
+            token,
+            ..Header::of(Kind::Reset)
+        };
+        let content = Content::Ping { tried: None };
+        self.send(number, now, header, Some(content), out, |out, _| {
+            *out.first_chunk_mut()? = reason::UNEXPECTED.to_be_bytes();
+            Some(2)
+        })
+    }
+
+    /// [R3]
+    fn send_lost(
+        &mut self,
+        number: usize,
+        now: Instant,
+        streams: &mut impl Streams,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        loop {
+            let id = self.paths[number].schedule.first_lost()?;
+            let bytes = self.table.get(id).filter(|conn| conn.can_send());
+            let Some(bytes) = bytes.and_then(|conn| conn.send.again()) else {
+                self.paths[number].schedule.lost_done(false);
+                if let Some(conn) = self.table.get_mut(id) {
+                    conn.queued.lost = false;
+                }
+                continue;
+            };
+            if !self.has_room(number, now) {
+                return None;
+            }
+            let length = self.send_data(number, now, id, bytes, false, streams, out)?;
+            self.counters.bytes_again += length as u64;
+            self.paths[number].schedule.lost_done(true);
+            return Some(length);
+        }
+    }
+
+    /// [S2]
+    #[inline]
+    fn send_fresh(
+        &mut self,
+        number: usize,
+        now: Instant,
+        streams: &mut impl Streams,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        loop {
+            let id = self.paths[number].schedule.first_data()?;
+            let bytes = self.table.get(id).filter(|conn| conn.can_send());
+            let bytes = bytes.map_or(0..0, |conn| conn.send.fresh());
+            if bytes.is_empty() {
+                self.paths[number].schedule.data_left();
+                if let Some(conn) = self.table.get_mut(id) {
+                    conn.queued.data = false;
+                    self.note(now, id);
+                }
+                continue;
+            }
+            if !self.has_room(number, now) {
+                return None;
+            }
+            let length = self.send_data(number, now, id, bytes, false, streams, out)?;
+            self.paths[number].schedule.data_done();
+            self.note(now, id);
+            return Some(length);
+        }
+    }
+
+    fn has_room(&mut self, number: usize, now: Instant) -> bool {
+        let path = &mut self.paths[number];
+        let size = path.mtu.size();
+        path.has_room(now, size, self.config.most_packets)
+    }
+
+    /// One packet with the first of these bytes.
+    #[allow(clippy::too_many_arguments)]
+    #[inline]
+    pub(super) fn send_data(
+        &mut self,
+        number: usize,
+        now: Instant,
+        id: Id,
+        bytes: core::ops::Range<u64>,
+        ask: bool,
+        streams: &mut impl Streams,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        let tag = self.shake.peer()?.tag;
+        let conn = self.table.get_mut(id)?;
+        let header = Header {
+            kind: Kind::Data,
+            ask,
+            path: number as u8,
+            tag,
+            number: 0,
+            token: conn.peer?,
+            offset: low(bytes.start),
+            credit: low(conn.recv.tell()),
+        };
+        let path = &mut self.paths[number];
+        let largest = path.mtu.size().min(out.len());
+        let out = &mut out[..largest];
+        let written = report(now, number, &mut self.paths, out);
+        let path = &mut self.paths[number];
+        let head = HEADER + written.map_or(0, |written| written.length);
+        let length = (bytes.end - bytes.start).min((largest - head) as u64) as usize;
+        let sent = bytes.start..bytes.start + length as u64;
+        let (top, body) = out.split_at_mut(head);
+        let header = Header {
+            number: low(path.ledger().next_number()),
+            ..header
+        };
+        header.emit(top.first_chunk_mut()?, written, length);
+        let crc = path.outgoing.head(top);
+        let crc = streams.fetch(id, bytes.start, &mut body[..length], crc);
+        packet::seal(out, crc);
+        let total = head + length;
+        let content = Content::Data {
+            id,
+            offset: sent.start,
+            length: length as u32,
+        };
+        path.sent(now, total, content);
+        conn.send.sent(sent);
+        Some(total)
+    }
+
+    /// [M1] Once there is a round trip to judge it by.
+    fn try_size(&mut self, number: usize, now: Instant, out: &mut [u8]) -> Option<usize> {
+        let tag = self.shake.peer()?.tag;
+        let path = &mut self.paths[number];
+        if !path.rtt().is_known() {
+            return None;
+        }
+        let size = path.mtu.next_trial(now)?;
+        let header = Header {
+            tag,
+            ask: true,
+            ..Header::of(Kind::Ping)
+        };
+        let content = Content::Ping { tried: Some(size) };
+        self.send(number, now, header, Some(content), out, |out, head| {
+            let padding = size - head;
+            out.get_mut(..padding)?.fill(0);
+            Some(padding)
+        })
+    }
+
+    /// [P4] Nothing was there to ride on.
+    fn acknowledge_only(&mut self, number: usize, now: Instant, out: &mut [u8]) -> Option<usize> {
+        let tag = self.shake.peer()?.tag;
+        let due = self.paths[number].received.due()?;
+        if due > now {
+            return None;
+        }
+        let header = Header {
+            tag,
+            ..Header::of(Kind::Ack)
+        };
+        self.send(number, now, header, None, out, |_, _| Some(0))
+    }
+
+    /// Writes a packet whose body `fill` puts in place, given the room for it and the bytes before it.
+    pub(super) fn send(
+        &mut self,
+        number: usize,
+        now: Instant,
+        header: Header,
+        content: Option<Content>,
+        out: &mut [u8],
+        fill: impl FnOnce(&mut [u8], usize) -> Option<usize>,
+    ) -> Option<usize> {
+        let written = report(now, number, &mut self.paths, out);
+        let path = self.paths.get_mut(number)?;
+        let head = HEADER + written.map_or(0, |written| written.length);
+        let (top, body) = out.split_at_mut_checked(head)?;
+        let length = fill(body, head)?;
+        let header = Header {
+            path: number as u8,
+            number: match content {
+                Some(_) => low(path.ledger().next_number()),
+                None => 0,
+            },
+            ..header
+        };
+        header.emit(top.first_chunk_mut()?, written, length);
+        let crc = path.outgoing.head(top).over(&body[..length]);
+        packet::seal(out, crc);
+        if let Some(content) = content {
+            path.sent(now, head + length, content);
+        }
+        Some(head + length)
+    }
+}
+
+/// Lets acknowledgements ride on a packet: first those of its own path, then others that are due.
+#[inline]
+fn report<W>(
+    now: Instant,
+    number: usize,
+    paths: &mut [Path<W>],
+    out: &mut [u8],
+) -> Option<ack::Written> {
+    let room = out.get_mut(HEADER..)?;
+    let due = |path: &Path<W>| path.received.due().is_some();
+    let whose = if due(&paths[number]) {
+        number
+    } else {
+        paths.iter().position(due)?
+    };
+    paths[whose].received.report(now, whose as u8, room)
+}
+
+/// A whole packet at once.
+fn write(
+    out: &mut [u8],
+    header: &Header,
+    seal: Seal,
+    ack: Option<ack::Written>,
+    body: &[u8],
+) -> Option<usize> {
+    let length = HEADER + body.len();
+    let out = out.get_mut(..length)?;
+    header.emit(out.first_chunk_mut()?, ack, body.len());
+    out[HEADER..].copy_from_slice(body);
+    let crc: Crc = seal.head(&out[..HEADER]).over(body);
+    packet::seal(out, crc);
+    Some(length)
+}
+
+/// A short body.
+struct Body {
+    bytes: [u8; crate::wire::body::OPEN],
+    length: usize,
+}
+
+impl Body {
+    fn new(content: &[u8]) -> Body {
+        let mut bytes = [0; crate::wire::body::OPEN];
+        bytes[..content.len()].copy_from_slice(content);
+        Body {
+            bytes,
+            length: content.len(),
+        }
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+fn body_of(conn: &mut Conn, owed: Owed) -> (Kind, Body) {
+    match owed {
+        Owed::Open | Owed::Accept => {
+            let open = Open {
+                name: conn.terms.name,
+                token: conn.id.token(),
+                send_from: conn.terms.send_from,
+                receive_from: conn.terms.receive_from,
+                credit: conn.recv.tell(),
+            };
+            let kind = match owed {
+                Owed::Open => Kind::Open,
+                _ => Kind::Accept,
+            };
+            (kind, Body::new(&open.emit()))
+        }
+        Owed::Reset => {
+            debug_assert!(conn.stage == Stage::Resetting);
+            (Kind::Reset, Body::new(&conn.reason.to_be_bytes()))
+        }
+        Owed::Credit | Owed::Question => (Kind::Credit, Body::new(&[])),
+        Owed::Close => (Kind::Close, Body::new(&[])),
+    }
+}

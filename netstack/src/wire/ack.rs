@@ -1,0 +1,154 @@
+//! The acknowledgement block: which numbers of a path have been received.
+
+use core::ops::RangeInclusive;
+use core::time::Duration;
+
+use super::PATHS;
+
+/// [P3] Ranges that a block can hold.
+pub const RANGES: usize = 32;
+const FIXED: usize = 8;
+const RANGE: usize = 4;
+const MARKS: usize = 8;
+/// Bytes of the longest block.
+pub const LONGEST: usize = FIXED + RANGES * RANGE + MARKS;
+/// The unit of the delay field, in nanoseconds.
+const DELAY_UNIT: u64 = 250;
+/// Packets that one range can name.
+const LONGEST_RANGE: u64 = 1 << 16;
+
+/// How many packets have come with ECN's code points, since the path began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// ECT(0): it can be marked.
+    pub capable: u32,
+    /// CE: a queue on the way was long.
+    pub congested: u32,
+}
+
+/// A block as it was received. The ranges come from a stranger.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack<'a> {
+    pub path: u8,
+    /// The largest number, low 32 bits.
+    pub largest: u32,
+    pub delay: Duration,
+    pub marks: Option<Marks>,
+    ranges: &'a [[u8; RANGE]],
+}
+
+impl<'a> Ack<'a> {
+    /// The block at the beginning of these bytes, and what follows it.
+    #[inline]
+    pub(super) fn parse(bytes: &'a [u8], has_marks: bool) -> Option<(Ack<'a>, &'a [u8])> {
+        let (fixed, rest) = bytes.split_first_chunk::<FIXED>()?;
+        let [path, count, d0, d1, l0, l1, l2, l3] = *fixed;
+        let count = usize::from(count);
+        if usize::from(path) >= PATHS || !(1..=RANGES).contains(&count) {
+            return None;
+        }
+        let (ranges, mut rest) = rest.split_at_checked(count * RANGE)?;
+        let mut marks = None;
+        if has_marks {
+            let ([c0, c1, c2, c3, m0, m1, m2, m3], after) = rest.split_first_chunk::<MARKS>()?;
+            marks = Some(Marks {
+                capable: u32::from_be_bytes([*c0, *c1, *c2, *c3]),
+                congested: u32::from_be_bytes([*m0, *m1, *m2, *m3]),
+            });
+            rest = after;
+        }
+        let delay = u64::from(u16::from_be_bytes([d0, d1])) * DELAY_UNIT;
+        let ack = Ack {
+            path,
+            largest: u32::from_be_bytes([l0, l1, l2, l3]),
+            delay: Duration::from_nanos(delay),
+            marks,
+            ranges: ranges.as_chunks().0,
+        };
+        Some((ack, rest))
+    }
+
+    /// The ranges from the largest down, once its full number is known; `None` for one that would
+    /// reach below zero.
+    #[inline]
+    pub fn ranges(&self, largest: u64) -> impl Iterator<Item = Option<RangeInclusive<u64>>> + 'a {
+        let mut next = Some(largest);
+        self.ranges.iter().map(move |[l0, l1, g0, g1]| {
+            let length = u64::from(u16::from_be_bytes([*l0, *l1]));
+            let gap = u64::from(u16::from_be_bytes([*g0, *g1])) + 1;
+            let high = next?;
+            let low = high.checked_sub(length)?;
+            next = low.checked_sub(gap + 1);
+            Some(low..=high)
+        })
+    }
+}
+
+/// That a block was written, and how long it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Written {
+    pub length: usize,
+    pub(super) marks: bool,
+}
+
+/// What a block says.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    pub path: u8,
+    pub delay: Duration,
+    pub marks: Option<Marks>,
+}
+
+/// Writes a block with as many of these ranges, given from the largest down, as fit. `None` if not
+/// even one does.
+#[inline]
+pub fn emit(
+    out: &mut [u8],
+    report: &Report,
+    ranges: impl Iterator<Item = RangeInclusive<u64>>,
+) -> Option<Written> {
+    let marks = if report.marks.is_some() { MARKS } else { 0 };
+    let most = out.len().checked_sub(FIXED + marks)? / RANGE;
+    let (fixed, rest) = out.split_first_chunk_mut::<FIXED>()?;
+    let (slots, _) = rest.as_chunks_mut::<RANGE>();
+    let mut count = 0;
+    let mut largest = 0;
+    let mut below = 0;
+    for range in ranges.take(most.min(RANGES)) {
+        let (low, high) = (*range.start(), *range.end());
+        if count == 0 {
+            largest = high as u32;
+        } else {
+            let gap = below - high - 2;
+            // Too far for the field: what is older is known by now, or will be sent again.
+            let Ok(gap) = u16::try_from(gap) else { break };
+            slots[count - 1][2..].copy_from_slice(&gap.to_be_bytes());
+        }
+        let length = (high - low).min(LONGEST_RANGE - 1);
+        slots[count] = [0; RANGE];
+        slots[count][..2].copy_from_slice(&(length as u16).to_be_bytes());
+        count += 1;
+        below = high - length;
+        if length < high - low {
+            break;
+        }
+    }
+    if count == 0 {
+        return None;
+    }
+    let delay = u64::try_from(report.delay.as_nanos()).unwrap_or(u64::MAX) / DELAY_UNIT;
+    let delay = u16::try_from(delay).unwrap_or(u16::MAX);
+    fixed[0] = report.path;
+    fixed[1] = count as u8;
+    fixed[2..4].copy_from_slice(&delay.to_be_bytes());
+    fixed[4..].copy_from_slice(&largest.to_be_bytes());
+    let length = FIXED + count * RANGE;
+    if let Some(Marks { capable, congested }) = report.marks {
+        out[length..length + 4].copy_from_slice(&capable.to_be_bytes());
+        out[length + 4..length + 8].copy_from_slice(&congested.to_be_bytes());
+    }
+    Some(Written {
+        length: length + marks,
+        marks: marks != 0,
+    })
+}

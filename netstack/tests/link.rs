@@ -1,0 +1,10 @@
+//! The link protocol in a simulated network.
+
+#[path = "link/host.rs"]
+mod host;
+#[path = "link/net.rs"]
+mod net;
+#[path = "link/pair.rs"]
+mod pair;
+#[path = "link/transfer.rs"]
+mod transfer;

@@ -1,0 +1,212 @@
+//! One end: a link, and the rings and programs behind it.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use netstack::crc32c::Crc;
+use netstack::link::window::Window;
+use netstack::link::{Arrival, Config, Event, Frozen, Id, Identity, Link, Streams, Terms, Way};
+use netstack::time::Instant;
+use netstack::wire::Addresses;
+
+use super::net::{Cable, Datagram};
+
+pub const PORT: u16 = 4690;
+
+pub fn ways(me: u8, peer: u8, count: u16) -> Vec<Way> {
+    let end = |host: u8, port: u16| SocketAddr::new(Ipv4Addr::new(10, 0, 0, host).into(), port);
+    let way = |number| Way {
+        outgoing: Addresses {
+            source: end(me, 5000 + number),
+            destination: end(peer, PORT),
+        },
+        incoming: Addresses {
+            source: end(peer, 5000 + number),
+            destination: end(me, PORT),
+        },
+    };
+    (0..count).map(way).collect()
+}
+
+/// The byte at a place of a stream: known to both ends without being sent.
+pub fn byte(name: u64, to: u8, offset: u64) -> u8 {
+    let mixed = (name ^ u64::from(to) << 56)
+        .wrapping_add(offset / 8)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> (8 * (offset % 8))) as u8
+}
+
+/// A connection's rings.
+#[derive(Debug)]
+pub struct Ring {
+    pub name: u64,
+    pub me: u8,
+    pub peer: u8,
+    /// What the program has written.
+    pub written: u64,
+    pub released: u64,
+    memory: Vec<u8>,
+    pub tail: u64,
+    /// What the program has read and found right.
+    pub read: u64,
+    pub frozen: bool,
+    pub ended: bool,
+}
+
+#[derive(Debug, Default)]
+pub struct Rings(pub HashMap<Id, Ring>);
+
+impl Rings {
+    pub fn get(&mut self, id: Id) -> &mut Ring {
+        self.0.get_mut(&id).expect("a ring")
+    }
+}
+
+impl Streams for Rings {
+    fn fetch(&mut self, id: Id, offset: u64, into: &mut [u8], crc: Crc) -> Crc {
+        let ring = self.get(id);
+        assert!(offset >= ring.released && offset + into.len() as u64 <= ring.written);
+        for (at, slot) in (offset..).zip(into.iter_mut()) {
+            *slot = byte(ring.name, ring.peer, at);
+        }
+        crc.over(into)
+    }
+
+    fn place(&mut self, id: Id, offset: u64, bytes: &[u8], crc: Crc) -> Crc {
+        let ring = self.get(id);
+        let size = ring.memory.len() as u64;
+        // [K2] [C4]
+        assert!(offset >= ring.tail && offset + bytes.len() as u64 <= ring.read + size);
+        assert!(!ring.frozen);
+        for (at, value) in (offset..).zip(bytes) {
+            ring.memory[(at % size) as usize] = *value;
+        }
+        crc.over(bytes)
+    }
+
+    fn publish(&mut self, id: Id, offset: u64) -> Result<(), Frozen> {
+        let ring = self.get(id);
+        if ring.frozen {
+            return Err(Frozen);
+        }
+        assert!(offset > ring.tail);
+        ring.tail = offset;
+        Ok(())
+    }
+
+    fn release(&mut self, id: Id, offset: u64) {
+        let ring = self.get(id);
+        assert!(offset > ring.released && offset <= ring.written);
+        ring.released = offset;
+    }
+}
+
+pub struct Host<W> {
+    pub me: u8,
+    pub peer: u8,
+    pub link: Link<W>,
+    pub rings: Rings,
+    pub events: Vec<Event>,
+    pub ways: Vec<Way>,
+}
+
+impl<W: Window + Clone> Host<W> {
+    pub fn new(me: u8, peer: u8, seed: u64, window: W, tune: impl FnOnce(&mut Config)) -> Host<W> {
+        let identity = Identity {
+            incarnation: seed.wrapping_mul(0x1000_0000_01b3) ^ u64::from(me) << 32,
+            tag: (seed as u32).wrapping_mul(0x0100_0193) ^ u32::from(me),
+            secret: [seed, !seed],
+        };
+        let mut config = Config::new(identity, ways(me, peer, 1));
+        tune(&mut config);
+        let ways = config.ways.clone();
+        Host {
+            me,
+            peer,
+            link: Link::new(config, window),
+            rings: Rings::default(),
+            events: Vec::new(),
+            ways,
+        }
+    }
+
+    pub fn adopt(&mut self, id: Id, terms: &Terms) {
+        let ring = Ring {
+            name: terms.name,
+            me: self.me,
+            peer: self.peer,
+            written: terms.send_from,
+            released: terms.send_from,
+            memory: vec![0; terms.ring as usize],
+            tail: terms.receive_from,
+            read: terms.receive_from,
+            frozen: false,
+            ended: false,
+        };
+        self.rings.0.insert(id, ring);
+    }
+
+    pub fn write(&mut self, now: Instant, id: Id, bytes: u64) {
+        let ring = self.rings.get(id);
+        ring.written += bytes;
+        let end = ring.written;
+        self.link.has_data(now, id, end);
+    }
+
+    /// The program reads up to so many bytes and looks at each.
+    pub fn read(&mut self, now: Instant, id: Id, most: u64) -> u64 {
+        let ring = self.rings.get(id);
+        let count = (ring.tail - ring.read).min(most);
+        let size = ring.memory.len() as u64;
+        for at in ring.read..ring.read + count {
+            let value = ring.memory[(at % size) as usize];
+            assert_eq!(
+                value,
+                byte(ring.name, ring.me, at),
+                "byte {at} of {}",
+                ring.name
+            );
+        }
+        ring.read += count;
+        let read = ring.read;
+        if count > 0 {
+            self.link.has_read(now, id, read);
+        }
+        count
+    }
+
+    pub fn receive(&mut self, now: Instant, datagram: &Datagram) {
+        let arrival = Arrival {
+            addresses: datagram.addresses(),
+            ecn: datagram.ecn(),
+            payload: &datagram.payload,
+        };
+        let _ = self.link.receive(now, &arrival, &mut self.rings);
+        self.hear();
+    }
+
+    /// Sends while the port is free.
+    pub fn transmit(&mut self, now: Instant, cable: &mut Cable) -> usize {
+        let mut out = [0; 9200];
+        let mut count = 0;
+        while cable.free_at() <= now {
+            let Some(departure) = self.link.transmit(now, &mut self.rings, &mut out) else {
+                break;
+            };
+            let addresses = self.ways[departure.way].outgoing;
+            cable.send(now, addresses, departure.ecn, &out[..departure.length]);
+            count += 1;
+        }
+        self.hear();
+        count
+    }
+
+    fn hear(&mut self) {
+        while let Some(event) = self.link.event() {
+            if let Event::Ended(id) = event {
+                self.rings.get(id).ended = true;
+            }
+            self.events.push(event);
+        }
+    }
+}
