@@ -1,5 +1,7 @@
 //! The link protocol in a simulated network.
 
+#[path = "link/cluster.rs"]
+mod cluster;
 #[path = "link/host.rs"]
 mod host;
 #[path = "link/net.rs"]

@@ -1,7 +1,7 @@
 //! One end: a link, and the rings and programs behind it.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use netstack::crc32c::Crc;
 use netstack::link::window::Window;
@@ -130,6 +130,10 @@ impl<W: Window + Clone> Host<W> {
         }
     }
 
+    pub fn address(&self) -> IpAddr {
+        self.ways[0].outgoing.source.ip()
+    }
+
     pub fn adopt(&mut self, id: Id, terms: &Terms) {
         let ring = Ring {
             name: terms.name,
@@ -209,4 +213,40 @@ impl<W: Window + Clone> Host<W> {
             self.events.push(event);
         }
     }
+}
+
+/// A connection that `a` opens and `b` expects.
+pub fn connect<W: Window + Clone>(
+    a: &mut Host<W>,
+    b: &mut Host<W>,
+    now: Instant,
+    name: u64,
+    ring: u64,
+) -> (Id, Id) {
+    let terms = Terms {
+        name,
+        send_from: 1000,
+        receive_from: 77,
+        ring,
+    };
+    connect_on(a, b, now, &terms)
+}
+
+/// The same, on these terms of the one that opens.
+pub fn connect_on<W: Window + Clone>(
+    a: &mut Host<W>,
+    b: &mut Host<W>,
+    now: Instant,
+    terms: &Terms,
+) -> (Id, Id) {
+    let mirrored = Terms {
+        send_from: terms.receive_from,
+        receive_from: terms.send_from,
+        ..*terms
+    };
+    let expected = b.link.expect(&mirrored).expect("room");
+    b.adopt(expected, &mirrored);
+    let opened = a.link.open(now, terms).expect("room");
+    a.adopt(opened, terms);
+    (opened, expected)
 }

@@ -154,13 +154,14 @@ impl Cable {
         let congested = self
             .conditions
             .marks_at
-            .is_some_and(|limit| waiting > limit);
+            .is_some_and(|limit| waiting > limit)
+            || ecn == Ecn::Congested;
         let datagram = Datagram {
             at: self.arrival(),
             sequence: 0,
             payload: payload.to_vec(),
             congested,
-            capable: ecn == Ecn::Capable,
+            capable: matches!(ecn, Ecn::Capable | Ecn::Congested),
             addresses: [(addresses.source, addresses.destination)],
         };
         if self.random.chance(self.conditions.duplication) {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use netstack::link::window::Window;
-use netstack::link::{Config, Id, Terms};
+use netstack::link::{Config, Id};
 use netstack::time::Instant;
 
-use super::host::Host;
+use super::host::{connect, Host};
 use super::net::{Cable, Conditions};
 
 pub struct Pair<W> {
@@ -41,22 +41,7 @@ impl<W: Window + Clone> Pair<W> {
 
     /// A connection that `a` opens and `b` expects.
     pub fn connect(&mut self, name: u64, ring: u64) -> (Id, Id) {
-        let terms = Terms {
-            name,
-            send_from: 1000,
-            receive_from: 77,
-            ring,
-        };
-        let mirrored = Terms {
-            send_from: 77,
-            receive_from: 1000,
-            ..terms
-        };
-        let b = self.b.link.expect(&mirrored).expect("room");
-        self.b.adopt(b, &mirrored);
-        let a = self.a.link.open(self.now, &terms).expect("room");
-        self.a.adopt(a, &terms);
-        (a, b)
+        connect(&mut self.a, &mut self.b, self.now, name, ring)
     }
 
     /// Lets both send what they can, and gives the time of the next thing to happen.
