@@ -58,7 +58,8 @@ impl Received {
     /// [P7] A packet has done what it came for.
     pub fn note(&mut self, now: Instant, number: u64, ask: bool, ecn: Ecn) {
         let expected = self.expected();
-        let in_order = number == expected && self.numbers.count() <= 1;
+        // Older gaps do not count: numbers are never used again, so those of lost packets stay open.
+        let in_order = number == expected;
         if number >= expected {
             self.largest_at = now;
         }
@@ -108,5 +109,39 @@ impl Received {
         self.due = None;
         self.asking = 0;
         Some(written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Received, DELAY};
+    use crate::time::Instant;
+    use crate::wire::frame::Ecn;
+
+    // [P4]
+    #[test]
+    fn every_second_packet_also_after_a_loss() {
+        let now = Instant::from_nanos(1000);
+        let mut received = Received::default();
+        let mut waits = |number| {
+            received.note(now, number, false, Ecn::NotCapable);
+            let due = received.due();
+            if due == Some(now) {
+                received.report(now, 0, &mut [0; 200]).unwrap();
+            }
+            due
+        };
+        let later = Some(now + DELAY);
+        assert_eq!([waits(0), waits(1)], [later, Some(now)]);
+        // 2 is lost; its number stays open for ever.
+        assert_eq!(
+            [waits(3), waits(4), waits(5)],
+            [Some(now), later, Some(now)]
+        );
+        // 6 was only late.
+        assert_eq!(
+            [waits(7), waits(6), waits(8)],
+            [Some(now), Some(now), later]
+        );
     }
 }

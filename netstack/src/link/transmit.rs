@@ -120,9 +120,9 @@ impl<W: Window + Clone> Link<W> {
             .or_else(|| self.probe(number, now, streams, out))
             .or_else(|| self.pay(number, now, out))
             .or_else(|| self.refuse(number, now, out))
+            .or_else(|| self.try_size(number, now, out))
             .or_else(|| self.send_lost(number, now, streams, out))
             .or_else(|| self.send_fresh(number, now, streams, out))
-            .or_else(|| self.try_size(number, now, out))
             .or_else(|| self.acknowledge_only(number, now, out))
     }
 

@@ -61,3 +61,16 @@ fn with_everything() {
         transfer(conditions, seed, 300_000);
     }
 }
+
+// [M1] [S1]
+#[test]
+fn bytes_to_send_do_not_hold_up_the_search_for_the_size() {
+    let mut pair = Pair::new(Conditions::default(), 1, Fixed::new(1 << 24));
+    let (a, b) = pair.connect(1, 1 << 24);
+    pair.a.write(pair.now, a, 1 << 24);
+    pair.run(Duration::from_millis(1), |pair| {
+        pair.b.read(pair.now, b, u64::MAX);
+    });
+    assert!(pair.b.rings.get(b).read < 1 << 22);
+    assert_eq!(pair.a.link.path(0).map(|path| path.packet), Some(1472));
+}
