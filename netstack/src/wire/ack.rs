@@ -3,7 +3,7 @@
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-use super::PATHS;
+use super::{Malformed, PATHS};
 
 /// [P3] Ranges that a block can hold.
 pub const RANGES: usize = 32;
@@ -38,24 +38,35 @@ pub struct Ack<'a> {
 }
 
 impl<'a> Ack<'a> {
-    /// The block at the beginning of these bytes, and what follows it.
+    /// [W1] [W7] The block at the beginning of these bytes, and what follows it.
     #[inline]
-    pub(super) fn parse(bytes: &'a [u8], has_marks: bool) -> Option<(Ack<'a>, &'a [u8])> {
-        let (fixed, rest) = bytes.split_first_chunk::<FIXED>()?;
+    pub(super) fn parse(
+        bytes: &'a [u8],
+        has_marks: bool,
+    ) -> Result<(Ack<'a>, &'a [u8]), Malformed> {
+        let cut = Malformed::Length;
+        let (fixed, rest) = bytes.split_first_chunk::<FIXED>().ok_or(cut)?;
         let [path, count, d0, d1, l0, l1, l2, l3] = *fixed;
         let count = usize::from(count);
-        if usize::from(path) >= PATHS || !(1..=RANGES).contains(&count) {
-            return None;
+        if !(1..=RANGES).contains(&count) {
+            return Err(Malformed::Length);
         }
-        let (ranges, mut rest) = rest.split_at_checked(count * RANGE)?;
+        let (ranges, mut rest) = rest.split_at_checked(count * RANGE).ok_or(cut)?;
+        let ranges = ranges.as_chunks().0;
         let mut marks = None;
         if has_marks {
-            let ([c0, c1, c2, c3, m0, m1, m2, m3], after) = rest.split_first_chunk::<MARKS>()?;
+            let (counts, after) = rest.split_first_chunk::<MARKS>().ok_or(cut)?;
+            let [c0, c1, c2, c3, m0, m1, m2, m3] = counts;
             marks = Some(Marks {
                 capable: u32::from_be_bytes([*c0, *c1, *c2, *c3]),
                 congested: u32::from_be_bytes([*m0, *m1, *m2, *m3]),
             });
             rest = after;
+        }
+        // Nothing comes after the last range.
+        let ends = matches!(ranges.last(), Some([_, _, 0, 0]));
+        if usize::from(path) >= PATHS || !ends {
+            return Err(Malformed::Field);
         }
         let delay = u64::from(u16::from_be_bytes([d0, d1])) * DELAY_UNIT;
         let ack = Ack {
@@ -63,20 +74,20 @@ impl<'a> Ack<'a> {
             largest: u32::from_be_bytes([l0, l1, l2, l3]),
             delay: Duration::from_nanos(delay),
             marks,
-            ranges: ranges.as_chunks().0,
+            ranges,
         };
-        Some((ack, rest))
+        Ok((ack, rest))
     }
 
     /// The ranges from the largest down, once its full number is known; `None` for one that would
-    /// reach below zero.
+    /// reach below zero, and for all behind it.
     #[inline]
     pub fn ranges(&self, largest: u64) -> impl Iterator<Item = Option<RangeInclusive<u64>>> + 'a {
         let mut next = Some(largest);
         self.ranges.iter().map(move |[l0, l1, g0, g1]| {
             let length = u64::from(u16::from_be_bytes([*l0, *l1]));
             let gap = u64::from(u16::from_be_bytes([*g0, *g1])) + 1;
-            let high = next?;
+            let high = next.take()?;
             let low = high.checked_sub(length)?;
             next = low.checked_sub(gap + 1);
             Some(low..=high)
@@ -99,8 +110,8 @@ pub struct Report {
     pub marks: Option<Marks>,
 }
 
-/// Writes a block with as many of these ranges, given from the largest down, as fit. `None` if not
-/// even one does.
+/// Writes a block with as many of these ranges as fit. They come from the largest down and do not touch.
+/// `None` if not even one fits.
 #[inline]
 pub fn emit(
     out: &mut [u8],

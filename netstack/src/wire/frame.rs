@@ -174,7 +174,8 @@ fn parse_udp(
 }
 
 /// Writes the headers before a packet of `length` bytes that already stands at `overhead` in
-/// `frame`. `None` if it does not fit, or the addresses are of two families.
+/// `frame`. `None`, and nothing written, if it does not fit into the frame or a datagram, or the
+/// addresses are of two families.
 pub fn emit(
     frame: &mut [u8],
     route: &Route,
@@ -182,12 +183,21 @@ pub fn emit(
     length: usize,
     offload: Offload,
 ) -> Option<usize> {
-    let total = overhead(&route.addresses) + length;
-    let frame = frame.get_mut(..total)?;
     let Addresses {
         source,
         destination,
     } = route.addresses;
+    let total = overhead(&route.addresses) + length;
+    // Only IPv4 counts its own header.
+    let counted = if source.is_ipv4() {
+        ETHERNET
+    } else {
+        ETHERNET + 40
+    };
+    if total - counted > usize::from(u16::MAX) || source.is_ipv4() != destination.is_ipv4() {
+        return None;
+    }
+    let frame = frame.get_mut(..total)?;
     let mut ethernet = EthernetFrame::new_unchecked(frame);
     EthernetRepr {
         src_addr: EthernetAddress(route.source),

@@ -162,7 +162,7 @@ impl<'a> Packet<'a> {
         let (ack, body) = match flags & ACK {
             0 => (None, rest),
             _ => {
-                let (ack, body) = Ack::parse(rest, flags & MARKS != 0).ok_or(Malformed::Length)?;
+                let (ack, body) = Ack::parse(rest, flags & MARKS != 0)?;
                 (Some(ack), body)
             }
         };

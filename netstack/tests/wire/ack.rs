@@ -1,0 +1,118 @@
+//! The acknowledgement block at its limits.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use netstack::wire::ack::{self, Marks, Report};
+use netstack::wire::{Header, Kind, Packet, HEADER};
+use proptest::prelude::*;
+
+use super::draft::{ranges, reports};
+
+const REPORT: Report = Report {
+    path: 0,
+    delay: Duration::ZERO,
+    marks: None,
+};
+
+/// What the peer reads of these ranges in a block of at most so many bytes.
+fn through(
+    report: &Report,
+    ranges: &[RangeInclusive<u64>],
+    room: usize,
+) -> Option<Vec<RangeInclusive<u64>>> {
+    let mut out = vec![0xaa; HEADER + room];
+    let written = ack::emit(&mut out[HEADER..], report, ranges.iter().cloned())?;
+    assert!(written.length <= room);
+    assert!(out[HEADER + written.length..]
+        .iter()
+        .all(|&byte| byte == 0xaa));
+    out.truncate(HEADER + written.length);
+    Header::of(Kind::Ack).emit(out.first_chunk_mut()?, Some(written), 0);
+    let packet = Packet::parse(&out).expect("well-formed");
+    let ack = packet.ack.expect("a block");
+    assert_eq!(ack.marks, report.marks);
+    ack.ranges(*ranges[0].end()).collect()
+}
+
+proptest! {
+    // [P3] As many as there is room for, from the largest down.
+    #[test]
+    fn a_short_block_has_the_newest(report in reports(), ranges in ranges(40), room in 0usize..200) {
+        let fixed = if report.marks.is_some() { 16 } else { 8 };
+        let most = (room.saturating_sub(fixed) / 4).min(ack::RANGES);
+        let kept = &ranges[..most.min(ranges.len())];
+        let read = through(&report, &ranges, room);
+        prop_assert_eq!(read.as_deref(), (most > 0).then_some(kept));
+    }
+
+    #[test]
+    fn the_delay_is_told_as_far_as_the_field_goes(nanos: u64) {
+        let report = Report { delay: Duration::from_nanos(nanos), ..REPORT };
+        let mut out = [0; HEADER + ack::LONGEST];
+        let written = ack::emit(&mut out[HEADER..], &report, std::iter::once(7..=7)).unwrap();
+        Header::of(Kind::Ack).emit(out.first_chunk_mut().unwrap(), Some(written), 0);
+        let packet = Packet::parse(&out[..HEADER + written.length]).unwrap();
+        let told = packet.ack.unwrap().delay.as_nanos() as u64;
+        prop_assert_eq!(told, nanos.min(65_535 * 250) / 250 * 250);
+    }
+
+    // [P6] [W7] Ranges that reach below zero are none; those before them are right.
+    #[test]
+    fn nothing_lies_below_zero(ranges in ranges(ack::RANGES), largest in 0u64..20_000) {
+        let mut out = [0; HEADER + ack::LONGEST];
+        let written = ack::emit(&mut out[HEADER..], &REPORT, ranges.iter().cloned()).unwrap();
+        Header::of(Kind::Ack).emit(out.first_chunk_mut().unwrap(), Some(written), 0);
+        let packet = Packet::parse(&out[..HEADER + written.length]).unwrap();
+        let moved = ranges[0].end() - largest;
+        let expected = ranges.iter().map(|range| {
+            let low = range.start().checked_sub(moved)?;
+            Some(low..=range.end() - moved)
+        });
+        let read = packet.ack.unwrap().ranges(largest);
+        prop_assert!(read.eq(expected));
+    }
+}
+
+// [P3]
+#[test]
+fn of_a_long_range_the_newest_are_told() {
+    let read = |ranges: &[RangeInclusive<u64>]| through(&REPORT, ranges, ack::LONGEST);
+    assert_eq!(read(&[0..=65_535]), Some(vec![0..=65_535]));
+    assert_eq!(read(&[0..=65_536]), Some(vec![1..=65_536]));
+    // What is older does not fit behind a range that was cut.
+    assert_eq!(read(&[10..=70_000, 1..=3]), Some(vec![4465..=70_000]));
+    assert_eq!(
+        read(&[1 << 40..=1 << 41]),
+        Some(vec![(1 << 41) - 65_535..=1 << 41])
+    );
+}
+
+#[test]
+fn a_gap_too_long_for_the_field_ends_the_block() {
+    let read = |ranges: &[RangeInclusive<u64>]| through(&REPORT, ranges, ack::LONGEST);
+    let longest = [100_000..=100_001, 34_463..=34_463, 1..=1];
+    assert_eq!(read(&longest), Some(longest.to_vec()));
+    let longer = [100_000..=100_001, 34_462..=34_462, 1..=1];
+    assert_eq!(read(&longer), Some(vec![100_000..=100_001]));
+}
+
+// [P3]
+#[test]
+fn the_longest_block() {
+    let ranges: Vec<_> = (0..40).rev().map(|n| 10 * n + 100..=10 * n + 103).collect();
+    let marks = Some(Marks {
+        capable: 1,
+        congested: 2,
+    });
+    let report = Report { marks, ..REPORT };
+    let read = through(&report, &ranges, ack::LONGEST);
+    assert_eq!(read.as_deref(), Some(&ranges[..32]));
+    assert_eq!(ack::LONGEST, 8 + 32 * 4 + 8);
+}
+
+#[test]
+fn nothing_received_is_no_block() {
+    let mut out = [0; 100];
+    assert!(ack::emit(&mut out, &REPORT, std::iter::empty()).is_none());
+}
