@@ -1,8 +1,6 @@
 //! What leaves.
 
 use super::conn::{Conn, Owed, Stage};
-use super::event::Why;
-use super::handshake::Shake;
 use super::ledger::Content;
 use super::path::Path;
 use super::streams::Streams;
@@ -10,7 +8,7 @@ use super::window::Window;
 use super::{reason, Id, Link};
 use crate::crc32c::Crc;
 use crate::time::Instant;
-use crate::wire::body::{Hello, Open};
+use crate::wire::body::Open;
 use crate::wire::frame::Ecn;
 use crate::wire::number::low;
 use crate::wire::{ack, packet, Header, Kind, Seal, HEADER};
@@ -41,41 +39,6 @@ impl<W: Window + Clone> Link<W> {
         self.counters.packets_sent += 1;
         self.counters.bytes_sent += departure.length as u64;
         Some(departure)
-    }
-
-    /// [H2]
-    fn say_welcome(&mut self, out: &mut [u8]) -> Option<Departure> {
-        let (way, tag, welcome) = self.answer.take()?;
-        let header = Header {
-            tag,
-            ..Header::of(Kind::Welcome)
-        };
-        self.say_as_stranger(way.into(), &header, &welcome.emit(), out)
-    }
-
-    /// [H1]
-    fn say_hello(&mut self, now: Instant, out: &mut [u8]) -> Option<Departure> {
-        if !self.shake.says_hello(now) {
-            return None;
-        }
-        let hello = Hello {
-            incarnation: self.config.identity.incarnation,
-            tag: self.config.identity.tag,
-        };
-        self.say_as_stranger(0, &Header::of(Kind::Hello), &hello.emit(), out)
-    }
-
-    fn say_as_stranger(
-        &self,
-        way: usize,
-        header: &Header,
-        body: &[u8],
-        out: &mut [u8],
-    ) -> Option<Departure> {
-        let seal = Seal::stranger(&self.config.ways.get(way)?.outgoing);
-        let length = write(out, header, seal, None, body)?;
-        let ecn = Ecn::NotCapable;
-        Some(Departure { length, way, ecn })
     }
 
     /// Paths take turns.
@@ -124,44 +87,6 @@ impl<W: Window + Clone> Link<W> {
             .or_else(|| self.send_lost(number, now, streams, out))
             .or_else(|| self.send_fresh(number, now, streams, out))
             .or_else(|| self.acknowledge_only(number, now, out))
-    }
-
-    /// [H6] Not repeated: a peer that does not hear it finds out by itself.
-    fn say_bye(&mut self, number: usize, out: &mut [u8]) -> Option<usize> {
-        let peer = self.shake.peer()?;
-        let path = self.paths.get(number)?;
-        let header = Header {
-            path: number as u8,
-            tag: peer.tag,
-            number: low(path.ledger().next_number()),
-            ..Header::of(Kind::Bye)
-        };
-        let length = write(out, &header, path.outgoing, None, &[]);
-        self.die(Why::Bye);
-        self.renew();
-        length
-    }
-
-    /// [H3]
-    fn say_confirm(&mut self, number: usize, out: &mut [u8]) -> Option<usize> {
-        let Shake::Up { peer, heard: false } = self.shake else {
-            return None;
-        };
-        if !core::mem::take(&mut self.confirm_owed) {
-            return None;
-        }
-        let confirm = self.confirm?;
-        let header = Header {
-            tag: peer.tag,
-            ..Header::of(Kind::Confirm)
-        };
-        write(
-            out,
-            &header,
-            self.paths[number].outgoing,
-            None,
-            &confirm.emit(),
-        )
     }
 
     /// What a connection owes besides bytes.
@@ -439,7 +364,7 @@ fn report<W>(
 }
 
 /// A whole packet at once.
-fn write(
+pub(super) fn write(
     out: &mut [u8],
     header: &Header,
     seal: Seal,

@@ -1,0 +1,206 @@
+//! What a packet of a connection does to it.
+
+use super::conn::{Owed, Place, Stage};
+use super::counters::Dropped;
+use super::end::score;
+use super::event::Event;
+use super::streams::Streams;
+use super::window::Window;
+use super::{reason, Id, Link, MOST_REFUSALS};
+use crate::crc32c::Crc;
+use crate::time::Instant;
+use crate::wire::body::Open;
+use crate::wire::number::expand;
+use crate::wire::Packet;
+
+/// [W4] More could not be told apart from less.
+const MOST_CREDIT: u64 = (1 << 31) - 1;
+
+impl<W: Window + Clone> Link<W> {
+    #[inline]
+    pub(super) fn hear_data(
+        &mut self,
+        now: Instant,
+        id: Id,
+        packet: &Packet<'_>,
+        placed: bool,
+        streams: &mut impl Streams,
+    ) -> Result<(), Dropped> {
+        let conn = self.table.get_mut(id).ok_or(Dropped::Token)?;
+        if conn.stage == Stage::Resetting {
+            return Ok(());
+        }
+        if conn.stage == Stage::Expected {
+            return Err(Dropped::Token);
+        }
+        if conn.recv.is_frozen() {
+            return Err(Dropped::Frozen);
+        }
+        let offset = expand(packet.header.offset, conn.recv.placed());
+        let end = offset
+            .checked_add(packet.body.len() as u64)
+            .ok_or(Dropped::Offset)?;
+        let bytes = match conn.recv.place(offset..end) {
+            Place::Next => offset..end,
+            Place::Part(part) => part,
+            Place::Known => return self.hear_room(now, id, packet),
+            Place::Full => return Err(Dropped::Full),
+            Place::Forbidden => return Err(Dropped::Offset),
+        };
+        if !placed {
+            let from = (bytes.start - offset) as usize;
+            let _ = streams.place(id, bytes.start, &packet.body[from..], Crc::START);
+        }
+        // [C5]
+        let reach = conn.recv.reach(&bytes);
+        if reach > conn.recv.placed() && streams.publish(id, reach).is_err() {
+            conn.recv.freeze();
+            self.events.push_back(Event::Frozen(id));
+            return Err(Dropped::Frozen);
+        }
+        conn.recv.put(bytes);
+        self.hear_room(now, id, packet)?;
+        self.end_if_over(id);
+        Ok(())
+    }
+
+    /// [K3] The credit that a packet carries.
+    #[inline]
+    fn hear_room(&mut self, now: Instant, id: Id, packet: &Packet<'_>) -> Result<(), Dropped> {
+        let conn = self.table.get_mut(id).ok_or(Dropped::Token)?;
+        let credit = expand(packet.header.credit, conn.send.credit());
+        if conn.send.allow(credit) {
+            conn.question.asked = 0;
+            if let Some(at) = conn.question.at.take() {
+                self.questions.remove(&(at, id));
+            }
+            self.note(now, id);
+        }
+        Ok(())
+    }
+
+    pub(super) fn hear_credit(
+        &mut self,
+        now: Instant,
+        id: Id,
+        packet: &Packet<'_>,
+    ) -> Result<(), Dropped> {
+        let conn = self.table.get_mut(id).ok_or(Dropped::Token)?;
+        let placed = expand(packet.header.offset, conn.send.done());
+        if placed > conn.send.next() {
+            return Err(Dropped::Offset);
+        }
+        // [K5] The answer to a question.
+        if packet.header.ask && conn.stage == Stage::Open {
+            conn.debts.add(Owed::Credit);
+        }
+        self.hear_room(now, id, packet)?;
+        self.note(now, id);
+        Ok(())
+    }
+
+    /// [C1] [C3]
+    pub(super) fn hear_open(&mut self, now: Instant, packet: &Packet<'_>) -> Result<(), Dropped> {
+        let open = Open::parse(packet.body).ok_or(Dropped::Length)?;
+        let known = self.names.get(&open.name).copied();
+        let Some(conn) = known.and_then(|id| self.table.get_mut(id)) else {
+            if self.refusals.len() < MOST_REFUSALS && !self.refusals.contains(&open.token) {
+                self.refusals.push_back(open.token);
+            }
+            return Err(Dropped::Offset);
+        };
+        match conn.stage {
+            Stage::Expected => {
+                let id = conn.id;
+                conn.peer = Some(open.token);
+                self.agree(now, id, &open);
+                Ok(())
+            }
+            // It came twice.
+            _ if conn.peer == Some(open.token) => Ok(()),
+            _ => Err(Dropped::Offset),
+        }
+    }
+
+    /// [C3] Both ends have named their offsets.
+    fn agree(&mut self, now: Instant, id: Id, open: &Open) {
+        let Some(conn) = self.table.get_mut(id) else {
+            return;
+        };
+        let mirrored =
+            open.send_from == conn.terms.receive_from && open.receive_from == conn.terms.send_from;
+        let possible = open.receive_from..=open.receive_from.saturating_add(MOST_CREDIT);
+        if !mirrored || !possible.contains(&open.credit) {
+            return self.reset(now, id, reason::DISAGREEMENT);
+        }
+        let accepted = conn.stage == Stage::Expected;
+        conn.stage = Stage::Open;
+        conn.send.allow(open.credit);
+        if accepted {
+            conn.debts.add(Owed::Accept);
+        }
+        self.events.push_back(Event::Open(id));
+        self.note(now, id);
+    }
+
+    pub(super) fn hear_accept(
+        &mut self,
+        now: Instant,
+        id: Id,
+        packet: &Packet<'_>,
+    ) -> Result<(), Dropped> {
+        let open = Open::parse(packet.body).ok_or(Dropped::Length)?;
+        let conn = self.table.get_mut(id).ok_or(Dropped::Token)?;
+        if open.name != conn.terms.name || conn.stage == Stage::Expected {
+            return Err(Dropped::Offset);
+        }
+        if conn.stage == Stage::Opening {
+            conn.peer = Some(open.token);
+            self.agree(now, id, &open);
+        }
+        Ok(())
+    }
+
+    /// [C7]
+    pub(super) fn hear_close(
+        &mut self,
+        now: Instant,
+        id: Id,
+        packet: &Packet<'_>,
+    ) -> Result<(), Dropped> {
+        let conn = self.table.get_mut(id).ok_or(Dropped::Token)?;
+        if conn.stage == Stage::Resetting {
+            return Ok(());
+        }
+        let end = expand(packet.header.offset, conn.recv.placed());
+        if conn.stage == Stage::Expected || !conn.recv.end_at(end) {
+            return Err(Dropped::Offset);
+        }
+        self.hear_room(now, id, packet)?;
+        self.end_if_over(id);
+        Ok(())
+    }
+
+    fn end_if_over(&mut self, id: Id) {
+        if self
+            .table
+            .get_mut(id)
+            .is_some_and(|conn| conn.recv.ends_now())
+        {
+            self.events.push_back(Event::Ended(id));
+            self.close_if_over(id);
+        }
+    }
+
+    /// [C8]
+    pub(super) fn hear_reset(&mut self, id: Id, packet: &Packet<'_>) -> Result<(), Dropped> {
+        let reason = packet.body.first_chunk().copied().map(u16::from_be_bytes);
+        let reason = reason.ok_or(Dropped::Length)?;
+        let conn = self.forget(id).ok_or(Dropped::Token)?;
+        if conn.stage != Stage::Resetting {
+            let score = score(&conn);
+            self.events.push_back(Event::Reset { id, reason, score });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! What became of packets that we sent, told to those that they carried something for.
+
+use super::conn::{Owed, Stage};
+use super::ledger::Content;
+use super::path::{Fate, Fates};
+use super::streams::Streams;
+use super::window::Window;
+use super::{Id, Link};
+use crate::time::Instant;
+use crate::wire::Packet;
+
+impl<W: Window + Clone> Link<W> {
+    /// What the peer has received.
+    #[inline]
+    pub(super) fn acknowledge(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        streams: &mut impl Streams,
+    ) {
+        let Some(ack) = &packet.ack else { return };
+        let number = usize::from(ack.path);
+        let Some(path) = self.paths.get_mut(number) else {
+            return;
+        };
+        let Some(largest) = path.check(ack) else {
+            return;
+        };
+        let mut fates = core::mem::take(&mut self.fates);
+        path.acknowledge(now, ack, largest, &mut fates);
+        self.settle(now, number, &mut fates, streams);
+        self.fates = fates;
+    }
+
+    /// Tells connections what became of their packets.
+    pub(super) fn settle(
+        &mut self,
+        now: Instant,
+        path: usize,
+        fates: &mut Fates,
+        streams: &mut impl Streams,
+    ) {
+        for (fate, content) in fates.drain(..) {
+            match (fate, content) {
+                (Fate::Acknowledged, Content::Data { id, offset, length }) => {
+                    let Some(conn) = self.table.get_mut(id) else {
+                        continue;
+                    };
+                    let bytes = offset..offset + u64::from(length);
+                    // [C6]
+                    if let Some(done) = conn.send.acknowledge(bytes) {
+                        streams.release(id, done);
+                        if conn.is_over() {
+                            self.close_if_over(id);
+                        }
+                    }
+                }
+                (Fate::Lost, Content::Data { id, offset, length }) => {
+                    if let Some(conn) = self.table.get_mut(id) {
+                        conn.send.lose(offset..offset + u64::from(length));
+                        self.note(now, id);
+                    }
+                }
+                (Fate::Acknowledged, Content::Owed { id, what }) => self.paid(id, what),
+                (Fate::Lost, Content::Owed { id, what }) => self.owe_again(now, id, what),
+                (Fate::Acknowledged, Content::Ping { tried: Some(size) }) => {
+                    if let Some(path) = self.paths.get_mut(path) {
+                        path.tried(now, size);
+                    }
+                }
+                (_, Content::Ping { .. }) => {}
+            }
+        }
+    }
+
+    fn paid(&mut self, id: Id, what: Owed) {
+        let Some(conn) = self.conn(id) else { return };
+        match what {
+            Owed::Close => {
+                conn.send.close_acknowledged();
+                self.close_if_over(id);
+            }
+            Owed::Reset => {
+                self.forget(id);
+            }
+            Owed::Open | Owed::Accept | Owed::Credit | Owed::Question => {}
+        }
+    }
+
+    /// [R3] As far as it is still needed.
+    fn owe_again(&mut self, now: Instant, id: Id, what: Owed) {
+        let Some(conn) = self.conn(id) else { return };
+        let needed = match what {
+            Owed::Open => conn.stage == Stage::Opening,
+            Owed::Accept | Owed::Credit => conn.stage == Stage::Open,
+            Owed::Reset => conn.stage == Stage::Resetting,
+            // Its own time brings it again.
+            Owed::Question => false,
+            Owed::Close => {
+                conn.send.close_lost();
+                false
+            }
+        };
+        if needed {
+            conn.debts.add(what);
+        }
+        self.note(now, id);
+    }
+}
