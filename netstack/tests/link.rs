@@ -2,6 +2,8 @@
 
 #[path = "link/cluster.rs"]
 mod cluster;
+#[path = "link/fuzz.rs"]
+mod fuzz;
 #[path = "link/host.rs"]
 mod host;
 #[path = "link/net.rs"]

@@ -6,6 +6,8 @@ mod ack;
 mod draft;
 #[path = "wire/frame.rs"]
 mod frame;
+#[path = "wire/fuzz.rs"]
+mod fuzz;
 #[path = "wire/layout.rs"]
 mod layout;
 #[path = "wire/packet.rs"]

@@ -103,22 +103,21 @@ impl<W: Window + Clone> Link<W> {
     pub(super) fn hear_open(&mut self, now: Instant, packet: &Packet<'_>) -> Result<(), Dropped> {
         let open = Open::parse(packet.body).ok_or(Dropped::Length)?;
         let known = self.names.get(&open.name).copied();
-        let Some(conn) = known.and_then(|id| self.table.get_mut(id)) else {
-            if self.refusals.len() < MOST_REFUSALS && !self.refusals.contains(&open.token) {
-                self.refusals.push_back(open.token);
-            }
-            return Err(Dropped::Offset);
-        };
-        match conn.stage {
-            Stage::Expected => {
+        match known.and_then(|id| self.table.get_mut(id)) {
+            Some(conn) if conn.stage == Stage::Expected => {
                 let id = conn.id;
                 conn.peer = Some(open.token);
                 self.agree(now, id, &open);
                 Ok(())
             }
             // It came twice.
-            _ if conn.peer == Some(open.token) => Ok(()),
-            _ => Err(Dropped::Offset),
+            Some(conn) if conn.peer == Some(open.token) => Ok(()),
+            _ => {
+                if self.refusals.len() < MOST_REFUSALS && !self.refusals.contains(&open.token) {
+                    self.refusals.push_back(open.token);
+                }
+                Err(Dropped::Offset)
+            }
         }
     }
 

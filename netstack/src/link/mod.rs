@@ -159,11 +159,12 @@ impl<W: Window + Clone> Link<W> {
 
     /// [R9] When `transmit` has to be called even if nothing happens. `None`: never.
     pub fn deadline(&self) -> Option<Instant> {
-        let silence = |path: &Path<W>| path.silent_since().map(|at| at + self.config.patience);
-        let paths = self.paths.iter();
-        let paths = paths.flat_map(|path| [path.deadline(), silence(path)]);
+        let paths = self.paths.iter().map(Path::deadline);
+        // [R7] The last of those that wait for an answer decides.
+        let silent = self.paths.iter().filter_map(Path::silent_since).max();
+        let silence = silent.map(|at| at + self.config.patience);
         let question = self.questions.first().map(|(at, _)| *at);
-        let others = [self.shake.deadline(), question];
+        let others = [self.shake.deadline(), silence, question];
         paths.chain(others).flatten().min()
     }
 

@@ -25,6 +25,11 @@ impl Spans {
         self.0.back().cloned()
     }
 
+    /// From the smallest up.
+    pub fn ascending(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.0.iter().cloned()
+    }
+
     /// From the largest down.
     pub fn descending(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.0.iter().rev().cloned()

@@ -102,7 +102,7 @@ pub fn seal_of(bytes: &[u8]) -> Seal {
     seal_for(Packet::parse(bytes).expect("well-formed").header.kind)
 }
 
-fn frames() -> Vec<(String, Vec<u8>)> {
+pub fn frames() -> Vec<(String, Vec<u8>)> {
     let v6 = Addresses {
         source: "[fd00::1]:5000".parse().expect("an address"),
         destination: "[fd00::2]:4690".parse().expect("an address"),

@@ -89,10 +89,15 @@ impl Receiving {
         if bytes.start > self.placed {
             return self.placed;
         }
-        match self.islands.first() {
-            Some(island) if island.start <= bytes.end => bytes.end.max(island.end),
-            _ => bytes.end,
+        let mut reach = bytes.end;
+        // They may join several islands, having been cut into packets otherwise the first time.
+        for island in self.islands.ascending() {
+            if island.start > reach {
+                break;
+            }
+            reach = reach.max(island.end);
         }
+        reach
     }
 
     /// The bytes are in the ring, and published as far as `reach` says.
@@ -101,12 +106,12 @@ impl Receiving {
         if bytes.start > self.placed {
             return self.islands.add(bytes);
         }
-        self.placed = self.placed.max(bytes.end);
-        while let Some(island) = self.islands.first() {
-            if island.start > self.placed {
-                break;
-            }
-            self.placed = self.placed.max(island.end);
+        self.placed = self.reach(&bytes);
+        while self
+            .islands
+            .first()
+            .is_some_and(|island| island.start <= self.placed)
+        {
             self.islands.drop_first();
         }
     }
@@ -152,5 +157,52 @@ impl Receiving {
         let half = self.ring.div_ceil(2);
         let used_up = self.placed >= self.told;
         self.end.is_none() && more > 0 && (more >= half || used_up && more >= packet.min(half))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::{Place, Receiving, ISLANDS};
+
+    proptest! {
+        // [C4] [C5] What is published is what is placed, in whatever pieces the bytes come.
+        #[test]
+        fn bytes_join(pieces in prop::collection::vec((0u64..300, 1u64..40), 1..80)) {
+            let mut recv = Receiving::new(10, 250);
+            let mut model: BTreeSet<u64> = (0..10).collect();
+            for (start, length) in pieces {
+                let bytes = start..start + length;
+                let part = match recv.place(bytes.clone()) {
+                    Place::Next => bytes,
+                    Place::Part(part) => {
+                        prop_assert!(part.start >= recv.placed() && part.end == bytes.end);
+                        part
+                    }
+                    Place::Known => {
+                        prop_assert!(bytes.clone().all(|byte| model.contains(&byte)));
+                        continue;
+                    }
+                    Place::Full => {
+                        prop_assert!(recv.islands.count() == ISLANDS);
+                        continue;
+                    }
+                    Place::Forbidden => {
+                        prop_assert!(bytes.end > 260);
+                        continue;
+                    }
+                };
+                let reach = recv.reach(&part);
+                model.extend(part.clone());
+                recv.put(part);
+                prop_assert_eq!(recv.placed(), reach);
+                prop_assert_eq!(recv.placed(), (0..).find(|byte| !model.contains(byte)).unwrap());
+            }
+        }
     }
 }
