@@ -240,7 +240,7 @@ impl Block {
         if let Some(last) = ranges.last_mut() {
             last.1 = 0;
         }
-        let marks = script.byte() % 2 == 0;
+        let marks = script.byte() & 1 == 0;
         Block {
             path: script.byte() % 3,
             delay: script.short(),
