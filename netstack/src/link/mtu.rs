@@ -12,6 +12,8 @@ const USUAL: usize = 1500;
 const TRIALS: u32 = 3;
 /// [M2] After this the search begins anew.
 const AGAIN: Duration = Duration::from_secs(600);
+/// [M3] And so long after a fall: perhaps it was only a very full queue.
+const AFTER_FALL: Duration = Duration::from_secs(1);
 /// A gain below this is not worth a search.
 const CLOSE_ENOUGH: usize = 16;
 
@@ -153,7 +155,7 @@ impl Mtu {
         let was_larger = self.current > self.base;
         self.current = self.base;
         self.search = Search::Done {
-            again: Some(now + AGAIN),
+            again: Some(now + AFTER_FALL),
         };
         was_larger
     }
@@ -165,7 +167,7 @@ impl Mtu {
 
 #[cfg(test)]
 mod tests {
-    use super::Mtu;
+    use super::{Mtu, AFTER_FALL};
     use crate::time::Instant;
 
     fn found(most: usize, network: usize) -> (usize, u32) {
@@ -206,5 +208,6 @@ mod tests {
         assert!(mtu.fall_back(now));
         assert_eq!(mtu.size() + 28, 1200);
         assert_eq!(mtu.next_trial(now), None);
+        assert_eq!(mtu.next_trial(now + AFTER_FALL), Some(size));
     }
 }

@@ -1,9 +1,16 @@
 //! How many bytes may be in flight on a path.
 
+mod adaptive;
+mod delay;
 mod fixed;
+mod floor;
+mod round;
+#[cfg(test)]
+mod tests;
 
 use core::time::Duration;
 
+pub use adaptive::Adaptive;
 pub use fixed::Fixed;
 
 use super::rtt::Rtt;

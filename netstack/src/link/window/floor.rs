@@ -1,0 +1,116 @@
+//! [G8] How short the way is without a queue, as seen lately.
+//!
+//! A queue that stays hides it: who came later takes the queue's delay for the way's own, and would
+//! push aside those who know better. So whoever has not seen the shortest for a while makes room for
+//! the queue to become empty, and believes what it sees then. All who share the queue saw it at its
+//! lowest at the same time: so they make room together, and see the same. If somebody else keeps the
+//! queue full all the same, its delay counts as the way's own from then on, and we do not give way to
+//! one who never does.
+
+use core::time::Duration;
+
+/// Rounds after which what was seen is too old. The same for all, so that they stay together.
+const PATIENCE: u32 = 48;
+/// A large packet takes so much longer than a small one.
+const NOISE: Duration = Duration::from_nanos(1500);
+/// Rounds for which room is made: one for those who begin first, one for those who begin last.
+const ROUNDS: u32 = 2;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Floor {
+    least: Option<Duration>,
+    /// Rounds since it was seen.
+    age: u32,
+    /// The largest size of the window since then: before we gave way.
+    size: u64,
+    clearing: Option<Clearing>,
+}
+
+/// Room is made for the queue to become empty.
+#[derive(Clone, Copy, Debug)]
+struct Clearing {
+    rounds: u32,
+    /// The window's size before, to which it returns.
+    size: u64,
+    shortest: Option<Duration>,
+}
+
+impl Floor {
+    /// The way without a queue.
+    pub fn least(&self) -> Duration {
+        self.least.unwrap_or_default()
+    }
+
+    pub fn is_clearing(&self) -> bool {
+        self.clearing.is_some()
+    }
+
+    pub fn sample(&mut self, sample: Duration) {
+        let least = self.least.map_or(sample, |least| least.min(sample));
+        self.least = Some(least);
+        if sample <= least + least / 64 + NOISE {
+            (self.age, self.size) = (0, 0);
+        }
+    }
+
+    /// A round is over; the size that the window gets, if that is a matter of ours.
+    pub fn on_round(&mut self, size: u64, shortest: Option<Duration>) -> Option<u64> {
+        if let Some(clearing) = &mut self.clearing {
+            clearing.shortest = shorter(clearing.shortest, shortest);
+            clearing.rounds -= 1;
+            return (clearing.rounds == 0).then(|| self.finish()).flatten();
+        }
+        self.age += 1;
+        self.size = self.size.max(size);
+        if self.age <= PATIENCE {
+            return None;
+        }
+        self.clearing = Some(Clearing {
+            rounds: ROUNDS,
+            size,
+            shortest: None,
+        });
+        let trip = shortest.unwrap_or_default().max(self.least()).as_nanos();
+        let part = u128::from(size) * self.least().as_nanos() / (2 * trip.max(1));
+        Some(part as u64)
+    }
+
+    /// Believes what was seen; the size to return to.
+    fn finish(&mut self) -> Option<u64> {
+        let clearing = self.clearing.take()?;
+        let old = self.least();
+        let new = clearing.shortest.unwrap_or(old);
+        // If it is longer now we gave way in vain, to one who does not.
+        let in_vain = new > old + old / 8;
+        let size = match in_vain {
+            true => clearing.size.max(self.size / 2),
+            false => clearing.size,
+        };
+        (self.least, self.age, self.size) = (Some(new), 0, 0);
+        Some(size)
+    }
+
+    /// The size to which the window returns, while room is made.
+    pub fn size_after(&self) -> Option<u64> {
+        self.clearing.map(|clearing| clearing.size)
+    }
+
+    /// `false` if no room is being made.
+    pub fn set_size_after(&mut self, size: u64) -> bool {
+        if let Some(clearing) = &mut self.clearing {
+            clearing.size = size;
+        }
+        self.clearing.is_some()
+    }
+
+    pub fn stop_clearing(&mut self) {
+        self.clearing = None;
+    }
+}
+
+fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
