@@ -1,5 +1,7 @@
 //! The link protocol in a simulated network.
 
+#[path = "link/chaos.rs"]
+mod chaos;
 #[path = "link/cluster.rs"]
 mod cluster;
 #[path = "link/fuzz.rs"]
@@ -12,3 +14,5 @@ mod net;
 mod pair;
 #[path = "link/transfer.rs"]
 mod transfer;
+#[path = "link/world.rs"]
+mod world;

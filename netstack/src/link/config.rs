@@ -35,6 +35,8 @@ pub struct Config {
     pub most_packets: usize,
     /// [R7] After so long without an answer a link is dead.
     pub patience: Duration,
+    /// [P1] The first number of every path, the same at both ends. Anything but zero is for tests.
+    pub first_number: u64,
     /// [G3] Mark packets as capable of ECN.
     pub ecn: bool,
 }
@@ -48,6 +50,7 @@ impl Config {
             most_connections: 1 << 16,
             most_packets: 1 << 14,
             patience: Duration::from_secs(3),
+            first_number: 0,
             ecn: true,
         }
     }

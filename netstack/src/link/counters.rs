@@ -25,12 +25,14 @@ pub enum Dropped {
     Full,
     /// [C5] Its ring is frozen.
     Frozen,
+    /// [C8] Its connection was reset.
+    Ended,
     /// [P2] It was here before.
     Again,
 }
 
 impl Dropped {
-    pub const ALL: [Dropped; 15] = [
+    pub const ALL: [Dropped; 16] = [
         Dropped::Length,
         Dropped::Version,
         Dropped::Kind,
@@ -45,6 +47,7 @@ impl Dropped {
         Dropped::Offset,
         Dropped::Full,
         Dropped::Frozen,
+        Dropped::Ended,
         Dropped::Again,
     ];
 }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::conn::Conn;
+use super::conn::{Conn, Owed, Queued, Stage};
 use super::event::{Event, Score, Why};
 use super::handshake::Shake;
 use super::window::Window;
@@ -32,7 +32,14 @@ impl<W: Window + Clone> Link<W> {
     /// [R7] The link is no more: every connection is told of, with what is placed and acknowledged.
     pub(super) fn die(&mut self, why: Why) {
         for id in self.table.ids() {
-            if let Some(conn) = self.forget(id) {
+            if why == Why::Restarted && self.begin_again(id) {
+                continue;
+            }
+            // The host has ended those that are `Resetting` itself.
+            if let Some(conn) = self
+                .forget(id)
+                .filter(|conn| conn.stage != Stage::Resetting)
+            {
                 let score = score(&conn);
                 self.events.push_back(Event::Lost { id, score });
             }
@@ -48,6 +55,22 @@ impl<W: Window + Clone> Link<W> {
         self.confirm_owed = false;
         self.bye = false;
         self.events.push_back(Event::Dead(why));
+    }
+
+    /// [H4] A connection that the peer has not answered for may be one with its new incarnation.
+    fn begin_again(&mut self, id: Id) -> bool {
+        let Some(conn) = self.table.get_mut(id) else {
+            return false;
+        };
+        conn.queued = Queued::default();
+        match conn.stage {
+            Stage::Expected => true,
+            Stage::Opening => {
+                conn.debts.add(Owed::Open);
+                true
+            }
+            Stage::Open | Stage::Resetting => false,
+        }
     }
 
     /// [H7] The next link of ours is another one, also to a peer that has not noticed the end of this.

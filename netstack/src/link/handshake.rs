@@ -72,23 +72,25 @@ impl Shake {
     }
 }
 
-/// [H2] What only somebody who receives at that address can send back.
-pub fn challenge(me: &Identity, peer: u64) -> u64 {
+/// [H2] What only somebody who receives at that address can send back. It holds until the next link
+/// begins: a late CONFIRM of an earlier one proves nothing.
+pub fn challenge(me: &Identity, links: u64, peer: u64) -> u64 {
     let [first, second] = me.secret;
     let mut hash = SipHasher24::new_with_keys(first, second);
     hash.write_u64(me.incarnation);
     hash.write_u64(peer);
+    hash.write_u64(links);
     hash.finish()
 }
 
 /// [H2] The answer to a HELLO.
-pub fn welcome(me: &Identity, hello: &Hello) -> Welcome {
+pub fn welcome(me: &Identity, links: u64, hello: &Hello) -> Welcome {
     Welcome {
         me: Hello {
             incarnation: me.incarnation,
             tag: me.tag,
         },
         you: hello.incarnation,
-        challenge: challenge(me, hello.incarnation),
+        challenge: challenge(me, links, hello.incarnation),
     }
 }

@@ -1,20 +1,17 @@
 //! What a packet of a connection does to it.
 
-use super::conn::{Owed, Place, Stage};
+use super::conn::{Conn, Owed, Place, Stage};
 use super::counters::Dropped;
 use super::end::score;
 use super::event::Event;
 use super::streams::Streams;
 use super::window::Window;
-use super::{reason, Id, Link, MOST_REFUSALS};
+use super::{reason, Id, Link, MOST_CREDIT, MOST_REFUSALS};
 use crate::crc32c::Crc;
 use crate::time::Instant;
 use crate::wire::body::Open;
 use crate::wire::number::expand;
 use crate::wire::Packet;
-
-/// [W4] More could not be told apart from less.
-const MOST_CREDIT: u64 = (1 << 31) - 1;
 
 impl<W: Window + Clone> Link<W> {
     #[inline]
@@ -27,11 +24,9 @@ impl<W: Window + Clone> Link<W> {
         streams: &mut impl Streams,
     ) -> Result<(), Dropped> {
         let conn = self.table.get_mut(id).ok_or(Dropped::Token)?;
+        // [C8] What is not placed is not acknowledged: the peer counts on it.
         if conn.stage == Stage::Resetting {
-            return Ok(());
-        }
-        if conn.stage == Stage::Expected {
-            return Err(Dropped::Token);
+            return Err(Dropped::Ended);
         }
         if conn.recv.is_frozen() {
             return Err(Dropped::Frozen);
@@ -59,9 +54,25 @@ impl<W: Window + Clone> Link<W> {
             return Err(Dropped::Frozen);
         }
         conn.recv.put(bytes);
+        // [K4] Perhaps the peer has used up its credit only now.
+        self.tell_room(now, id);
         self.hear_room(now, id, packet)?;
         self.end_if_over(id);
         Ok(())
+    }
+
+    /// [K4] Lets the peer know of room, if it is worth a packet.
+    #[inline]
+    pub(super) fn tell_room(&mut self, now: Instant, id: Id) {
+        let Some(conn) = self.table.get_mut(id) else {
+            return;
+        };
+        let path = self.paths.get(usize::from(conn.path));
+        let packet = path.map_or(0, |path| path.mtu.size());
+        if conn.stage == Stage::Open && conn.recv.should_tell(packet as u64) {
+            conn.debts.add(Owed::Credit);
+            self.note(now, id);
+        }
     }
 
     /// [K3] The credit that a packet carries.
@@ -130,7 +141,11 @@ impl<W: Window + Clone> Link<W> {
             open.send_from == conn.terms.receive_from && open.receive_from == conn.terms.send_from;
         let possible = open.receive_from..=open.receive_from.saturating_add(MOST_CREDIT);
         if !mirrored || !possible.contains(&open.credit) {
-            return self.reset(now, id, reason::DISAGREEMENT);
+            let score = score(conn);
+            let reason = reason::DISAGREEMENT;
+            conn.reset(reason);
+            self.events.push_back(Event::Reset { id, reason, score });
+            return self.note(now, id);
         }
         let accepted = conn.stage == Stage::Expected;
         conn.stage = Stage::Open;
@@ -150,12 +165,21 @@ impl<W: Window + Clone> Link<W> {
     ) -> Result<(), Dropped> {
         let open = Open::parse(packet.body).ok_or(Dropped::Length)?;
         let conn = self.table.get_mut(id).ok_or(Dropped::Token)?;
-        if open.name != conn.terms.name || conn.stage == Stage::Expected {
+        if open.name != conn.terms.name {
             return Err(Dropped::Offset);
         }
-        if conn.stage == Stage::Opening {
-            conn.peer = Some(open.token);
-            self.agree(now, id, &open);
+        match (conn.stage, conn.peer) {
+            (Stage::Opening, _) => {
+                conn.peer = Some(open.token);
+                self.agree(now, id, &open);
+            }
+            // [C8] Now the peer can hear of the end.
+            (Stage::Resetting, None) => {
+                conn.peer = Some(open.token);
+                conn.reset(conn.reason);
+                self.note(now, id);
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -171,8 +195,12 @@ impl<W: Window + Clone> Link<W> {
         if conn.stage == Stage::Resetting {
             return Ok(());
         }
+        // [C5]
+        if conn.recv.is_frozen() {
+            return Err(Dropped::Frozen);
+        }
         let end = expand(packet.header.offset, conn.recv.placed());
-        if conn.stage == Stage::Expected || !conn.recv.end_at(end) {
+        if !conn.recv.end_at(end) {
             return Err(Dropped::Offset);
         }
         self.hear_room(now, id, packet)?;
@@ -195,6 +223,12 @@ impl<W: Window + Clone> Link<W> {
     pub(super) fn hear_reset(&mut self, id: Id, packet: &Packet<'_>) -> Result<(), Dropped> {
         let reason = packet.body.first_chunk().copied().map(u16::from_be_bytes);
         let reason = reason.ok_or(Dropped::Length)?;
+        // [C1] An OPEN that was repeated came so late that its connection was over at the peer.
+        let answers_open = reason == super::reason::UNEXPECTED;
+        let has_answer = |conn: &Conn| conn.peer.is_some();
+        if answers_open && self.table.get(id).is_some_and(has_answer) {
+            return Ok(());
+        }
         let conn = self.forget(id).ok_or(Dropped::Token)?;
         if conn.stage != Stage::Resetting {
             let score = score(&conn);

@@ -1,13 +1,15 @@
 //! What the host does with a link.
 
 use super::conn::{Conn, Owed, Stage, Terms};
+use super::event::Why;
 use super::handshake::Shake;
 use super::window::Window;
-use super::{Id, Link};
+use super::{Id, Link, MOST_CREDIT};
 use crate::time::Instant;
 
 impl<W: Window + Clone> Link<W> {
-    /// Opens a connection; the peer's host expects it. `None` if there are too many.
+    /// Opens a connection; the peer's host expects it. `None` if there are too many, or its ring
+    /// has no size that credit can name.
     pub fn open(&mut self, now: Instant, terms: &Terms) -> Option<Id> {
         let id = self.add(terms, Stage::Opening)?;
         if let Some(conn) = self.conn(id) {
@@ -20,8 +22,8 @@ impl<W: Window + Clone> Link<W> {
         Some(id)
     }
 
-    /// [C1] Announces a connection that the peer will open. `None` if there are too many, or one of
-    /// that name is there already.
+    /// [C1] Announces a connection that the peer will open. `None` as for `open`, or if one of that
+    /// name is there already.
     pub fn expect(&mut self, terms: &Terms) -> Option<Id> {
         if self.names.contains_key(&terms.name) {
             return None;
@@ -32,11 +34,21 @@ impl<W: Window + Clone> Link<W> {
     }
 
     fn add(&mut self, terms: &Terms, stage: Stage) -> Option<Id> {
-        let paths = self.config.ways.len() as u64;
-        // Names are as good as random.
-        let path = (terms.name % paths.max(1)) as u8;
+        if terms.ring == 0 || terms.ring > MOST_CREDIT {
+            return None;
+        }
+        let path = self.path_for(terms.name) as u8;
         let most = self.config.most_connections;
         self.table.add(most, |id| Conn::new(id, terms, stage, path))
+    }
+
+    /// Names are as good as random. [R8] Not a path that has been left.
+    fn path_for(&self, name: u64) -> usize {
+        let count = self.config.ways.len().max(1);
+        let first = (name % count as u64) as usize;
+        let works = |number: &usize| self.paths.get(*number).is_none_or(|path| !path.is_left());
+        let mut others = (0..count).map(|step| (first + step) % count);
+        others.find(works).unwrap_or(first)
     }
 
     /// The program has written up to here.
@@ -55,15 +67,7 @@ impl<W: Window + Clone> Link<W> {
             return;
         };
         conn.recv.make_room(read);
-        let packet = self
-            .paths
-            .get(usize::from(conn.path))
-            .map_or(0, |path| path.mtu.size());
-        // [K4]
-        if conn.stage == Stage::Open && conn.recv.should_tell(packet as u64) {
-            conn.debts.add(Owed::Credit);
-            self.note(now, id);
-        }
+        self.tell_room(now, id);
     }
 
     /// [C7] No byte follows those that are written.
@@ -74,25 +78,30 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [C8] Ends both directions at once.
+    /// [C8] Ends both directions at once. The link never touches its rings again.
     pub fn reset(&mut self, now: Instant, id: Id, reason: u16) {
-        let Some(conn) = self.conn(id) else { return };
-        if conn.stage == Stage::Expected || conn.peer.is_none() {
+        let Some(conn) = self.table.get_mut(id) else {
+            return;
+        };
+        let unheard_of = match conn.stage {
+            Stage::Expected => true,
+            Stage::Opening => self.paths.is_empty(),
+            Stage::Open | Stage::Resetting => false,
+        };
+        if unheard_of {
             self.forget(id);
             return;
         }
-        conn.stage = Stage::Resetting;
-        conn.reason = reason;
-        conn.debts.clear();
-        conn.debts.add(Owed::Reset);
+        conn.reset(reason);
         self.note(now, id);
     }
 
     /// [H6] Ends the link; the peer hears of it if the packet arrives.
     pub fn bye(&mut self) {
         self.bye = self.is_up();
-        if !self.bye {
-            self.shake = Shake::Down;
+        if !self.bye && (self.shake != Shake::Down || self.table.count() > 0) {
+            self.die(Why::Bye);
+            self.renew();
         }
     }
 }

@@ -37,12 +37,23 @@ pub struct Ledger {
     /// Number of the first entry.
     first: u64,
     entries: VecDeque<Option<Sent>>,
+    /// What is known to be received, from `floor` on.
     acknowledged: Spans,
+    floor: u64,
+    /// In the order of their numbers.
     lost: VecDeque<Sent>,
     in_flight: u64,
 }
 
 impl Ledger {
+    pub fn new(first: u64) -> Ledger {
+        Ledger {
+            next: first,
+            first,
+            ..Ledger::default()
+        }
+    }
+
     /// [P1] The next number, never used before.
     pub fn next_number(&self) -> u64 {
         self.next
@@ -97,8 +108,10 @@ impl Ledger {
             acknowledged,
             lost,
             in_flight,
+            floor,
             ..
         } = self;
+        let numbers = numbers.start.max(*floor)..numbers.end;
         // [X4] Numbers that are settled are not looked at again.
         acknowledged.insert(numbers, |fresh| {
             let known = fresh.start.max(*first)..fresh.end;
@@ -109,14 +122,11 @@ impl Ledger {
                     each(&sent);
                 }
             }
-            if !lost.is_empty() {
-                lost.retain(|sent| {
-                    let is_late = fresh.contains(&sent.number);
-                    if is_late {
-                        late(sent);
-                    }
-                    !is_late
-                });
+            let at = lost.partition_point(|sent| sent.number < fresh.start);
+            while lost.get(at).is_some_and(|sent| sent.number < fresh.end) {
+                if let Some(sent) = lost.remove(at) {
+                    late(&sent);
+                }
             }
         });
         self.trim();
@@ -141,10 +151,11 @@ impl Ledger {
             self.entries.pop_front();
             self.first += 1;
         }
-        // Below it everything is settled; what is acknowledged there is of no use, but for the
-        // ranges that the peer still repeats.
+        // The peer keeps no more ranges than that: it will not speak of older ones.
         while self.acknowledged.count() > super::received::RANGES + 1 {
-            self.acknowledged.drop_first();
+            if let Some(oldest) = self.acknowledged.drop_first() {
+                self.floor = oldest.end;
+            }
         }
     }
 }

@@ -27,7 +27,7 @@ impl<W: Window + Clone> Link<W> {
         if hello.incarnation == self.config.identity.incarnation {
             return Err(Dropped::Handshake);
         }
-        let welcome = handshake::welcome(&self.config.identity, &hello);
+        let welcome = handshake::welcome(&self.config.identity, self.links, &hello);
         // [X3] One answer, for the last that has asked.
         self.answer = Some((way, hello.tag, welcome));
         Ok(())
@@ -40,7 +40,7 @@ impl<W: Window + Clone> Link<W> {
         arrival: &Arrival<'_>,
         packet: &Packet<'_>,
     ) -> Result<(), Dropped> {
-        self.way(arrival)?;
+        let way = self.way(arrival)?;
         let identity = self.config.identity;
         if packet.header.tag != identity.tag {
             return Err(Dropped::Tag);
@@ -61,6 +61,8 @@ impl<W: Window + Clone> Link<W> {
         });
         self.confirm_owed = true;
         self.come_up(now, welcome.me, false);
+        // [R8] That way works.
+        self.turn = way.into();
         Ok(())
     }
 
@@ -80,20 +82,23 @@ impl<W: Window + Clone> Link<W> {
         let peer = confirm.me;
         let seal = Seal::link(&arrival.addresses, peer.incarnation, identity.incarnation);
         check(packet, seal.head(packet.head()).over(packet.body))?;
-        let genuine = confirm.you == identity.incarnation
-            && confirm.challenge == handshake::challenge(&identity, peer.incarnation);
-        if !genuine {
+        if confirm.you != identity.incarnation {
             return Err(Dropped::Handshake);
         }
-        match &mut self.shake {
+        if let Shake::Up { peer: known, heard } = &mut self.shake {
             // [H5]
-            Shake::Up { peer: known, heard } if *known == peer => *heard = true,
-            Shake::Up { .. } => {
-                self.die(Why::Restarted);
-                self.come_up(now, peer, true);
+            if *known == peer {
+                *heard = true;
+                return Ok(());
             }
-            _ => self.come_up(now, peer, true),
         }
+        if confirm.challenge != handshake::challenge(&identity, self.links, peer.incarnation) {
+            return Err(Dropped::Handshake);
+        }
+        if self.is_up() {
+            self.die(Why::Restarted);
+        }
+        self.come_up(now, peer, true);
         Ok(())
     }
 
@@ -105,6 +110,7 @@ impl<W: Window + Clone> Link<W> {
         };
         self.paths = self.config.ways.iter().map(path).collect();
         self.shake = Shake::Up { peer, heard };
+        self.links += 1;
         self.events.push_back(Event::Up);
         for id in self.table.ids() {
             self.note(now, id);
@@ -130,7 +136,10 @@ impl<W: Window + Clone> Link<W> {
             incarnation: self.config.identity.incarnation,
             tag: self.config.identity.tag,
         };
-        self.say_as_stranger(0, &Header::of(Kind::Hello), &hello.emit(), out)
+        // [R8] Each time another way: the first may be the one that is cut.
+        let way = self.turn % self.config.ways.len().max(1);
+        self.turn = way + 1;
+        self.say_as_stranger(way, &Header::of(Kind::Hello), &hello.emit(), out)
     }
 
     fn say_as_stranger(

@@ -43,7 +43,7 @@ pub use event::{Event, Score, Why};
 pub use receive::Arrival;
 pub use rtt::Rtt;
 pub use streams::{Frozen, Streams};
-pub use transmit::Departure;
+pub use transmit::{Departure, SHORTEST};
 
 use crate::time::Instant;
 use crate::wire::body::Welcome;
@@ -87,6 +87,9 @@ pub mod reason {
     pub const DISAGREEMENT: u16 = 2;
 }
 
+/// [W4] More could not be told apart from less.
+const MOST_CREDIT: u64 = (1 << 31) - 1;
+
 /// [X2] Answers to strangers that may wait at a time.
 const MOST_REFUSALS: usize = 16;
 
@@ -97,6 +100,8 @@ pub struct Link<W> {
     /// What the window of a new path is like.
     window: W,
     shake: Shake,
+    /// [H2] How many links there have been in this incarnation.
+    links: u64,
     /// [H2] The answer to the last HELLO, with the way it goes.
     answer: Option<(u8, u32, Welcome)>,
     /// [H3] CONFIRM is to be sent.
@@ -124,6 +129,7 @@ impl<W: Window + Clone> Link<W> {
             config,
             window,
             shake: Shake::Down,
+            links: 0,
             answer: None,
             confirm: None,
             confirm_owed: false,
@@ -152,6 +158,11 @@ impl<W: Window + Clone> Link<W> {
         counters
     }
 
+    /// Connections that the link knows of, those included that the peer has yet to hear of the end of.
+    pub fn connections(&self) -> usize {
+        self.table.count()
+    }
+
     /// The two know each other.
     pub fn is_up(&self) -> bool {
         self.shake.peer().is_some()
@@ -159,13 +170,10 @@ impl<W: Window + Clone> Link<W> {
 
     /// [R9] When `transmit` has to be called even if nothing happens. `None`: never.
     pub fn deadline(&self) -> Option<Instant> {
-        let paths = self.paths.iter().map(Path::deadline);
-        // [R7] The last of those that wait for an answer decides.
-        let silent = self.paths.iter().filter_map(Path::silent_since).max();
-        let silence = silent.map(|at| at + self.config.patience);
+        let paths = self.paths.iter().filter_map(Path::deadline);
         let question = self.questions.first().map(|(at, _)| *at);
-        let others = [self.shake.deadline(), silence, question];
-        paths.chain(others).flatten().min()
+        let others = [self.shake.deadline(), question, self.silence_ends()];
+        paths.chain(others.into_iter().flatten()).min()
     }
 
     /// What a path looks like: round trip, window, packet size.
@@ -176,6 +184,7 @@ impl<W: Window + Clone> Link<W> {
             window: path.window.size(),
             in_flight: path.ledger().in_flight(),
             packet: path.mtu.size(),
+            is_left: path.is_left(),
         })
     }
 
@@ -212,4 +221,6 @@ pub struct PathView<'a> {
     pub in_flight: u64,
     /// Bytes of the largest packet.
     pub packet: usize,
+    /// [R8] It does not answer; nobody uses it.
+    pub is_left: bool,
 }

@@ -77,8 +77,8 @@ impl Mtu {
         };
     }
 
-    /// The size to try with a PING, if it is time.
-    pub fn next_trial(&mut self, now: Instant) -> Option<usize> {
+    /// The size to try with a PING, if it is time and there is room to write one.
+    pub fn next_trial(&mut self, now: Instant, room: usize) -> Option<usize> {
         if let Search::Done { again: Some(again) } = self.search {
             if now >= again {
                 self.begin(Some(now + AGAIN));
@@ -89,7 +89,7 @@ impl Mtu {
                 size,
                 under_way: under_way @ false,
                 ..
-            } => {
+            } if *size <= room => {
                 *under_way = true;
                 Some(*size)
             }
@@ -150,13 +150,15 @@ impl Mtu {
         };
     }
 
-    /// [M3] Large packets do not come through any more.
+    /// [M3] Large packets do not come through any more; which ones do is to be found out anew.
     pub fn fall_back(&mut self, now: Instant) -> bool {
         let was_larger = self.current > self.base;
-        self.current = self.base;
-        self.search = Search::Done {
-            again: Some(now + AFTER_FALL),
-        };
+        if was_larger {
+            self.current = self.base;
+            self.search = Search::Done {
+                again: Some(now + AFTER_FALL),
+            };
+        }
         was_larger
     }
 
@@ -173,7 +175,7 @@ mod tests {
     fn found(most: usize, network: usize) -> (usize, u32) {
         let now = Instant::ZERO;
         let (mut mtu, mut pings) = (Mtu::new(most, 28), 0);
-        while let Some(size) = mtu.next_trial(now) {
+        while let Some(size) = mtu.next_trial(now, 9000) {
             pings += 1;
             if size + 28 <= network {
                 mtu.on_ack(now, size);
@@ -203,11 +205,11 @@ mod tests {
     fn falls_back() {
         let now = Instant::ZERO;
         let mut mtu = Mtu::new(9000, 28);
-        let size = mtu.next_trial(now).unwrap();
+        let size = mtu.next_trial(now, 9000).unwrap();
         assert!(mtu.on_ack(now, size));
         assert!(mtu.fall_back(now));
         assert_eq!(mtu.size() + 28, 1200);
-        assert_eq!(mtu.next_trial(now), None);
-        assert_eq!(mtu.next_trial(now + AFTER_FALL), Some(size));
+        assert_eq!(mtu.next_trial(now, 9000), None);
+        assert_eq!(mtu.next_trial(now + AFTER_FALL, 9000), Some(size));
     }
 }

@@ -25,6 +25,11 @@ const MOST_PROBE: Duration = Duration::from_secs(1);
 /// [R5] Probes in a row after which all is lost.
 const MOST_PROBES: u32 = 3;
 
+/// [R8] How long a path that does not answer is left alone.
+const LEFT: Duration = Duration::from_secs(10);
+/// [M3] Losses in a row that only packets over 1,200 bytes suffer.
+const MOST_LARGE_LOSSES: u32 = 3;
+
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -49,8 +54,8 @@ pub struct Path<W> {
     pub probes_owed: u32,
     /// The pacer let nothing go, until then.
     pub paced: Option<Instant>,
-    /// [G7] The window let nothing go.
-    pub limited: bool,
+    /// [R8] An answer is wanted, to know whether there is one.
+    pub ping_owed: bool,
     /// [R6] Packets that were only late.
     pub late: u64,
     pub lost: u64,
@@ -62,11 +67,19 @@ pub struct Path<W> {
     loss_at: Option<Instant>,
     /// Probes in a row without an answer.
     probes: u32,
+    longest_probe: Duration,
     last_asking: Instant,
-    /// Asking packets have been without an answer since.
+    /// [R7] Asking packets have been without an answer since.
     silent_since: Option<Instant>,
-    /// [G2] What was sent before has been answered for.
-    reduced: Instant,
+    last_answer: Option<Instant>,
+    /// [R8] Nobody uses it any more; it is tried again from then on.
+    left_until: Option<Instant>,
+    /// [G7] When the packets below were sent the window let nothing more go.
+    limited_below: u64,
+    /// [G2] The loss of packets below has been answered for.
+    reduced_below: u64,
+    /// [M3] How often in a row only large packets were lost.
+    large_losses: u32,
 }
 
 impl<W: Window> Path<W> {
@@ -78,26 +91,31 @@ impl<W: Window> Path<W> {
             way,
             incoming: Seal::link(&way.incoming, peer, me),
             outgoing: Seal::link(&way.outgoing, me, peer),
-            received: Received::default(),
+            received: Received::new(config.first_number),
             schedule: Schedule::default(),
             mtu,
             window,
             ecn: EcnCheck::new(config.ecn),
             probes_owed: 0,
             paced: None,
-            limited: false,
+            ping_owed: false,
             late: 0,
             lost: 0,
-            ledger: Ledger::default(),
+            ledger: Ledger::new(config.first_number),
             rtt: Rtt::default(),
             pacer: Pacer::default(),
             threshold: THRESHOLD,
             largest_acknowledged: None,
             loss_at: None,
             probes: 0,
+            longest_probe: MOST_PROBE.min(config.patience / 4),
             last_asking: Instant::ZERO,
             silent_since: None,
-            reduced: Instant::ZERO,
+            last_answer: None,
+            left_until: None,
+            limited_below: 0,
+            reduced_below: 0,
+            large_losses: 0,
         }
     }
 
@@ -118,23 +136,26 @@ impl<W: Window> Path<W> {
     /// An asking packet leaves.
     #[inline]
     pub fn sent(&mut self, now: Instant, bytes: usize, content: Content) {
-        // After a pause the silence begins anew.
-        let pause = self.ledger.is_settled() && now - self.last_asking > 2 * MOST_PROBE;
-        if pause || self.silent_since.is_none() {
-            self.silent_since = Some(now);
-        }
+        self.silent_since = self.silent_since.or(Some(now));
         self.last_asking = now;
         self.ledger.sent(now, bytes, content);
         self.pacer
             .on_sent(now, bytes as u64, self.window.rate(&self.rtt));
     }
 
+    /// [X2] Whether control packets, which do not wait for the window, have to wait for answers.
+    pub fn is_full(&self, most_packets: usize) -> bool {
+        self.ledger.len() >= 2 * most_packets
+    }
+
     /// [G1] [G5] [X2] Whether a packet of this size may leave; if not, it is noted what it waits for.
     #[inline]
     pub fn has_room(&mut self, now: Instant, bytes: usize, most_packets: usize) -> bool {
-        let fits = self.ledger.in_flight() + bytes as u64 <= self.window.size();
+        let in_flight = self.ledger.in_flight();
+        // One packet always fits, also if it is larger than the least window.
+        let fits = in_flight == 0 || in_flight + bytes as u64 <= self.window.size();
         if !fits || self.ledger.len() >= most_packets {
-            self.limited = true;
+            self.limited_below = self.ledger.next_number();
             return false;
         }
         let ready = self.pacer.ready_at();
@@ -158,7 +179,7 @@ impl<W: Window> Path<W> {
     #[inline]
     pub fn acknowledge(&mut self, now: Instant, ack: &Ack<'_>, largest: u64, fates: &mut Fates) {
         let in_flight = self.ledger.in_flight();
-        let (mut bytes, mut packets) = (0, 0);
+        let (mut bytes, mut packets, mut largest_bytes) = (0, 0, 0);
         let mut newest: Option<Sent> = None;
         let mut late = Vec::new();
         for range in ack.ranges(largest).flatten() {
@@ -166,6 +187,7 @@ impl<W: Window> Path<W> {
             let each = |sent: &Sent| {
                 bytes += u64::from(sent.bytes);
                 packets += 1;
+                largest_bytes = largest_bytes.max(u64::from(sent.bytes));
                 if newest.is_none_or(|newest| newest.number < sent.number) {
                     newest = Some(*sent);
                 }
@@ -175,8 +197,30 @@ impl<W: Window> Path<W> {
                 .acknowledge(numbers, each, |sent| late.push(*sent));
         }
         self.forgive(now, &late, largest, fates);
-        let Some(newest) = newest else { return };
-        self.answered();
+        self.heard(now);
+        if let Some(newest) = newest {
+            if largest_bytes > self.mtu.base() as u64 {
+                self.large_losses = 0;
+            }
+            (self.probes, self.probes_owed) = (0, 0);
+            self.measure(now, ack, largest, &newest, in_flight, bytes, packets);
+            self.find_losses(now, fates);
+        }
+        self.rest();
+    }
+
+    /// What newly acknowledged packets say about the path.
+    #[allow(clippy::too_many_arguments)]
+    fn measure(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        largest: u64,
+        newest: &Sent,
+        in_flight: u64,
+        bytes: u64,
+        packets: u32,
+    ) {
         let advances = self.largest_acknowledged.is_none_or(|old| old < largest);
         self.largest_acknowledged = self.largest_acknowledged.max(Some(largest));
         let mut sample = None;
@@ -195,18 +239,24 @@ impl<W: Window> Path<W> {
             sample,
             rtt: &self.rtt,
             in_flight,
-            limited: self.limited,
+            limited: newest.number < self.limited_below,
             packets: marked.map_or(0, |_| packets),
             marked: marked.unwrap_or(0),
         });
-        self.limited = false;
-        self.find_losses(now, fates);
     }
 
-    fn answered(&mut self) {
-        self.probes = 0;
-        self.probes_owed = 0;
-        self.silent_since = (!self.ledger.is_settled()).then_some(self.last_asking);
+    /// [R7] The peer is there, also if it did not take what we sent last.
+    fn heard(&mut self, now: Instant) {
+        self.silent_since = Some(now);
+        self.last_answer = Some(now);
+        self.left_until = None;
+    }
+
+    /// With nothing under way there is no silence.
+    fn rest(&mut self) {
+        if self.ledger.is_settled() && self.probes_owed == 0 {
+            self.silent_since = None;
+        }
     }
 
     /// [R6] Packets were only late.
@@ -217,9 +267,13 @@ impl<W: Window> Path<W> {
             let distance = largest.saturating_sub(sent.number) + 1;
             self.threshold = self.threshold.max(distance.min(MOST_THRESHOLD));
         }
+        let is_trial = |sent: &Sent| matches!(sent.content, Content::Ping { tried: Some(_) });
         if !late.is_empty() {
+            (self.probes, self.probes_owed) = (0, 0);
+        }
+        // [M2] The loss of a trial has reduced nothing.
+        if !late.iter().all(is_trial) {
             self.window.on_spurious(now);
-            self.answered();
         }
     }
 
@@ -243,6 +297,13 @@ impl<W: Window> Path<W> {
             self.lose_oldest(now, &mut lost, fates);
         }
         self.answer_for(now, &lost);
+        // [M3]
+        if lost.is_large_only() {
+            self.large_losses += 1;
+            if self.large_losses >= MOST_LARGE_LOSSES {
+                self.fall_back(now);
+            }
+        }
     }
 
     fn lose_oldest(&mut self, now: Instant, lost: &mut Losses, fates: &mut Fates) {
@@ -254,8 +315,7 @@ impl<W: Window> Path<W> {
             Content::Ping { tried: Some(size) } => self.mtu.on_loss(now, size),
             _ => {
                 self.lost += 1;
-                lost.bytes += u64::from(sent.bytes);
-                lost.newest = Some(sent.at);
+                lost.add(&sent, self.mtu.base());
             }
         }
         fates.push((Fate::Lost, sent.content));
@@ -263,31 +323,41 @@ impl<W: Window> Path<W> {
 
     /// [G2] Once per round trip.
     fn answer_for(&mut self, now: Instant, lost: &Losses) {
-        let Some(sent) = lost.newest.filter(|&at| at >= self.reduced) else {
+        let Some(newest) = lost.newest else { return };
+        if newest.number < self.reduced_below {
             return;
-        };
-        self.reduced = now;
+        }
+        self.reduced_below = self.ledger.next_number();
         self.window.on_loss(&Lost {
             now,
             bytes: lost.bytes,
-            sent,
+            sent: newest.at,
             rtt: &self.rtt,
         });
     }
 
+    /// [M3]
+    fn fall_back(&mut self, now: Instant) {
+        self.large_losses = 0;
+        if self.mtu.fall_back(now) {
+            self.window.set_packet(self.mtu.size() as u64);
+        }
+    }
+
     /// When a probe is due.
     fn probe_at(&self) -> Option<Instant> {
-        if self.ledger.is_settled() || self.probes_owed > 0 {
+        if self.ledger.is_settled() || self.probes_owed > 0 || self.is_left() {
             return None;
         }
         let time = self.probe_time() * (1 << self.probes.min(16));
-        Some(self.last_asking + time.min(MOST_PROBE.max(self.probe_time())))
+        Some(self.last_asking + time.min(self.longest_probe.max(self.probe_time())))
     }
 
     /// Timers that have run out. `true` if a probe is owed since now.
     pub fn on_time(&mut self, now: Instant, fates: &mut Fates) -> bool {
         if self.loss_at.is_some_and(|at| at <= now) {
             self.find_losses(now, fates);
+            self.rest();
         }
         if self.probe_at().is_none_or(|at| at > now) {
             return false;
@@ -301,20 +371,47 @@ impl<W: Window> Path<W> {
     }
 
     /// [R5] [M3] All that is in flight is lost.
-    pub fn give_up_all(&mut self, now: Instant, fates: &mut Fates) {
+    fn give_up_all(&mut self, now: Instant, fates: &mut Fates) {
         let mut lost = Losses::default();
-        let base = self.mtu.base() as u32;
-        let mut all_large = true;
-        while let Some(oldest) = self.ledger.oldest() {
-            all_large &= oldest.bytes > base;
+        while self.ledger.oldest().is_some() {
             self.lose_oldest(now, &mut lost, fates);
         }
-        if all_large && self.mtu.fall_back(now) {
-            self.window.set_packet(self.mtu.size() as u64);
+        if lost.is_large_only() {
+            self.fall_back(now);
         }
         self.loss_at = None;
-        self.reduced = now;
+        self.reduced_below = self.ledger.next_number();
         self.window.on_silence(now);
+    }
+
+    /// [R8] Nobody uses it until it answers again.
+    pub fn leave(&mut self, now: Instant, fates: &mut Fates) {
+        self.give_up_all(now, fates);
+        self.schedule.clear();
+        (self.probes, self.probes_owed, self.silent_since) = (0, 0, None);
+        self.left_until = Some(now + LEFT);
+    }
+
+    pub fn is_left(&self) -> bool {
+        self.left_until.is_some()
+    }
+
+    /// [R8] Whether it is time to try a path again that was left; then the next time is later.
+    pub fn is_worth_a_try(&mut self, now: Instant) -> bool {
+        let due = self.left_until.is_some_and(|at| at <= now);
+        if due {
+            self.left_until = Some(now + LEFT);
+        }
+        due
+    }
+
+    /// [R4] Probes in a row without an answer.
+    pub fn probes(&self) -> u32 {
+        self.probes
+    }
+
+    pub fn last_answer(&self) -> Option<Instant> {
+        self.last_answer
     }
 
     /// [M1] A PING of this size came through.
@@ -327,7 +424,7 @@ impl<W: Window> Path<W> {
     /// [R7] Since when there has been no answer.
     pub fn silent_since(&self) -> Option<Instant> {
         let waiting = !self.ledger.is_settled() || self.probes_owed > 0;
-        self.silent_since.filter(|_| waiting)
+        self.silent_since.filter(|_| waiting && !self.is_left())
     }
 
     /// [R9] When something has to happen.
@@ -345,5 +442,22 @@ impl<W: Window> Path<W> {
 #[derive(Default)]
 struct Losses {
     bytes: u64,
-    newest: Option<Instant>,
+    newest: Option<Sent>,
+    large: bool,
+    small: bool,
+}
+
+impl Losses {
+    fn add(&mut self, sent: &Sent, base: usize) {
+        self.bytes += u64::from(sent.bytes);
+        self.newest = Some(*sent);
+        let is_large = sent.bytes > base as u32;
+        self.large |= is_large;
+        self.small |= !is_large;
+    }
+
+    /// [M3]
+    fn is_large_only(&self) -> bool {
+        self.large && !self.small
+    }
 }

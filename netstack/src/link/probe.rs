@@ -18,49 +18,62 @@ impl<W: Window + Clone> Link<W> {
     /// Does what has become due.
     #[inline]
     pub(super) fn on_time(&mut self, now: Instant, streams: &mut impl Streams) {
-        if self.shake.is_in_vain(now) || self.is_silent(now) {
-            self.die(Why::Silence);
-            self.renew();
-            return;
-        }
         let mut fates = core::mem::take(&mut self.fates);
         for number in 0..self.paths.len() {
             if self.paths[number].on_time(now, &mut fates) {
                 self.counters.probes += 1;
                 // [H3]
                 self.confirm_owed = self.confirm.is_some();
+                self.ask_other_paths(number);
+            }
+            if self.paths.len() > 1 {
                 self.leave_dead_path(now, number, &mut fates);
             }
             self.settle(now, number, &mut fates, streams);
         }
         self.fates = fates;
+        if self.shake.is_in_vain(now) || self.silence_ends().is_some_and(|at| at <= now) {
+            self.die(Why::Silence);
+            self.renew();
+            return;
+        }
         self.ask_for_credit(now);
     }
 
-    /// [R7] All paths that wait for an answer have waited too long.
-    fn is_silent(&self, now: Instant) -> bool {
-        let long = |since: Instant| now - since >= self.config.patience;
-        let mut waiting = self
-            .paths
-            .iter()
-            .filter_map(|path| path.silent_since())
-            .peekable();
-        waiting.peek().is_some() && waiting.all(long)
+    /// [R7] When all paths that wait for an answer will have waited too long.
+    pub(super) fn silence_ends(&self) -> Option<Instant> {
+        let since = self.paths.iter().filter_map(|path| path.silent_since());
+        Some(since.max()? + self.config.patience)
     }
 
-    /// [R8] Half of the patience without an answer, while another path is answered.
-    fn leave_dead_path(&mut self, now: Instant, number: usize, fates: &mut Fates) {
-        let long = |since: Instant| now - since >= self.config.patience / 2;
-        if !self.paths[number].silent_since().is_some_and(long) {
+    /// [R8] This one does not answer. Do the others?
+    fn ask_other_paths(&mut self, number: usize) {
+        if self.paths[number].probes() < 2 {
             return;
         }
-        let lives =
-            |path: &super::Path<W>| path.rtt().is_known() && !path.silent_since().is_some_and(long);
+        for (other, path) in self.paths.iter_mut().enumerate() {
+            let is_idle = path.ledger().is_settled() || path.is_left();
+            path.ping_owed |= other != number && is_idle;
+        }
+    }
+
+    /// [R8] Half of the patience without an answer, while another path has had one.
+    fn leave_dead_path(&mut self, now: Instant, number: usize, fates: &mut Fates) {
+        let busy = |path: &super::Path<W>| !path.ledger().is_settled() && !path.is_left();
+        if self.paths[number].is_left() {
+            let worthwhile = self.paths.iter().any(busy);
+            self.paths[number].ping_owed |= worthwhile && self.paths[number].is_worth_a_try(now);
+            return;
+        }
+        let since = self.paths[number].silent_since();
+        let Some(since) = since.filter(|&since| now - since >= self.config.patience / 2) else {
+            return;
+        };
+        let lives = |path: &super::Path<W>| !path.is_left() && path.last_answer() > Some(since);
         let Some(other) = self.paths.iter().position(lives) else {
             return;
         };
-        self.paths[number].give_up_all(now, fates);
-        self.paths[number].schedule.clear();
+        self.paths[number].leave(now, fates);
         for conn in self.table.iter_mut() {
             if usize::from(conn.path) == number {
                 conn.path = other as u8;
@@ -84,7 +97,9 @@ impl<W: Window + Clone> Link<W> {
         path.probes_owed = path.probes_owed.checked_sub(1)?;
         let oldest = path.ledger().oldest().map(|sent| sent.content);
         if let Some((id, bytes)) = self.next_bytes(number) {
-            return self.send_data(number, now, id, bytes, true, streams, out);
+            let length = self.send_data(number, now, id, bytes, true, streams, out);
+            self.note(now, id);
+            return length;
         }
         match oldest {
             Some(Content::Data { id, offset, length }) if self.still_needs(id, offset) => {
@@ -92,21 +107,34 @@ impl<W: Window + Clone> Link<W> {
                 self.send_data(number, now, id, bytes, true, streams, out)
             }
             Some(Content::Owed { id, what })
-                if self.table.get(id).is_some() && what != Owed::Question =>
+                if self.table.get(id).is_some_and(|conn| conn.still_owes(what)) =>
             {
-                self.pay_one(number, now, id, what, out)
+                self.pay_one(number, now, id, what, true, out)
             }
-            _ => {
-                let tag = self.shake.peer()?.tag;
-                let header = Header {
-                    tag,
-                    ask: true,
-                    ..Header::of(Kind::Ping)
-                };
-                let content = Content::Ping { tried: None };
-                self.send(number, now, header, Some(content), out, |_, _| Some(0))
-            }
+            _ => self.say_ping(number, now, out),
         }
+    }
+
+    /// [R8]
+    pub(super) fn ask_path(
+        &mut self,
+        number: usize,
+        now: Instant,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        core::mem::take(&mut self.paths[number].ping_owed).then_some(())?;
+        self.say_ping(number, now, out)
+    }
+
+    fn say_ping(&mut self, number: usize, now: Instant, out: &mut [u8]) -> Option<usize> {
+        let tag = self.shake.peer()?.tag;
+        let header = Header {
+            tag,
+            ask: true,
+            ..Header::of(Kind::Ping)
+        };
+        let content = Content::Ping { tried: None };
+        self.send(number, now, header, Some(content), out, |_, _| Some(0))
     }
 
     fn still_needs(&self, id: Id, offset: u64) -> bool {

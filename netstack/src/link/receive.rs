@@ -86,6 +86,7 @@ impl<W: Window + Clone> Link<W> {
         };
         check(packet, crc)?;
         self.check_acknowledgement(packet)?;
+        let mut taken = Ok(());
         if header.kind.is_asking() {
             match known {
                 Known::New => {}
@@ -96,17 +97,27 @@ impl<W: Window + Clone> Link<W> {
                 }
                 Known::TooOld => return Err(Dropped::Again),
             }
-            self.deliver(now, packet, next, streams)?;
-            // [P7] BYE leaves no path.
-            if let Some(path) = self.paths.get_mut(path_number) {
-                path.received.note(now, number, header.ask, arrival.ecn);
+            taken = self.deliver(now, packet, next, streams);
+            match taken {
+                // [P7] BYE leaves no path.
+                Ok(()) => {
+                    if let Some(path) = self.paths.get_mut(path_number) {
+                        path.received.note(now, number, header.ask, arrival.ecn);
+                    }
+                }
+                // Nothing is wrong with it; what it says about our packets counts. [R7] The peer hears
+                // that we are there.
+                Err(Dropped::Full | Dropped::Frozen | Dropped::Ended) => {
+                    self.paths[path_number].received.again(now);
+                }
+                Err(why) => return Err(why),
             }
         }
         if let Shake::Up { heard, .. } = &mut self.shake {
             *heard = true;
         }
         self.acknowledge(now, packet, streams);
-        Ok(())
+        taken
     }
 
     /// Whether the bytes follow those that are there.
@@ -152,9 +163,12 @@ impl<W: Window + Clone> Link<W> {
             _ => {}
         }
         let id = Id::from_token(packet.header.token);
-        if self.table.get(id).is_none() {
+        match self.table.get(id) {
             // [C8] A late one for a connection that is over.
-            return self.table.was(id).then_some(()).ok_or(Dropped::Token);
+            None => return self.table.was(id).then_some(()).ok_or(Dropped::Token),
+            // The peer has not been told its token yet.
+            Some(conn) if conn.stage == Stage::Expected => return Err(Dropped::Token),
+            Some(_) => {}
         }
         match packet.header.kind {
             Kind::Data => self.hear_data(now, id, packet, placed, streams),

@@ -38,9 +38,16 @@ pub struct Received {
 }
 
 impl Received {
+    pub fn new(first: u64) -> Received {
+        Received {
+            floor: first,
+            ..Received::default()
+        }
+    }
+
     /// The number that should come next.
     pub fn expected(&self) -> u64 {
-        self.numbers.last().map_or(0, |last| last.end)
+        self.numbers.last().map_or(self.floor, |last| last.end)
     }
 
     pub fn knows(&self, number: u64) -> Known {
@@ -80,9 +87,11 @@ impl Received {
         self.owe(if at_once { now } else { now + DELAY });
     }
 
-    /// [P2] A packet came again: perhaps its acknowledgement was lost.
+    /// [P2] Says again what was received: perhaps the acknowledgement was lost.
     pub fn again(&mut self, now: Instant) {
-        self.owe(now);
+        if !self.numbers.is_empty() {
+            self.owe(now);
+        }
     }
 
     fn owe(&mut self, at: Instant) {

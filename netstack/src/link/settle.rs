@@ -43,7 +43,9 @@ impl<W: Window + Clone> Link<W> {
         for (fate, content) in fates.drain(..) {
             match (fate, content) {
                 (Fate::Acknowledged, Content::Data { id, offset, length }) => {
-                    let Some(conn) = self.table.get_mut(id) else {
+                    let conn = self.table.get_mut(id);
+                    // [C8] The host has taken the rings of one that it has reset.
+                    let Some(conn) = conn.filter(|conn| conn.stage != Stage::Resetting) else {
                         continue;
                     };
                     let bytes = offset..offset + u64::from(length);
@@ -75,6 +77,9 @@ impl<W: Window + Clone> Link<W> {
 
     fn paid(&mut self, id: Id, what: Owed) {
         let Some(conn) = self.conn(id) else { return };
+        if what != Owed::Credit {
+            conn.debts.remove(what);
+        }
         match what {
             Owed::Close => {
                 conn.send.close_acknowledged();
@@ -90,18 +95,7 @@ impl<W: Window + Clone> Link<W> {
     /// [R3] As far as it is still needed.
     fn owe_again(&mut self, now: Instant, id: Id, what: Owed) {
         let Some(conn) = self.conn(id) else { return };
-        let needed = match what {
-            Owed::Open => conn.stage == Stage::Opening,
-            Owed::Accept | Owed::Credit => conn.stage == Stage::Open,
-            Owed::Reset => conn.stage == Stage::Resetting,
-            // Its own time brings it again.
-            Owed::Question => false,
-            Owed::Close => {
-                conn.send.close_lost();
-                false
-            }
-        };
-        if needed {
+        if conn.still_owes(what) {
             conn.debts.add(what);
         }
         self.note(now, id);

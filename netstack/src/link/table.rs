@@ -57,6 +57,10 @@ impl Table {
         (id.index as usize) < self.slots.len() && (1..=self.generation).contains(&id.generation)
     }
 
+    pub fn count(&self) -> usize {
+        self.used as usize
+    }
+
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Conn> {
         self.slots.iter_mut().flatten()
     }

@@ -13,6 +13,9 @@ use crate::wire::frame::Ecn;
 use crate::wire::number::low;
 use crate::wire::{ack, packet, Header, Kind, Seal, HEADER};
 
+/// What `transmit` has to have room for.
+pub const SHORTEST: usize = super::mtu::BASE;
+
 /// A packet that is ready to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
@@ -24,13 +27,18 @@ pub struct Departure {
 }
 
 impl<W: Window + Clone> Link<W> {
-    /// [S3] Writes the next packet that has to go; `None` if there is none before the deadline.
+    /// [S3] Writes the next packet that has to go; `None` if there is none before the deadline. There
+    /// is room for all that the port can send, or at least for `SHORTEST` bytes.
     pub fn transmit(
         &mut self,
         now: Instant,
         streams: &mut impl Streams,
         out: &mut [u8],
     ) -> Option<Departure> {
+        // Every packet fits but a trial of a size.
+        if out.len() < SHORTEST {
+            return None;
+        }
         self.on_time(now, streams);
         let departure = self
             .say_welcome(out)
@@ -81,6 +89,7 @@ impl<W: Window + Clone> Link<W> {
         }
         self.say_confirm(number, out)
             .or_else(|| self.probe(number, now, streams, out))
+            .or_else(|| self.ask_path(number, now, out))
             .or_else(|| self.pay(number, now, out))
             .or_else(|| self.refuse(number, now, out))
             .or_else(|| self.try_size(number, now, out))
@@ -91,6 +100,10 @@ impl<W: Window + Clone> Link<W> {
 
     /// What a connection owes besides bytes.
     fn pay(&mut self, number: usize, now: Instant, out: &mut [u8]) -> Option<usize> {
+        // [X2]
+        if self.paths[number].is_full(self.config.most_packets) {
+            return None;
+        }
         loop {
             let id = self.paths[number].schedule.first_control()?;
             let owed = self.table.get(id).and_then(|conn| conn.debts.first());
@@ -101,7 +114,7 @@ impl<W: Window + Clone> Link<W> {
                 }
                 continue;
             };
-            return self.pay_one(number, now, id, owed, out);
+            return self.pay_one(number, now, id, owed, false, out);
         }
     }
 
@@ -112,6 +125,7 @@ impl<W: Window + Clone> Link<W> {
         now: Instant,
         id: Id,
         owed: Owed,
+        ask: bool,
         out: &mut [u8],
     ) -> Option<usize> {
         let tag = self.shake.peer()?.tag;
@@ -120,7 +134,7 @@ impl<W: Window + Clone> Link<W> {
         let (kind, body) = body_of(conn, owed);
         let mut header = Header {
             tag,
-            ask: owed == Owed::Question,
+            ask: ask || owed == Owed::Question,
             token: conn.peer.filter(|_| kind.has_token()).unwrap_or(0),
             ..Header::of(kind)
         };
@@ -146,6 +160,10 @@ impl<W: Window + Clone> Link<W> {
     /// [C1] Answers OPEN for a connection that nobody expects.
     fn refuse(&mut self, number: usize, now: Instant, out: &mut [u8]) -> Option<usize> {
         let tag = self.shake.peer()?.tag;
+        // [X2]
+        if self.paths[number].is_full(self.config.most_packets) {
+            return None;
+        }
         let token = self.refusals.pop_front()?;
         let header = Header {
             tag,
@@ -284,7 +302,7 @@ impl<W: Window + Clone> Link<W> {
         if !path.rtt().is_known() {
             return None;
         }
-        let size = path.mtu.next_trial(now)?;
+        let size = path.mtu.next_trial(now, out.len())?;
         let header = Header {
             tag,
             ask: true,

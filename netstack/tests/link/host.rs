@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use netstack::crc32c::Crc;
 use netstack::link::window::Window;
-use netstack::link::{Arrival, Config, Event, Frozen, Id, Identity, Link, Streams, Terms, Way};
+use netstack::link::{
+    Arrival, Config, Event, Frozen, Id, Identity, Link, Score, Streams, Terms, Way,
+};
 use netstack::time::Instant;
 use netstack::wire::Addresses;
 
@@ -28,12 +30,23 @@ pub fn ways(me: u8, peer: u8, count: u16) -> Vec<Way> {
     (0..count).map(way).collect()
 }
 
-/// The byte at a place of a stream: known to both ends without being sent.
-pub fn byte(name: u64, to: u8, offset: u64) -> u8 {
-    let mixed = (name ^ u64::from(to) << 56)
+/// The eight bytes around a place of a stream: known to both ends without being sent.
+fn words(name: u64, to: u8, offset: u64) -> [u8; 8] {
+    (name ^ u64::from(to) << 56)
         .wrapping_add(offset / 8)
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> (8 * (offset % 8))) as u8
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .to_le_bytes()
+}
+
+/// The bytes of a stream from a place on.
+pub fn fill(name: u64, to: u8, offset: u64, into: &mut [u8]) {
+    let mut word = [0; 8];
+    for (at, slot) in (offset..).zip(into.iter_mut()) {
+        if at % 8 == 0 || at == offset {
+            word = words(name, to, at);
+        }
+        *slot = word[(at % 8) as usize];
+    }
 }
 
 /// A connection's rings.
@@ -51,6 +64,22 @@ pub struct Ring {
     pub read: u64,
     pub frozen: bool,
     pub ended: bool,
+    pub outcome: Option<Outcome>,
+}
+
+/// How a connection ended, as its host sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Closed,
+    ByPeer(u16),
+    WithLink,
+    ByUs,
+}
+
+impl Ring {
+    pub fn size(&self) -> u64 {
+        self.memory.len() as u64
+    }
 }
 
 #[derive(Debug, Default)]
@@ -60,24 +89,44 @@ impl Rings {
     pub fn get(&mut self, id: Id) -> &mut Ring {
         self.0.get_mut(&id).expect("a ring")
     }
+
+    /// The link touches no ring of a connection that is over.
+    fn live(&mut self, id: Id) -> &mut Ring {
+        let ring = self.get(id);
+        assert_eq!(ring.outcome, None);
+        ring
+    }
+}
+
+impl Rings {
+    fn end(&mut self, id: Id, outcome: Outcome, score: Option<Score>) {
+        let ring = self.live(id);
+        ring.outcome = Some(outcome);
+        match score {
+            // [C9]
+            None => assert!(ring.ended && ring.released == ring.written),
+            // [R7]
+            Some(score) => {
+                assert_eq!(score.placed, ring.tail);
+                assert_eq!(score.acknowledged, ring.released);
+            }
+        }
+    }
 }
 
 impl Streams for Rings {
     fn fetch(&mut self, id: Id, offset: u64, into: &mut [u8], crc: Crc) -> Crc {
-        let ring = self.get(id);
+        let ring = self.live(id);
         assert!(offset >= ring.released && offset + into.len() as u64 <= ring.written);
-        for (at, slot) in (offset..).zip(into.iter_mut()) {
-            *slot = byte(ring.name, ring.peer, at);
-        }
+        fill(ring.name, ring.peer, offset, into);
         crc.over(into)
     }
 
     fn place(&mut self, id: Id, offset: u64, bytes: &[u8], crc: Crc) -> Crc {
-        let ring = self.get(id);
+        let ring = self.live(id);
         let size = ring.memory.len() as u64;
         // [K2] [C4]
         assert!(offset >= ring.tail && offset + bytes.len() as u64 <= ring.read + size);
-        assert!(!ring.frozen);
         for (at, value) in (offset..).zip(bytes) {
             ring.memory[(at % size) as usize] = *value;
         }
@@ -85,7 +134,7 @@ impl Streams for Rings {
     }
 
     fn publish(&mut self, id: Id, offset: u64) -> Result<(), Frozen> {
-        let ring = self.get(id);
+        let ring = self.live(id);
         if ring.frozen {
             return Err(Frozen);
         }
@@ -95,7 +144,7 @@ impl Streams for Rings {
     }
 
     fn release(&mut self, id: Id, offset: u64) {
-        let ring = self.get(id);
+        let ring = self.live(id);
         assert!(offset > ring.released && offset <= ring.written);
         ring.released = offset;
     }
@@ -146,6 +195,7 @@ impl<W: Window + Clone> Host<W> {
             read: terms.receive_from,
             frozen: false,
             ended: false,
+            outcome: None,
         };
         self.rings.0.insert(id, ring);
     }
@@ -162,14 +212,19 @@ impl<W: Window + Clone> Host<W> {
         let ring = self.rings.get(id);
         let count = (ring.tail - ring.read).min(most);
         let size = ring.memory.len() as u64;
-        for at in ring.read..ring.read + count {
-            let value = ring.memory[(at % size) as usize];
-            assert_eq!(
-                value,
-                byte(ring.name, ring.me, at),
-                "byte {at} of {}",
+        let mut right = [0; 4096];
+        let mut at = ring.read;
+        while at < ring.read + count {
+            let from = (at % size) as usize;
+            let piece = (ring.read + count - at).min(size - at % size).min(4096) as usize;
+            fill(ring.name, ring.me, at, &mut right[..piece]);
+            let found = &ring.memory[from..from + piece];
+            assert!(
+                found == &right[..piece],
+                "{piece} bytes at {at} of {}",
                 ring.name
             );
+            at += piece as u64;
         }
         ring.read += count;
         let read = ring.read;
@@ -205,10 +260,22 @@ impl<W: Window + Clone> Host<W> {
         count
     }
 
+    /// [C8]
+    pub fn reset(&mut self, now: Instant, id: Id, reason: u16) {
+        self.rings.live(id).outcome = Some(Outcome::ByUs);
+        self.link.reset(now, id, reason);
+    }
+
     fn hear(&mut self) {
         while let Some(event) = self.link.event() {
-            if let Event::Ended(id) = event {
-                self.rings.get(id).ended = true;
+            match event {
+                Event::Ended(id) => self.rings.live(id).ended = true,
+                Event::Closed(id) => self.rings.end(id, Outcome::Closed, None),
+                Event::Reset { id, reason, score } => {
+                    self.rings.end(id, Outcome::ByPeer(reason), Some(score));
+                }
+                Event::Lost { id, score } => self.rings.end(id, Outcome::WithLink, Some(score)),
+                Event::Up | Event::Open(_) | Event::Frozen(_) | Event::Dead(_) => {}
             }
             self.events.push(event);
         }

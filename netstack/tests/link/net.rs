@@ -110,6 +110,8 @@ pub struct Cable {
     pub conditions: Conditions,
     /// Nothing passes.
     pub cut: bool,
+    /// Nothing passes of these ways, by the bits of their numbers.
+    pub cut_ways: u8,
     pub dropped: u64,
     random: Random,
     busy_until: Instant,
@@ -123,6 +125,7 @@ impl Cable {
         Cable {
             conditions,
             cut: false,
+            cut_ways: 0,
             dropped: 0,
             random: Random::new(seed),
             busy_until: Instant::ZERO,
@@ -147,7 +150,8 @@ impl Cable {
         }
         let bits = (payload.len() as u64 + OVERHEAD) * 8;
         self.busy_until = start + Duration::from_nanos(bits * 1_000_000_000 / rate);
-        if self.is_lost(payload.len()) {
+        let way_is_cut = self.cut_ways >> (addresses.source.port() & 7) & 1 == 1;
+        if self.is_lost(payload.len()) || way_is_cut {
             self.dropped += 1;
             return;
         }

@@ -67,8 +67,9 @@ impl Debts {
         self.0 &= !(1 << owed as u8);
     }
 
-    pub fn clear(&mut self) {
-        self.0 = 0;
+    /// Nothing but this, if it is owed.
+    pub fn keep_only(&mut self, owed: Owed) {
+        self.0 &= 1 << owed as u8;
     }
 
     pub fn first(self) -> Option<Owed> {
@@ -127,6 +128,35 @@ impl Conn {
             queued: Queued::default(),
             question: Question::default(),
             reason: 0,
+        }
+    }
+
+    /// [C8] Ended by us. Until the peer's token is known OPEN goes on: else a peer that has heard one
+    /// would never hear of the end.
+    pub fn reset(&mut self, reason: u16) {
+        self.stage = Stage::Resetting;
+        self.reason = reason;
+        self.debts.keep_only(Owed::Open);
+        if self.peer.is_some() {
+            self.debts.keep_only(Owed::Reset);
+            self.debts.add(Owed::Reset);
+        }
+    }
+
+    /// [R3] Whether a packet that was lost has to go again.
+    pub fn still_owes(&self, what: Owed) -> bool {
+        match what {
+            Owed::Open => match self.stage {
+                Stage::Opening => true,
+                Stage::Resetting => self.peer.is_none(),
+                Stage::Expected | Stage::Open => false,
+            },
+            Owed::Accept => self.stage == Stage::Open,
+            Owed::Credit => self.stage == Stage::Open && !self.recv.is_over(),
+            Owed::Close => self.stage == Stage::Open && self.send.close_is_open(),
+            Owed::Reset => self.stage == Stage::Resetting,
+            // Its own time brings it again.
+            Owed::Question => false,
         }
     }
 

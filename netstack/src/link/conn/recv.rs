@@ -43,7 +43,7 @@ impl Receiving {
         Receiving {
             placed: from,
             islands: Spans::default(),
-            limit: from + ring,
+            limit: from.saturating_add(ring),
             told: from,
             ring,
             end: None,

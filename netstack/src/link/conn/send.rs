@@ -158,17 +158,18 @@ impl Sending {
     }
 
     pub fn close_sent(&mut self) {
-        self.close = Close::Sent;
+        if self.close == Close::Wanted {
+            self.close = Close::Sent;
+        }
     }
 
     pub fn close_acknowledged(&mut self) {
         self.close = Close::Acknowledged;
     }
 
-    pub fn close_lost(&mut self) {
-        if self.close == Close::Sent {
-            self.close = Close::Wanted;
-        }
+    /// It is under way, or has to be.
+    pub fn close_is_open(&self) -> bool {
+        matches!(self.close, Close::Wanted | Close::Sent)
     }
 
     pub fn is_over(&self) -> bool {

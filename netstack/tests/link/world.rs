@@ -1,0 +1,566 @@
+//! A scenario: what a network does and what programs do, all of it drawn from one seed, and a world in
+//! which it happens. The world looks at every byte, at every step.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use netstack::link::window::Fixed;
+use netstack::link::{Config, Event, Id, Terms};
+use netstack::time::Instant;
+
+use super::host::{connect_on, Host, Outcome, Ring};
+use super::net::{Cable, Conditions, Random};
+use super::pair::Pair;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    A,
+    B,
+}
+
+/// What happens at a moment, in microseconds since the beginning.
+#[derive(Clone, Debug)]
+pub enum Act {
+    Open {
+        name: u64,
+        opener: Side,
+        ring: u64,
+        from: u64,
+    },
+    Write {
+        name: u64,
+        side: Side,
+        bytes: u64,
+    },
+    Close {
+        name: u64,
+        side: Side,
+    },
+    Reset {
+        name: u64,
+        side: Side,
+    },
+    /// The program takes its ring back, and later resets the connection.
+    Freeze {
+        name: u64,
+        side: Side,
+    },
+    Cut {
+        there: bool,
+        back: bool,
+    },
+    CutWays(u8),
+    Mtu(usize),
+    Weather {
+        loss: f64,
+        burst: f64,
+    },
+    Restart(Side),
+    Bye(Side),
+}
+
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub seed: u64,
+    pub ways: u16,
+    /// Bytes of IP that the ports allow.
+    pub mtu: usize,
+    pub window: u64,
+    pub patience: Duration,
+    pub most_packets: usize,
+    pub first_number: u64,
+    pub conditions: Conditions,
+    /// Bytes that a reader takes at a time, and its pause after.
+    pub reader: (u64, Duration),
+    pub acts: Vec<(u64, Act)>,
+    /// [R7] Links may die in it.
+    pub deadly: bool,
+}
+
+/// After the network works again all bytes arrive within this, and what the cable takes for them.
+pub const BOUND: Duration = Duration::from_secs(3);
+
+impl Scenario {
+    pub fn draw(seed: u64) -> Scenario {
+        let mut dice = Random::new(seed ^ 0x5eed);
+        for _ in 0..8 {
+            dice.next();
+        }
+        let patience = Duration::from_millis([400, 3000][dice.below(2) as usize]);
+        let mut scenario = Scenario {
+            seed,
+            ways: [1, 1, 2, 8][dice.below(4) as usize],
+            mtu: [1200, 1500, 1500, 9000][dice.below(4) as usize],
+            window: [3000, 20_000, 1 << 17, 1 << 20][dice.below(4) as usize],
+            patience,
+            most_packets: [32, 1 << 14][dice.below(2) as usize],
+            first_number: [0, (1 << 32) - 50, (1 << 63) - 20][dice.below(3) as usize],
+            conditions: weather(&mut dice),
+            reader: reader(&mut dice),
+            acts: Vec::new(),
+            deadly: dice.chance(0.3),
+        };
+        let length = 1 + dice.below(200_000);
+        for name in 0..1 + dice.below(12) {
+            scenario.draw_connection(&mut dice, name, length);
+        }
+        scenario.draw_faults(&mut dice, length);
+        scenario.acts.sort_by_key(|(at, _)| *at);
+        scenario
+    }
+
+    fn draw_connection(&mut self, dice: &mut Random, name: u64, length: u64) {
+        let opener = [Side::A, Side::B][dice.below(2) as usize];
+        let ring = [1, 100, 3000, 1 << 14, 1 << 17][dice.below(5) as usize];
+        let from = [0, 1000, (1 << 32) - 700, (1 << 63) - 100][dice.below(4) as usize];
+        let begin = dice.below(length);
+        self.acts.push((
+            begin,
+            Act::Open {
+                name,
+                opener,
+                ring,
+                from,
+            },
+        ));
+        let most = [10, 3000, 100_000][dice.below(3) as usize].min(ring * 200);
+        for side in [Side::A, Side::B] {
+            let mut at = begin;
+            for _ in 0..dice.below(6) {
+                at += 1 + dice.below(length / 4 + 1);
+                let bytes = 1 + dice.below(most);
+                self.acts.push((at, Act::Write { name, side, bytes }));
+            }
+            let act = match dice.below(20) {
+                0..13 => Act::Close { name, side },
+                13..15 => Act::Reset { name, side },
+                15 => Act::Freeze { name, side },
+                _ => continue,
+            };
+            self.acts.push((at + dice.below(length / 4 + 1), act));
+        }
+    }
+
+    fn draw_faults(&mut self, dice: &mut Random, length: u64) {
+        let patience = self.patience.as_micros() as u64;
+        for _ in 0..dice.below(4) {
+            let at = dice.below(length * 2);
+            match dice.below(6) {
+                0 => {
+                    // Too short to kill, or long enough.
+                    let long = self.deadly && dice.chance(0.5);
+                    let time = if long { patience * 2 } else { patience / 4 };
+                    let (there, back) =
+                        [(true, true), (true, false), (false, true)][dice.below(3) as usize];
+                    self.acts.push((at, Act::Cut { there, back }));
+                    let time = if long { time } else { dice.below(time) };
+                    self.acts.push((
+                        at + time,
+                        Act::Cut {
+                            there: false,
+                            back: false,
+                        },
+                    ));
+                }
+                1 if self.ways > 1 => self
+                    .acts
+                    .push((at, Act::CutWays(1 << dice.below(self.ways.into())))),
+                2 => self.acts.push((
+                    at,
+                    Act::Mtu(1172 + dice.below(self.mtu as u64 - 1199) as usize),
+                )),
+                3 => {
+                    let (loss, burst) =
+                        (dice.below(10) as f64 / 100.0, dice.below(60) as f64 / 100.0);
+                    self.acts.push((at, Act::Weather { loss, burst }));
+                }
+                4 if self.deadly => self
+                    .acts
+                    .push((at, Act::Restart([Side::A, Side::B][dice.below(2) as usize]))),
+                5 if self.deadly => self
+                    .acts
+                    .push((at, Act::Bye([Side::A, Side::B][dice.below(2) as usize]))),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn weather(dice: &mut Random) -> Conditions {
+    let micros = Duration::from_micros;
+    let some = |dice: &mut Random, most: u64| {
+        if dice.chance(0.5) {
+            0
+        } else {
+            dice.below(most)
+        }
+    };
+    Conditions {
+        latency: micros([5, 50, 500, 5000][dice.below(4) as usize]),
+        jitter: micros(some(dice, 200)),
+        rate: [20_000_000, 1_000_000_000, 25_000_000_000][dice.below(3) as usize],
+        queue: [20_000, 1 << 20][dice.below(2) as usize],
+        marks_at: [None, Some(10_000)][dice.below(2) as usize],
+        mtu: 8972,
+        loss: some(dice, 8) as f64 / 100.0,
+        burst: some(dice, 60) as f64 / 100.0,
+        duplication: some(dice, 10) as f64 / 100.0,
+        corruption: some(dice, 5) as f64 / 100.0,
+        detour: (some(dice, 5) as f64 / 100.0, micros(dice.below(20_000))),
+    }
+}
+
+fn reader(dice: &mut Random) -> (u64, Duration) {
+    match dice.below(3) {
+        0 => (u64::MAX, Duration::ZERO),
+        1 => (1 + dice.below(5000), Duration::from_micros(dice.below(500))),
+        _ => (u64::MAX, Duration::from_micros(dice.below(20_000))),
+    }
+}
+
+/// A connection: its two rings, also when the host of one is gone.
+struct Both {
+    ids: [Id; 2],
+    /// Rings of hosts that have restarted since.
+    graves: [Option<Ring>; 2],
+    next_read: [Instant; 2],
+    /// A program has ended it by force.
+    disturbed: bool,
+    frozen: [bool; 2],
+}
+
+pub struct World {
+    pub pair: Pair<Fixed>,
+    scenario: Scenario,
+    begin: Instant,
+    connections: BTreeMap<u64, Both>,
+    restarts: u64,
+}
+
+impl World {
+    pub fn new(scenario: &Scenario) -> World {
+        let tune = tune(scenario);
+        let window = Fixed::new(scenario.window);
+        let pair = Pair::tuned(scenario.conditions.clone(), scenario.seed, window, tune);
+        World {
+            begin: pair.now,
+            pair,
+            scenario: scenario.clone(),
+            connections: BTreeMap::new(),
+            restarts: 0,
+        }
+    }
+
+    /// All of it; the packets that were sent.
+    pub fn play(mut self) -> u64 {
+        for (at, act) in self.scenario.acts.clone() {
+            self.run_until(self.begin + Duration::from_micros(at));
+            self.act(&act);
+        }
+        self.heal();
+        self.deliver_all();
+        self.end_all();
+        self.pair.packets
+    }
+
+    fn host(&mut self, side: Side) -> &mut Host<Fixed> {
+        match side {
+            Side::A => &mut self.pair.a,
+            Side::B => &mut self.pair.b,
+        }
+    }
+
+    fn ring(&mut self, name: u64, side: Side) -> &mut Ring {
+        let both = self.connections.get_mut(&name).expect("a connection");
+        let number = side as usize;
+        if both.graves[number].is_some() {
+            return both.graves[number].as_mut().expect("a grave");
+        }
+        let host = match side {
+            Side::A => &mut self.pair.a,
+            Side::B => &mut self.pair.b,
+        };
+        host.rings.get(both.ids[number])
+    }
+
+    /// The id, if the host still has it.
+    fn live(&mut self, name: u64, side: Side) -> Option<Id> {
+        let both = self.connections.get(&name)?;
+        let (id, buried) = (
+            both.ids[side as usize],
+            both.graves[side as usize].is_some(),
+        );
+        (!buried && self.ring(name, side).outcome.is_none()).then_some(id)
+    }
+
+    fn run_until(&mut self, limit: Instant) {
+        let (mut last, mut steps) = (self.pair.now, 0);
+        while self.pair.now < limit {
+            steps = if self.pair.now > last { 0 } else { steps + 1 };
+            last = self.pair.now;
+            assert!(steps < 1000, "time stands still: {:?}", self.pair.a.link);
+            let wake = self
+                .next_read()
+                .filter(|&at| at > self.pair.now && at < limit);
+            let until = wake.unwrap_or(limit);
+            if !self.pair.step(until) {
+                self.pair.now = until;
+            }
+            self.read_all();
+            self.check();
+        }
+    }
+
+    fn next_read(&mut self) -> Option<Instant> {
+        let both = self.connections.values();
+        both.flat_map(|both| both.next_read)
+            .filter(|&at| at > self.pair.now)
+            .min()
+    }
+
+    fn read_all(&mut self) {
+        let (most, pause) = self.scenario.reader;
+        let names: Vec<u64> = self.connections.keys().copied().collect();
+        for (name, side) in names
+            .into_iter()
+            .flat_map(|name| [(name, Side::A), (name, Side::B)])
+        {
+            let now = self.pair.now;
+            let both = &self.connections[&name];
+            let is_due =
+                both.graves[side as usize].is_none() && both.next_read[side as usize] <= now;
+            let id = both.ids[side as usize];
+            if is_due && self.host(side).read(now, id, most) > 0 {
+                let both = self.connections.get_mut(&name).expect("it");
+                both.next_read[side as usize] = now + pause;
+            }
+        }
+    }
+
+    /// [C6] Nobody counts on bytes that are not there.
+    fn check(&mut self) {
+        let names: Vec<u64> = self.connections.keys().copied().collect();
+        for (name, side, other) in names
+            .into_iter()
+            .flat_map(|name| [(name, Side::A, Side::B), (name, Side::B, Side::A)])
+        {
+            let released = self.ring(name, side).released;
+            let tail = self.ring(name, other).tail;
+            assert!(
+                released <= tail,
+                "{name} {side:?} counts on {released} of {tail}"
+            );
+        }
+        if self.scenario.deadly {
+            return;
+        }
+        // [R7] [R8]
+        for host in [&self.pair.a, &self.pair.b] {
+            let died = |event: &Event| matches!(event, Event::Dead(_));
+            assert!(!host.events.iter().any(died), "{:?}", host.events);
+        }
+    }
+
+    fn act(&mut self, act: &Act) {
+        let now = self.pair.now;
+        match *act {
+            Act::Open {
+                name,
+                opener,
+                ring,
+                from,
+            } => self.open(name, opener, ring, from),
+            Act::Write { name, side, bytes } => {
+                if let Some(id) = self.live(name, side) {
+                    self.host(side).write(now, id, bytes);
+                }
+            }
+            Act::Close { name, side } => {
+                if let Some(id) = self.live(name, side) {
+                    self.host(side).link.close(now, id);
+                }
+            }
+            Act::Reset { name, side } => {
+                if let Some(id) = self.live(name, side) {
+                    self.connections.get_mut(&name).expect("it").disturbed = true;
+                    self.host(side).reset(now, id, 20);
+                }
+            }
+            Act::Freeze { name, side } => {
+                if self.live(name, side).is_some() {
+                    let both = self.connections.get_mut(&name).expect("it");
+                    both.disturbed = true;
+                    both.frozen[side as usize] = true;
+                    self.ring(name, side).frozen = true;
+                }
+            }
+            Act::Cut { there, back } => (self.pair.to_b.cut, self.pair.to_a.cut) = (there, back),
+            Act::CutWays(ways) => self.each_cable(|cable| cable.cut_ways = ways),
+            Act::Mtu(mtu) => self.each_cable(|cable| cable.conditions.mtu = mtu),
+            Act::Weather { loss, burst } => self.each_cable(|cable| {
+                (cable.conditions.loss, cable.conditions.burst) = (loss, burst);
+            }),
+            Act::Restart(side) => self.restart(side),
+            Act::Bye(side) => self.host(side).link.bye(),
+        }
+    }
+
+    fn each_cable(&mut self, change: impl Fn(&mut Cable)) {
+        change(&mut self.pair.to_a);
+        change(&mut self.pair.to_b);
+    }
+
+    fn open(&mut self, name: u64, opener: Side, ring: u64, from: u64) {
+        let now = self.pair.now;
+        let Pair { a, b, .. } = &mut self.pair;
+        let terms = Terms {
+            name,
+            send_from: from,
+            receive_from: from / 2,
+            ring,
+        };
+        let ids = match opener {
+            Side::A => {
+                let (a, b) = connect_on(a, b, now, &terms);
+                [a, b]
+            }
+            Side::B => {
+                let (b, a) = connect_on(b, a, now, &terms);
+                [a, b]
+            }
+        };
+        let both = Both {
+            ids,
+            graves: [None, None],
+            next_read: [now; 2],
+            disturbed: false,
+            frozen: [false; 2],
+        };
+        self.connections.insert(name, both);
+    }
+
+    fn restart(&mut self, side: Side) {
+        self.restarts += 1;
+        let (me, peer) = match side {
+            Side::A => (1, 2),
+            Side::B => (2, 1),
+        };
+        let seed = self.scenario.seed + 1000 * self.restarts;
+        let window = Fixed::new(self.scenario.window);
+        let fresh = Host::new(me, peer, seed, window, tune(&self.scenario));
+        let mut old = std::mem::replace(self.host(side), fresh);
+        for both in self.connections.values_mut() {
+            if let Some(ring) = old.rings.0.remove(&both.ids[side as usize]) {
+                both.graves[side as usize].get_or_insert(ring);
+            }
+        }
+    }
+
+    /// The network is a good one from now on, and programs read.
+    fn heal(&mut self) {
+        (self.pair.to_a.cut, self.pair.to_b.cut) = (false, false);
+        self.each_cable(|cable| {
+            let good = Conditions {
+                mtu: cable.conditions.mtu,
+                rate: cable.conditions.rate,
+                latency: cable.conditions.latency,
+                ..Conditions::default()
+            };
+            cable.conditions = good;
+        });
+        self.scenario.reader = (u64::MAX, Duration::ZERO);
+        for both in self.connections.values_mut() {
+            both.next_read = [self.pair.now; 2];
+        }
+        self.read_all();
+    }
+
+    /// Every byte of a connection that nobody has disturbed arrives in time.
+    fn deliver_all(&mut self) {
+        let rate = self.scenario.conditions.rate;
+        let names: Vec<u64> = self.connections.keys().copied().collect();
+        let mut waiting = 0;
+        for &name in &names {
+            for side in [Side::A, Side::B] {
+                let ring = self.ring(name, side);
+                // A ring of few bytes takes a round trip for each filling.
+                waiting += (ring.written - ring.released) * (1 + 1500 / ring.size().min(1500));
+            }
+        }
+        let trips =
+            self.scenario.conditions.latency * (waiting / self.scenario.window.min(1000)) as u32;
+        let time = BOUND + Duration::from_nanos(waiting * 8_000_000_000 / rate * 4) + trips * 4;
+        self.run_until(self.pair.now + time);
+        for name in names {
+            if self.connections[&name].disturbed {
+                continue;
+            }
+            for (side, other) in [(Side::A, Side::B), (Side::B, Side::A)] {
+                let outcome = self.ring(name, side).outcome;
+                if self.scenario.deadly && (outcome != Some(Outcome::Closed)) {
+                    continue;
+                }
+                assert!(
+                    matches!(outcome, None | Some(Outcome::Closed)),
+                    "{name} {side:?} {outcome:?}"
+                );
+                let written = self.ring(name, other).written;
+                let read = self.ring(name, side).read;
+                assert_eq!(read, written, "{name} {side:?} has not all bytes");
+            }
+        }
+    }
+
+    /// Everything ends, and then nothing is left. [C9] [R9]
+    fn end_all(&mut self) {
+        let names: Vec<u64> = self.connections.keys().copied().collect();
+        for &name in &names {
+            let disturbed = self.connections[&name].disturbed;
+            for side in [Side::A, Side::B] {
+                let now = self.pair.now;
+                match self.live(name, side) {
+                    Some(id) if disturbed => self.host(side).reset(now, id, 21),
+                    Some(id) => self.host(side).link.close(now, id),
+                    None => {}
+                }
+            }
+        }
+        self.run_until(self.pair.now + self.scenario.patience * 2 + Duration::from_secs(12));
+        for &name in &names {
+            for side in [Side::A, Side::B] {
+                let Some(id) = self.live(name, side) else {
+                    continue;
+                };
+                // The other end is gone; this one may never have been opened.
+                assert!(self.scenario.deadly, "{name} {side:?} has not ended");
+                let now = self.pair.now;
+                self.host(side).reset(now, id, 22);
+            }
+        }
+        self.run_until(self.pair.now + self.scenario.patience * 2 + Duration::from_secs(12));
+        for host in [&self.pair.a, &self.pair.b] {
+            assert_eq!(host.link.connections(), 0, "{:?}", host.link);
+            assert_eq!(host.link.deadline(), None, "{:?}", host.link);
+            for path in (0..8).filter_map(|number| host.link.path(number)) {
+                assert!(path.in_flight == 0 || path.is_left);
+            }
+        }
+    }
+}
+
+fn tune(scenario: &Scenario) -> impl Fn(&mut Config) {
+    let scenario = scenario.clone();
+    move |config| {
+        let peer = |config: &Config| match config.ways[0].outgoing.source.ip().to_string().as_str()
+        {
+            "10.0.0.1" => (1, 2),
+            _ => (2, 1),
+        };
+        let (me, you) = peer(config);
+        config.ways = super::host::ways(me, you, scenario.ways);
+        config.mtu = scenario.mtu;
+        config.patience = scenario.patience;
+        config.most_packets = scenario.most_packets;
+        config.first_number = scenario.first_number;
+    }
+}
