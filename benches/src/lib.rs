@@ -1,15 +1,17 @@
 //! What the small programs behind `ulsock compare` share: the command line, and the two ends.
 //!
 //! Plain std sockets. Nothing here may know of ulsock: these programs stand for anybody's. Only the
-//! bare ring, which sockets are held against, is ulsock's own.
+//! bare ring and the link, which sockets are held against, are ulsock's own.
 
 pub mod epoll;
 pub mod limits;
 pub mod memory;
+pub mod link;
 pub mod message;
 pub mod pair;
 pub mod ring;
 pub mod socket;
+pub mod tcp;
 pub mod trips;
 pub mod watch;
 

@@ -1,9 +1,11 @@
-//! Instructions of the calls that find their ring ready, counted by callgrind and kept in
-//! `benches/instructions.txt`: a change shows as a difference of that file. `BLESS=1` rewrites it.
+//! Instructions of the calls that find their ring ready, and of a packet over the link, counted by
+//! callgrind and kept in `benches/instructions.txt` and `benches/link.txt`: a change shows as a
+//! difference of those files. `BLESS=1` rewrites them.
 
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use tests::ends::{kernel_only, Ends, Side};
 use tests::place::{Place, Rings};
@@ -28,8 +30,28 @@ const HEADER: &str = "\
 # Counted by callgrind (benches/src/bin/counted.rs). To accept a change: BLESS=1 tests/run instructions
 ";
 
-fn table() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../benches/instructions.txt")
+/// Steps of a packet, and what of `carried` does them.
+const STEPS: [(&str, &str); 8] = [
+    ("link_send", "link"),
+    ("link_receive", "link"),
+    ("link_ack", "link"),
+    ("tcp_send", "tcp"),
+    ("tcp_receive", "tcp"),
+    ("tcp_ack", "tcp"),
+    ("crc_copy", "crc"),
+    ("copy", "crc"),
+];
+const LINK_HEADER: &str = "\
+# Instructions of one packet of 1 KiB, from frame to frame: sent, received in order, its acknowledgement
+# heard. link is ours, with every checksum computed: CRC32C and that of the IPv4 header. tcp is smoltcp's,
+# on a device that takes all checksums off it. What the CRC of the body costs is crc_copy less copy.
+# Counted by callgrind (benches/src/bin/carried.rs). To accept a change: BLESS=1 tests/run instructions
+";
+
+fn table(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../benches")
+        .join(name)
 }
 
 fn count(call: &str) -> u64 {
@@ -41,12 +63,31 @@ fn count(call: &str) -> u64 {
         .arg(built("counted"));
     let finished = valgrind.arg(call).arg(COUNT.to_string()).start().wait();
     assert!(finished.status.success(), "{call}: {}", finished.errors);
-    let mut lines = finished.errors.lines();
-    let collected = lines.find_map(|line| line.split_once("Collected :"));
-    let (_, total) = collected.unwrap_or_else(|| panic!("{call}: {}", finished.errors));
     place.check(Rings::Any);
+    collected(&finished.errors)
+}
+
+/// What callgrind says, for each time.
+fn collected(report: &str) -> u64 {
+    let mut lines = report.lines();
+    let collected = lines.find_map(|line| line.split_once("Collected :"));
+    let (_, total) = collected.unwrap_or_else(|| panic!("{report}"));
     let total: u64 = total.trim().parse().expect("a number");
     (total + COUNT / 2) / COUNT
+}
+
+/// A step of a packet needs no sockets.
+fn count_step(step: &str, what: &str) -> u64 {
+    let mut valgrind = Command::new("valgrind");
+    valgrind
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(format!("--toggle-collect=counted_{step}"))
+        .arg(built("carried"))
+        .args([what, &COUNT.to_string()]);
+    let output = valgrind.output().expect("valgrind");
+    let report = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{step}: {report}");
+    collected(&report)
 }
 
 /// Calls and their counts as the file has them.
@@ -60,24 +101,20 @@ fn known(text: &str) -> Vec<(&str, u64)> {
         .collect()
 }
 
-#[test]
-fn of_ready_calls() {
-    if kernel_only() {
-        return;
-    }
-    let counts = CALLS.map(|call| (call, count(call)));
+/// Holds counts against the table, or writes it.
+fn check(name: &str, header: &str, counts: &[(&str, u64)]) {
     if std::env::var_os("BLESS").is_some() {
-        let mut text = HEADER.to_owned();
+        let mut text = header.to_owned();
         for (call, count) in counts {
             writeln!(text, "{call:12} {count:6}").expect("a string");
         }
-        fs::write(table(), text).expect("the table");
+        fs::write(table(name), text).expect("the table");
         return;
     }
-    let text = fs::read_to_string(table()).expect("the table");
+    let text = fs::read_to_string(table(name)).expect("the table");
     let known = known(&text);
     let mut changed = String::new();
-    for (call, count) in counts {
+    for &(call, count) in counts {
         let before = known.iter().find(|(name, _)| *name == call);
         let before = before.map_or(0, |(_, count)| *count);
         let percent = (count as f64 / before as f64 - 1.0) * 100.0;
@@ -90,4 +127,19 @@ fn of_ready_calls() {
         changed.is_empty(),
         "instructions have changed; if that is meant, BLESS=1 tests/run instructions\n{changed}"
     );
+}
+
+#[test]
+fn of_ready_calls() {
+    if kernel_only() {
+        return;
+    }
+    let counts = CALLS.map(|call| (call, count(call)));
+    check("instructions.txt", HEADER, &counts);
+}
+
+#[test]
+fn of_a_packet() {
+    let counts = STEPS.map(|(step, what)| (step, count_step(step, what)));
+    check("link.txt", LINK_HEADER, &counts);
 }

@@ -1,0 +1,225 @@
+//! Two links in one process, from frame to frame: what a packet costs without a network.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use netstack::crc32c::Crc;
+use netstack::link::window::Fixed;
+use netstack::link::{Arrival, Config, Event, Frozen, Id, Identity, Link, Streams, Terms, Way};
+use netstack::time::Instant;
+use netstack::wire::frame::{self, Offload, Route};
+use netstack::wire::Addresses;
+
+/// Bytes of a message, and of the body of each packet.
+pub const SIZE: usize = 1024;
+const RING: usize = 64 << 10;
+const WINDOW: u64 = 1 << 20;
+const MTU: usize = 1500;
+
+/// A ring for each direction of the one connection. Messages never lie across its end.
+struct Rings {
+    outgoing: Vec<u8>,
+    incoming: Vec<u8>,
+    placed: u64,
+    released: u64,
+}
+
+impl Rings {
+    fn new() -> Rings {
+        Rings {
+            outgoing: vec![7; RING],
+            incoming: vec![0; RING],
+            placed: 0,
+            released: 0,
+        }
+    }
+}
+
+impl Streams for Rings {
+    fn fetch(&mut self, _: Id, offset: u64, into: &mut [u8], crc: Crc) -> Crc {
+        let at = offset as usize % RING;
+        crc.copy(&self.outgoing[at..at + into.len()], into)
+    }
+
+    fn place(&mut self, _: Id, offset: u64, bytes: &[u8], crc: Crc) -> Crc {
+        let at = offset as usize % RING;
+        crc.copy(bytes, &mut self.incoming[at..at + bytes.len()])
+    }
+
+    fn publish(&mut self, _: Id, offset: u64) -> Result<(), Frozen> {
+        self.placed = offset;
+        Ok(())
+    }
+
+    fn release(&mut self, _: Id, offset: u64) {
+        self.released = offset;
+    }
+}
+
+/// A frame, and how long it is.
+pub struct Frame {
+    bytes: [u8; 2048],
+    length: usize,
+}
+
+impl Default for Frame {
+    fn default() -> Frame {
+        Frame {
+            bytes: [0; 2048],
+            length: 0,
+        }
+    }
+}
+
+pub struct Host {
+    link: Link<Fixed>,
+    rings: Rings,
+    route: Route,
+    connection: Option<Id>,
+}
+
+impl Host {
+    fn new(me: u8, peer: u8) -> Host {
+        let end = |host| SocketAddr::new(Ipv4Addr::new(10, 0, 0, host).into(), 4690);
+        let outgoing = Addresses {
+            source: end(me),
+            destination: end(peer),
+        };
+        let way = Way {
+            outgoing,
+            incoming: outgoing.reversed(),
+        };
+        let identity = Identity {
+            incarnation: me.into(),
+            tag: me.into(),
+            secret: [1, 2],
+        };
+        let config = Config {
+            mtu: MTU,
+            ..Config::new(identity, vec![way])
+        };
+        Host {
+            link: Link::new(config, Fixed::new(WINDOW)),
+            rings: Rings::new(),
+            route: Route {
+                source: [2, 0, 0, 0, 0, me],
+                destination: [2, 0, 0, 0, 0, peer],
+                addresses: outgoing,
+            },
+            connection: None,
+        }
+    }
+
+    /// The next packet, in a frame.
+    pub fn send(&mut self, now: Instant, out: &mut Frame) -> bool {
+        let head = frame::overhead(&self.route.addresses);
+        let room = &mut out.bytes[head..];
+        let Some(departure) = self.link.transmit(now, &mut self.rings, room) else {
+            return false;
+        };
+        let (ecn, length) = (departure.ecn, departure.length);
+        let offload = Offload::default();
+        let length = frame::emit(&mut out.bytes, &self.route, ecn, length, offload);
+        out.length = length.unwrap_or(0);
+        length.is_some()
+    }
+
+    /// A message is in the ring; sends it.
+    pub fn send_message(&mut self, now: Instant, end: u64, out: &mut Frame) -> bool {
+        if let Some(id) = self.connection {
+            self.link.has_data(now, id, end);
+        }
+        self.send(now, out)
+    }
+
+    /// Takes a frame in.
+    pub fn receive(&mut self, now: Instant, frame: &Frame) -> bool {
+        let bytes = &frame.bytes[..frame.length];
+        let Ok(datagram) = frame::parse(bytes, Offload::default()) else {
+            return false;
+        };
+        let arrival = Arrival {
+            addresses: datagram.addresses,
+            ecn: datagram.ecn,
+            payload: datagram.payload,
+        };
+        self.link.receive(now, &arrival, &mut self.rings).is_ok()
+    }
+}
+
+/// Two hosts with one connection, open and settled.
+pub struct Pair {
+    pub now: Instant,
+    pub from: Host,
+    pub to: Host,
+    /// Bytes sent so far.
+    pub sent: u64,
+    pub frame: Frame,
+}
+
+impl Pair {
+    pub fn new() -> Pair {
+        let mut pair = Pair {
+            now: Instant::from_nanos(1_000_000_000),
+            from: Host::new(1, 2),
+            to: Host::new(2, 1),
+            sent: 0,
+            frame: Frame::default(),
+        };
+        let terms = Terms {
+            name: 1,
+            send_from: 0,
+            receive_from: 0,
+            ring: RING as u64,
+        };
+        pair.to.connection = pair.to.link.expect(&terms);
+        pair.from.connection = pair.from.link.open(pair.now, &terms);
+        pair.settle();
+        let opened = std::iter::from_fn(|| pair.from.link.event());
+        let is_open = |event: &Event| matches!(event, Event::Open(_));
+        assert!(opened.into_iter().any(|event| is_open(&event)));
+        pair
+    }
+
+    /// Until nobody has anything to say.
+    fn settle(&mut self) {
+        for _ in 0..1000 {
+            let mut quiet = true;
+            while self.from.send(self.now, &mut self.frame) {
+                quiet = false;
+                self.to.receive(self.now, &self.frame);
+            }
+            while self.to.send(self.now, &mut self.frame) {
+                quiet = false;
+                self.from.receive(self.now, &self.frame);
+            }
+            if quiet && self.from.link.deadline().is_none() {
+                return;
+            }
+            self.pass(Duration::from_micros(30));
+        }
+        panic!("two hosts that have nothing to do do not settle");
+    }
+
+    pub fn pass(&mut self, time: Duration) {
+        self.now = self.now + time;
+    }
+
+    /// The reader has read all.
+    pub fn read(&mut self) {
+        if let Some(id) = self.to.connection {
+            self.to.link.has_read(self.now, id, self.to.rings.placed);
+        }
+    }
+
+    /// All that was sent has arrived, and the sender knows.
+    pub fn is_even(&self) -> bool {
+        (self.to.rings.placed, self.from.rings.released) == (self.sent, self.sent)
+    }
+}
+
+impl Default for Pair {
+    fn default() -> Pair {
+        Pair::new()
+    }
+}
