@@ -4,6 +4,8 @@
 mod chaos;
 #[path = "link/cluster.rs"]
 mod cluster;
+#[path = "link/figures/mod.rs"]
+mod figures;
 #[path = "link/fuzz.rs"]
 mod fuzz;
 #[path = "link/host.rs"]

@@ -15,6 +15,9 @@ pub const DELAY: Duration = Duration::from_micros(25);
 /// [P4] Asking packets that are acknowledged together.
 const TOGETHER: u32 = 2;
 
+/// [P3] Of so many numbers the peer is told.
+const NEWEST: u64 = 512;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     New,
@@ -111,7 +114,10 @@ impl Received {
             delay: now - self.largest_at,
             marks: (self.marks != Marks::default()).then_some(self.marks),
         };
+        // [P3] Gaps stay for ever; those that are old are settled, and would only make packets longer.
+        let newest = self.expected();
         let ranges = self.numbers.descending();
+        let ranges = ranges.take_while(|range| range.end + NEWEST >= newest);
         let inclusive =
             |range: core::ops::Range<u64>| -> RangeInclusive<u64> { range.start..=range.end - 1 };
         let written = ack::emit(out, &report, ranges.map(inclusive))?;
@@ -151,6 +157,23 @@ mod tests {
         assert_eq!(
             [waits(7), waits(6), waits(8)],
             [Some(now), Some(now), later]
+        );
+    }
+
+    // [P3]
+    #[test]
+    fn old_gaps_make_no_acknowledgement_longer() {
+        let now = Instant::from_nanos(1000);
+        let mut received = Received::default();
+        let mut length = |number| {
+            received.note(now, number, false, Ecn::NotCapable);
+            received.report(now, 0, &mut [0; 200]).unwrap().length
+        };
+        assert_eq!([length(0), length(2), length(4)], [12, 16, 20]);
+        assert_eq!((5..514).map(&mut length).max(), Some(20));
+        assert_eq!(
+            (514..516).map(&mut length).collect::<alloc::vec::Vec<_>>(),
+            [16, 12]
         );
     }
 }

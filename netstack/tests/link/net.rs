@@ -103,7 +103,7 @@ impl Datagram {
 }
 
 /// Bytes of Ethernet, IP and UDP around each packet, and of the gap between frames.
-const OVERHEAD: u64 = 14 + 20 + 8 + 24;
+pub const OVERHEAD: u64 = 14 + 20 + 8 + 24;
 
 #[derive(Debug)]
 pub struct Cable {
@@ -141,6 +141,18 @@ impl Cable {
     }
 
     pub fn send(&mut self, now: Instant, addresses: Addresses, ecn: Ecn, payload: &[u8]) {
+        self.send_framed(now, addresses, ecn, payload, OVERHEAD);
+    }
+
+    /// With so many bytes around the payload on the cable.
+    pub fn send_framed(
+        &mut self,
+        now: Instant,
+        addresses: Addresses,
+        ecn: Ecn,
+        payload: &[u8],
+        overhead: u64,
+    ) {
         let Conditions { rate, queue, .. } = self.conditions;
         let start = self.busy_until.max(now);
         let waiting = (start - now).as_nanos() as u64 * (rate / 1_000_000) / 8000;
@@ -148,7 +160,7 @@ impl Cable {
             self.dropped += 1;
             return;
         }
-        let bits = (payload.len() as u64 + OVERHEAD) * 8;
+        let bits = (payload.len() as u64 + overhead) * 8;
         self.busy_until = start + Duration::from_nanos(bits * 1_000_000_000 / rate);
         let way_is_cut = self.cut_ways >> (addresses.source.port() & 7) & 1 == 1;
         if self.is_lost(payload.len()) || way_is_cut {

@@ -1,0 +1,9 @@
+//! What the link achieves, and beside what: figures from simulation, the same on every machine.
+
+mod dumbbell;
+mod linked;
+mod model;
+mod sharing;
+mod snapshot;
+mod table;
+mod tcp;
