@@ -14,6 +14,8 @@ mod host;
 mod net;
 #[path = "link/pair.rs"]
 mod pair;
+#[path = "link/steps.rs"]
+mod steps;
 #[path = "link/transfer.rs"]
 mod transfer;
 #[path = "link/world.rs"]

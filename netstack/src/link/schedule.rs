@@ -1,4 +1,4 @@
-//! [S1] [S2] Whose turn it is.
+//! [S1] [S2] [C10] Whose turn it is.
 
 use alloc::collections::VecDeque;
 
