@@ -46,7 +46,7 @@ impl Streams for Rings {
         crc.copy(bytes, &mut self.incoming[at..at + bytes.len()])
     }
 
-    fn publish(&mut self, _: Id, offset: u64) -> Result<(), Frozen> {
+    fn publish(&mut self, _: Id, offset: u64, _: bool) -> Result<(), Frozen> {
         self.placed = offset;
         Ok(())
     }

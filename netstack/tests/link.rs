@@ -6,6 +6,8 @@ mod chaos;
 mod cluster;
 #[path = "link/figures/mod.rs"]
 mod figures;
+#[path = "link/frozen.rs"]
+mod frozen;
 #[path = "link/fuzz.rs"]
 mod fuzz;
 #[path = "link/host.rs"]

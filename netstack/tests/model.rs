@@ -3,7 +3,7 @@
 //! doubled and late as they like; at every step a program, an engine or a host may die, an engine may
 //! stop and wake much later, and the link may be cut.
 //!
-//! `ULSOCK_MODEL=large` goes on to larger runs (a quarter of an hour, a few GB). With `--nocapture` the number of
+//! `ULSOCK_MODEL=large` goes on to larger runs (five minutes, 1 GB). With `--nocapture` the number of
 //! states of each run is shown. What is wrong is shown as the shortest way there.
 
 #[path = "model/engine.rs"]

@@ -46,9 +46,10 @@ impl<W: Window + Clone> Link<W> {
             let from = (bytes.start - offset) as usize;
             let _ = streams.place(id, bytes.start, &packet.body[from..], Crc::START);
         }
-        // [C5]
+        // [C5] [C7]
         let reach = conn.recv.reach(&bytes);
-        if reach > conn.recv.placed() && streams.publish(id, reach).is_err() {
+        let ended = conn.recv.ends_at(reach);
+        if reach > conn.recv.placed() && streams.publish(id, reach, ended).is_err() {
             conn.recv.freeze();
             self.events.push_back(Event::Frozen(id));
             return Err(Dropped::Frozen);
@@ -190,6 +191,7 @@ impl<W: Window + Clone> Link<W> {
         now: Instant,
         id: Id,
         packet: &Packet<'_>,
+        streams: &mut impl Streams,
     ) -> Result<(), Dropped> {
         let conn = self.table.get_mut(id).ok_or(Dropped::Token)?;
         if conn.stage == Stage::Resetting {
@@ -200,9 +202,16 @@ impl<W: Window + Clone> Link<W> {
             return Err(Dropped::Frozen);
         }
         let end = expand(packet.header.offset, conn.recv.placed());
-        if !conn.recv.end_at(end) {
+        if !conn.recv.can_end_at(end) {
             return Err(Dropped::Offset);
         }
+        let completes = end == conn.recv.placed() && !conn.recv.is_over();
+        if completes && streams.publish(id, end, true).is_err() {
+            conn.recv.freeze();
+            self.events.push_back(Event::Frozen(id));
+            return Err(Dropped::Frozen);
+        }
+        conn.recv.end_at(end);
         self.hear_room(now, id, packet)?;
         self.end_if_over(id);
         Ok(())

@@ -174,7 +174,7 @@ impl<W: Window + Clone> Link<W> {
             Kind::Data => self.hear_data(now, id, packet, placed, streams),
             Kind::Credit => self.hear_credit(now, id, packet),
             Kind::Accept => self.hear_accept(now, id, packet),
-            Kind::Close => self.hear_close(now, id, packet),
+            Kind::Close => self.hear_close(now, id, packet, streams),
             Kind::Reset => self.hear_reset(id, packet),
             _ => Err(Dropped::Kind),
         }

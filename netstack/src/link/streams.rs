@@ -17,8 +17,9 @@ pub trait Streams {
     /// the checksum.
     fn place(&mut self, id: Id, offset: u64, bytes: &[u8], crc: Crc) -> Crc;
 
-    /// All bytes up to here are there for the reader.
-    fn publish(&mut self, id: Id, offset: u64) -> Result<(), Frozen>;
+    /// All bytes up to here are there for the reader; [C7] if it `ended`, no other follows them. Both in one
+    /// step: the peer goes when both are acknowledged.
+    fn publish(&mut self, id: Id, offset: u64, ended: bool) -> Result<(), Frozen>;
 
     /// The peer has all bytes up to here: their space is free.
     fn release(&mut self, id: Id, offset: u64);

@@ -133,13 +133,15 @@ impl Streams for Rings {
         crc.over(bytes)
     }
 
-    fn publish(&mut self, id: Id, offset: u64) -> Result<(), Frozen> {
+    fn publish(&mut self, id: Id, offset: u64, ended: bool) -> Result<(), Frozen> {
         let ring = self.live(id);
         if ring.frozen {
             return Err(Frozen);
         }
-        assert!(offset > ring.tail);
+        // [C7] The end comes once, and nothing after it.
+        assert!(!ring.ended && (offset > ring.tail || ended && offset == ring.tail));
         ring.tail = offset;
+        ring.ended = ended;
         Ok(())
     }
 
@@ -269,7 +271,8 @@ impl<W: Window + Clone> Host<W> {
     fn hear(&mut self) {
         while let Some(event) = self.link.event() {
             match event {
-                Event::Ended(id) => self.rings.live(id).ended = true,
+                // [C7] It was published before.
+                Event::Ended(id) => assert!(self.rings.live(id).ended),
                 Event::Closed(id) => self.rings.end(id, Outcome::Closed, None),
                 Event::Reset { id, reason, score } => {
                     self.rings.end(id, Outcome::ByPeer(reason), Some(score));

@@ -116,19 +116,25 @@ impl Receiving {
         }
     }
 
-    /// [C7] The stream ends there; `false` if that cannot be.
-    pub fn end_at(&mut self, end: u64) -> bool {
+    /// [C7] Whether the stream can end there.
+    pub fn can_end_at(&self, end: u64) -> bool {
         let reached = self.islands.last().map_or(self.placed, |last| last.end);
-        let fits = self.end.is_none_or(|known| known == end) && end >= reached && end <= self.limit;
-        if fits {
-            self.end = Some(end);
-        }
-        fits
+        self.end.is_none_or(|known| known == end) && end >= reached && end <= self.limit
+    }
+
+    /// [C7] It does, and so it is published, if all bytes are there.
+    pub fn end_at(&mut self, end: u64) {
+        self.end = Some(end);
     }
 
     /// All bytes up to the end are there.
     pub fn is_over(&self) -> bool {
-        self.end == Some(self.placed)
+        self.ends_at(self.placed)
+    }
+
+    /// [C7] The stream ends there.
+    pub fn ends_at(&self, offset: u64) -> bool {
+        self.end == Some(offset)
     }
 
     /// The same, said once.

@@ -52,7 +52,7 @@ impl Streams for Rings {
         crc.over(bytes)
     }
 
-    fn publish(&mut self, id: Id, offset: u64) -> Result<(), Frozen> {
+    fn publish(&mut self, id: Id, offset: u64, _: bool) -> Result<(), Frozen> {
         self.ends[id.index()].tail = offset;
         self.changed.push(id.index());
         Ok(())
