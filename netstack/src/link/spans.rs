@@ -71,6 +71,11 @@ impl Spans {
         if range.is_empty() {
             return;
         }
+        // What comes next, as most does.
+        if let Some(last) = self.0.back_mut().filter(|last| last.end == range.start) {
+            last.end = range.end;
+            return fresh(range);
+        }
         let at = self.find(range.start);
         let (mut start, mut end) = (range.start, range.end);
         let mut from = range.start;
