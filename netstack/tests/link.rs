@@ -4,6 +4,8 @@
 mod chaos;
 #[path = "link/cluster.rs"]
 mod cluster;
+#[path = "link/either.rs"]
+mod either;
 #[path = "link/figures/mod.rs"]
 mod figures;
 #[path = "link/frozen.rs"]

@@ -1,15 +1,21 @@
 //! Bytes arrive once, in order, unchanged.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
-use netstack::link::window::Fixed;
+use netstack::link::window::{Adaptive, Fixed, Window};
 use netstack::link::Event;
 
 use super::net::Conditions;
 use super::pair::Pair;
 
-fn transfer(conditions: Conditions, seed: u64, bytes: u64) -> Pair<Fixed> {
-    let mut pair = Pair::new(conditions, seed, Fixed::new(1 << 18));
+fn transfer<W: Window + Clone + Debug>(
+    window: W,
+    conditions: Conditions,
+    seed: u64,
+    bytes: u64,
+) -> Pair<W> {
+    let mut pair = Pair::new(conditions, seed, window);
     let (a, b) = pair.connect(seed, 1 << 16);
     pair.a.write(pair.now, a, bytes);
     pair.b.write(pair.now, b, bytes / 3);
@@ -41,7 +47,7 @@ fn transfer(conditions: Conditions, seed: u64, bytes: u64) -> Pair<Fixed> {
 
 #[test]
 fn without_loss() {
-    let pair = transfer(Conditions::default(), 1, 3_000_000);
+    let pair = transfer(Fixed::new(1 << 18), Conditions::default(), 1, 3_000_000);
     assert_eq!(pair.a.link.counters().packets_lost, 0);
     assert_eq!(pair.a.link.counters().probes, 0);
 }
@@ -58,7 +64,8 @@ fn with_everything() {
             detour: (0.01, Duration::from_millis(1)),
             ..Conditions::default()
         };
-        transfer(conditions, seed, 300_000);
+        transfer(Fixed::new(1 << 18), conditions.clone(), seed, 300_000);
+        transfer(Adaptive::new(), conditions, seed, 300_000);
     }
 }
 

@@ -184,7 +184,7 @@ impl Adaptive {
         if less > 0 {
             self.reduce(1000 - less);
         } else if quiet && round.limited {
-            self.quiet += 1;
+            self.quiet = self.quiet.saturating_add(1);
         } else {
             self.quiet = 0;
         }
