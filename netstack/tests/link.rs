@@ -18,6 +18,8 @@ mod host;
 mod net;
 #[path = "link/pair.rs"]
 mod pair;
+#[path = "link/rules.rs"]
+mod rules;
 #[path = "link/steps.rs"]
 mod steps;
 #[path = "link/transfer.rs"]

@@ -33,7 +33,7 @@ pub enum Event {
     Closed(Id),
     /// [C8] Ended by the peer; the id is gone.
     Reset { id: Id, reason: u16, score: Score },
-    /// [C5] Its ring is frozen.
+    /// [C5] Its ring is frozen, and the link has reset it; the id is gone.
     Frozen(Id),
     /// Ended with the link; the id is gone.
     Lost { id: Id, score: Score },

@@ -28,9 +28,6 @@ impl<W: Window + Clone> Link<W> {
         if conn.stage == Stage::Resetting {
             return Err(Dropped::Ended);
         }
-        if conn.recv.is_frozen() {
-            return Err(Dropped::Frozen);
-        }
         let offset = expand(packet.header.offset, conn.recv.placed());
         let end = offset
             .checked_add(packet.body.len() as u64)
@@ -50,8 +47,9 @@ impl<W: Window + Clone> Link<W> {
         let reach = conn.recv.reach(&bytes);
         let ended = conn.recv.ends_at(reach);
         if reach > conn.recv.placed() && streams.publish(id, reach, ended).is_err() {
-            conn.recv.freeze();
+            conn.reset(reason::FROZEN);
             self.events.push_back(Event::Frozen(id));
+            self.note(now, id);
             return Err(Dropped::Frozen);
         }
         conn.recv.put(bytes);
@@ -104,6 +102,7 @@ impl<W: Window + Clone> Link<W> {
         }
         // [K5] The answer to a question.
         if packet.header.ask && conn.stage == Stage::Open {
+            conn.recv.asked(conn.debts.has(Owed::Credit));
             conn.debts.add(Owed::Credit);
         }
         self.hear_room(now, id, packet)?;
@@ -119,6 +118,8 @@ impl<W: Window + Clone> Link<W> {
             Some(conn) if conn.stage == Stage::Expected => {
                 let id = conn.id;
                 conn.peer = Some(open.token);
+                // [R8] That path works.
+                conn.path = packet.header.path;
                 self.agree(now, id, &open);
                 Ok(())
             }
@@ -197,18 +198,15 @@ impl<W: Window + Clone> Link<W> {
         if conn.stage == Stage::Resetting {
             return Ok(());
         }
-        // [C5]
-        if conn.recv.is_frozen() {
-            return Err(Dropped::Frozen);
-        }
         let end = expand(packet.header.offset, conn.recv.placed());
         if !conn.recv.can_end_at(end) {
             return Err(Dropped::Offset);
         }
         let completes = end == conn.recv.placed() && !conn.recv.is_over();
         if completes && streams.publish(id, end, true).is_err() {
-            conn.recv.freeze();
+            conn.reset(reason::FROZEN);
             self.events.push_back(Event::Frozen(id));
+            self.note(now, id);
             return Err(Dropped::Frozen);
         }
         conn.recv.end_at(end);

@@ -85,6 +85,8 @@ pub mod reason {
     pub const UNEXPECTED: u16 = 1;
     /// [C3] The two ends do not agree on where the streams are.
     pub const DISAGREEMENT: u16 = 2;
+    /// [C5] The ring was taken away.
+    pub const FROZEN: u16 = 3;
 }
 
 /// [W4] More could not be told apart from less.

@@ -85,6 +85,20 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
+    /// [R8] The peer uses another path for a connection than we do, and ours does not answer.
+    #[inline]
+    pub(super) fn follow(&mut self, now: Instant, id: Id, path: u8) {
+        let Some(conn) = self.table.get_mut(id).filter(|conn| conn.path != path) else {
+            return;
+        };
+        let ours = self.paths.get(usize::from(conn.path));
+        if ours.is_some_and(|ours| ours.probes() > 1) {
+            conn.path = path;
+            conn.queued = Queued::default();
+            self.note(now, id);
+        }
+    }
+
     /// [R4]
     pub(super) fn probe(
         &mut self,

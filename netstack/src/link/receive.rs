@@ -128,7 +128,7 @@ impl<W: Window + Clone> Link<W> {
         };
         let offset = expand(packet.header.offset, conn.recv.placed());
         let bytes = offset..offset.saturating_add(packet.body.len() as u64);
-        let takes = matches!(conn.stage, Stage::Open | Stage::Opening) && !conn.recv.is_frozen();
+        let takes = matches!(conn.stage, Stage::Open | Stage::Opening);
         takes && conn.recv.place(bytes) == Place::Next
     }
 
@@ -170,6 +170,7 @@ impl<W: Window + Clone> Link<W> {
             Some(conn) if conn.stage == Stage::Expected => return Err(Dropped::Token),
             Some(_) => {}
         }
+        self.follow(now, id, packet.header.path);
         match packet.header.kind {
             Kind::Data => self.hear_data(now, id, packet, placed, streams),
             Kind::Credit => self.hear_credit(now, id, packet),

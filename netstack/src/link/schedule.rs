@@ -15,11 +15,28 @@ pub struct Schedule {
     fresh: VecDeque<Id>,
     /// Those that take turns.
     round: VecDeque<Id>,
+    /// The number of this round, and how many have yet to have their turn in it.
+    number: u64,
+    left: usize,
+}
+
+/// [S2] Bytes that a connection may send in a round as a fresh one: no more than one packet, in however
+/// many.
+const SHARE: u64 = super::mtu::BASE as u64 - 28;
+
+/// [S2] What a connection has sent in a round.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turn {
+    round: u64,
+    spent: u64,
 }
 
 impl Schedule {
     pub fn clear(&mut self) {
-        *self = Schedule::default();
+        *self = Schedule {
+            number: self.number + 1,
+            ..Schedule::default()
+        };
     }
 
     /// Notes what a connection has to send; called whenever that may have changed.
@@ -38,7 +55,12 @@ impl Schedule {
         }
         if !conn.queued.data && !conn.send.fresh().is_empty() {
             conn.queued.data = true;
-            self.fresh.push_back(conn.id);
+            let had_its_share = conn.turn.round == self.number && conn.turn.spent >= SHARE;
+            // With nobody to make room for, first come is first served.
+            match had_its_share && !self.round.is_empty() {
+                true => self.round.push_back(conn.id),
+                false => self.fresh.push_back(conn.id),
+            }
         }
     }
 
@@ -67,18 +89,32 @@ impl Schedule {
         }
     }
 
-    /// One packet was its turn. It stays in the round even if it has nothing left, until its turn comes
-    /// again: else a connection with many small messages would always be a fresh one.
-    pub fn data_done(&mut self) {
-        if let Some(id) = self.fresh.pop_front().or_else(|| self.round.pop_front()) {
-            self.round.push_back(id);
+    /// One packet was its turn.
+    pub fn data_done(&mut self, conn: &mut Conn, bytes: u64) {
+        self.data_left();
+        if conn.turn.round != self.number {
+            conn.turn = Turn {
+                round: self.number,
+                spent: 0,
+            };
+        }
+        conn.turn.spent += bytes;
+        conn.queued.data = !conn.send.fresh().is_empty();
+        if conn.queued.data {
+            self.round.push_back(conn.id);
         }
     }
 
-    /// It had nothing to send when its turn came.
+    /// The first one's turn is over.
     pub fn data_left(&mut self) {
-        if self.fresh.pop_front().is_none() {
-            self.round.pop_front();
+        if self.fresh.pop_front().is_some() {
+            return;
         }
+        if self.left == 0 {
+            self.number += 1;
+            self.left = self.round.len();
+        }
+        self.left = self.left.saturating_sub(1);
+        self.round.pop_front();
     }
 }

@@ -96,6 +96,9 @@ impl<W: Window + Clone> Link<W> {
     fn owe_again(&mut self, now: Instant, id: Id, what: Owed) {
         let Some(conn) = self.conn(id) else { return };
         if conn.still_owes(what) {
+            if what == Owed::Credit {
+                conn.recv.tell_again();
+            }
             conn.debts.add(what);
         }
         self.note(now, id);

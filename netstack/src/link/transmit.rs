@@ -144,7 +144,8 @@ impl<W: Window + Clone> Link<W> {
             Owed::Open | Owed::Accept => {}
         }
         if kind.has_token() && kind != Kind::Accept {
-            header.credit = low(conn.recv.tell());
+            let packet = self.paths.get(number)?.mtu.size();
+            header.credit = low(conn.recv.tell_if_worthwhile(packet as u64));
         }
         if owed == Owed::Close {
             conn.send.close_sent();
@@ -230,7 +231,9 @@ impl<W: Window + Clone> Link<W> {
                 return None;
             }
             let length = self.send_data(number, now, id, bytes, false, streams, out)?;
-            self.paths[number].schedule.data_done();
+            if let Some(conn) = self.table.get_mut(id) {
+                self.paths[number].schedule.data_done(conn, length as u64);
+            }
             self.note(now, id);
             return Some(length);
         }

@@ -278,7 +278,8 @@ impl<W: Window + Clone> Host<W> {
                     self.rings.end(id, Outcome::ByPeer(reason), Some(score));
                 }
                 Event::Lost { id, score } => self.rings.end(id, Outcome::WithLink, Some(score)),
-                Event::Up | Event::Open(_) | Event::Frozen(_) | Event::Dead(_) => {}
+                Event::Frozen(id) => self.rings.live(id).outcome = Some(Outcome::ByUs),
+                Event::Up | Event::Open(_) | Event::Dead(_) => {}
             }
             self.events.push(event);
         }

@@ -105,8 +105,21 @@ impl Datagram {
 /// Bytes of Ethernet, IP and UDP around each packet, and of the gap between frames.
 pub const OVERHEAD: u64 = 14 + 20 + 8 + 24;
 
+type Decide = dyn FnMut(Instant, &[u8]) -> bool;
+
+/// Hears of every packet that is sent, and may lose it.
+#[derive(Default)]
+pub struct Filter(pub Option<Box<Decide>>);
+
+impl std::fmt::Debug for Filter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Filter")
+    }
+}
+
 #[derive(Debug)]
 pub struct Cable {
+    pub filter: Filter,
     pub conditions: Conditions,
     /// Nothing passes.
     pub cut: bool,
@@ -123,6 +136,7 @@ pub struct Cable {
 impl Cable {
     pub fn new(conditions: Conditions, seed: u64) -> Cable {
         Cable {
+            filter: Filter::default(),
             conditions,
             cut: false,
             cut_ways: 0,
@@ -163,7 +177,11 @@ impl Cable {
         let bits = (payload.len() as u64 + overhead) * 8;
         self.busy_until = start + Duration::from_nanos(bits * 1_000_000_000 / rate);
         let way_is_cut = self.cut_ways >> (addresses.source.port() & 7) & 1 == 1;
-        if self.is_lost(payload.len()) || way_is_cut {
+        let is_filtered = match &mut self.filter.0 {
+            Some(filter) => filter(now, payload),
+            None => false,
+        };
+        if self.is_lost(payload.len()) || way_is_cut || is_filtered {
             self.dropped += 1;
             return;
         }

@@ -237,7 +237,6 @@ struct Both {
     next_read: [Instant; 2],
     /// A program has ended it by force.
     disturbed: bool,
-    frozen: [bool; 2],
 }
 
 pub struct World {
@@ -331,35 +330,27 @@ impl World {
 
     fn read_all(&mut self) {
         let (most, pause) = self.scenario.reader;
-        let names: Vec<u64> = self.connections.keys().copied().collect();
-        for (name, side) in names
-            .into_iter()
-            .flat_map(|name| [(name, Side::A), (name, Side::B)])
-        {
-            let now = self.pair.now;
-            let both = &self.connections[&name];
-            let is_due =
-                both.graves[side as usize].is_none() && both.next_read[side as usize] <= now;
-            let id = both.ids[side as usize];
-            if is_due && self.host(side).read(now, id, most) > 0 {
-                let both = self.connections.get_mut(&name).expect("it");
-                both.next_read[side as usize] = now + pause;
+        let Pair { a, b, now, .. } = &mut self.pair;
+        for both in self.connections.values_mut() {
+            for (side, host) in [&mut *a, &mut *b].into_iter().enumerate() {
+                let is_due = both.graves[side].is_none() && both.next_read[side] <= *now;
+                if is_due && host.read(*now, both.ids[side], most) > 0 {
+                    both.next_read[side] = *now + pause;
+                }
             }
         }
     }
 
     /// [C6] Nobody counts on bytes that are not there.
     fn check(&mut self) {
-        let names: Vec<u64> = self.connections.keys().copied().collect();
-        for (name, side, other) in names
-            .into_iter()
-            .flat_map(|name| [(name, Side::A, Side::B), (name, Side::B, Side::A)])
-        {
-            let released = self.ring(name, side).released;
-            let tail = self.ring(name, other).tail;
+        let Pair { a, b, .. } = &mut self.pair;
+        for (name, both) in &mut self.connections {
+            let [grave_a, grave_b] = &mut both.graves;
+            let a = grave_a.as_mut().unwrap_or_else(|| a.rings.get(both.ids[0]));
+            let b = grave_b.as_mut().unwrap_or_else(|| b.rings.get(both.ids[1]));
             assert!(
-                released <= tail,
-                "{name} {side:?} counts on {released} of {tail}"
+                a.released <= b.tail && b.released <= a.tail,
+                "{name}: {a:?} {b:?}"
             );
         }
         if self.scenario.deadly {
@@ -367,8 +358,8 @@ impl World {
         }
         // [R7] [R8]
         for host in [&self.pair.a, &self.pair.b] {
-            let died = |event: &Event| matches!(event, Event::Dead(_));
-            assert!(!host.events.iter().any(died), "{:?}", host.events);
+            let died = matches!(host.events.last(), Some(Event::Dead(_)));
+            assert!(!died, "{:?}", host.events);
         }
     }
 
@@ -401,7 +392,6 @@ impl World {
                 if self.live(name, side).is_some() {
                     let both = self.connections.get_mut(&name).expect("it");
                     both.disturbed = true;
-                    both.frozen[side as usize] = true;
                     self.ring(name, side).frozen = true;
                 }
             }
@@ -445,7 +435,6 @@ impl World {
             graves: [None, None],
             next_read: [now; 2],
             disturbed: false,
-            frozen: [false; 2],
         };
         self.connections.insert(name, both);
     }
@@ -461,8 +450,11 @@ impl World {
         let fresh = Host::new(me, peer, seed, window, tune(&self.scenario));
         let mut old = std::mem::replace(self.host(side), fresh);
         for both in self.connections.values_mut() {
+            if both.graves[side as usize].is_some() {
+                continue;
+            }
             if let Some(ring) = old.rings.0.remove(&both.ids[side as usize]) {
-                both.graves[side as usize].get_or_insert(ring);
+                both.graves[side as usize] = Some(ring);
             }
         }
     }
@@ -500,7 +492,13 @@ impl World {
         }
         let trips =
             self.scenario.conditions.latency * (waiting / self.scenario.window.min(1000)) as u32;
-        let time = BOUND + Duration::from_nanos(waiting * 8_000_000_000 / rate * 4) + trips * 4;
+        // [R8] A path that is cut stays so: both ends have to notice.
+        let leaving = match self.scenario.ways {
+            1 => Duration::ZERO,
+            _ => self.scenario.patience * 3 / 2,
+        };
+        let time =
+            BOUND + leaving + Duration::from_nanos(waiting * 8_000_000_000 / rate * 4) + trips * 4;
         self.run_until(self.pair.now + time);
         for name in names {
             if self.connections[&name].disturbed {

@@ -6,6 +6,7 @@ mod send;
 pub use recv::{Place, Receiving};
 pub use send::Sending;
 
+use super::schedule::Turn;
 use super::Id;
 
 /// What both hosts have agreed on before a connection is opened.
@@ -77,6 +78,10 @@ impl Debts {
         Owed::ALL.into_iter().find(has)
     }
 
+    pub fn has(self, owed: Owed) -> bool {
+        self.0 & 1 << owed as u8 != 0
+    }
+
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -102,6 +107,7 @@ pub struct Conn {
     pub recv: Receiving,
     pub debts: Debts,
     pub queued: Queued,
+    pub turn: Turn,
     pub question: Question,
     pub reason: u16,
 }
@@ -126,6 +132,7 @@ impl Conn {
             recv: Receiving::new(terms.receive_from, terms.ring),
             debts: Debts::default(),
             queued: Queued::default(),
+            turn: Turn::default(),
             question: Question::default(),
             reason: 0,
         }

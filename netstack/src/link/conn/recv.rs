@@ -7,6 +7,9 @@ use crate::link::spans::Spans;
 /// [C4] Ranges of bytes that may lie out of order in the ring.
 const ISLANDS: usize = 64;
 
+/// [K4] Questions after which little room is told of, too.
+const MOST_ASKED: u32 = 8;
+
 /// What to do with bytes that have come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -34,8 +37,10 @@ pub struct Receiving {
     end: Option<u64>,
     /// The host has heard of the end.
     ended: bool,
-    /// [C5] The ring takes nothing more.
-    frozen: bool,
+    /// [K5] Questions since the peer was last told of more.
+    asked: u32,
+    /// [K4] CREDIT is owed as an answer, and for no other reason.
+    only_asked: bool,
 }
 
 impl Receiving {
@@ -48,20 +53,13 @@ impl Receiving {
             ring,
             end: None,
             ended: false,
-            frozen: false,
+            asked: 0,
+            only_asked: false,
         }
     }
 
     pub fn placed(&self) -> u64 {
         self.placed
-    }
-
-    pub fn is_frozen(&self) -> bool {
-        self.frozen
-    }
-
-    pub fn freeze(&mut self) {
-        self.frozen = true;
     }
 
     /// [C4]
@@ -153,7 +151,29 @@ impl Receiving {
     #[inline]
     pub fn tell(&mut self) -> u64 {
         self.told = self.limit;
+        self.asked = 0;
+        self.only_asked = false;
         self.limit
+    }
+
+    /// [K4] The same, but little room is not told of: the peer would fill it with little packets. Only
+    /// one that asks again and again gets it: perhaps the reader waits for more before it reads on.
+    pub fn tell_if_worthwhile(&mut self, packet: u64) -> u64 {
+        if !self.only_asked || self.asked >= MOST_ASKED || self.should_tell(packet) {
+            return self.tell();
+        }
+        self.told
+    }
+
+    /// [K5]
+    pub fn asked(&mut self, owes_credit: bool) {
+        self.asked += 1;
+        self.only_asked |= !owes_credit;
+    }
+
+    /// [R3] A CREDIT was lost: the newest value goes.
+    pub fn tell_again(&mut self) {
+        self.only_asked = false;
     }
 
     /// [K4] The peer should hear of the room by itself: half of the ring, or a packet's worth for one
