@@ -5,8 +5,8 @@
 
 pub mod epoll;
 pub mod limits;
-pub mod memory;
 pub mod link;
+pub mod memory;
 pub mod message;
 pub mod pair;
 pub mod ring;

@@ -364,7 +364,8 @@ impl<W: Window> Path<W> {
         }
         self.probes += 1;
         self.probes_owed = self.probes.min(2);
-        if self.probes == MOST_PROBES {
+        // And again after as many: what was sent meanwhile may be lost too.
+        if self.probes.is_multiple_of(MOST_PROBES) {
             self.give_up_all(now, fates);
         }
         true

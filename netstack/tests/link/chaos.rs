@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::world::{Act, Scenario, World};
 
 /// Seeds that every run plays.
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 1200;
 
 fn plays(scenario: &Scenario) -> Result<u64, String> {
     let played = catch_unwind(AssertUnwindSafe(|| World::new(scenario).play()));
