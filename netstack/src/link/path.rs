@@ -203,24 +203,26 @@ impl<W: Window> Path<W> {
                 self.large_losses = 0;
             }
             (self.probes, self.probes_owed) = (0, 0);
-            self.measure(now, ack, largest, &newest, in_flight, bytes, packets);
+            let newly = Newly {
+                newest,
+                in_flight,
+                bytes,
+                packets,
+            };
+            self.measure(now, ack, largest, &newly);
             self.find_losses(now, fates);
         }
         self.rest();
     }
 
     /// What newly acknowledged packets say about the path.
-    #[allow(clippy::too_many_arguments)]
-    fn measure(
-        &mut self,
-        now: Instant,
-        ack: &Ack<'_>,
-        largest: u64,
-        newest: &Sent,
-        in_flight: u64,
-        bytes: u64,
-        packets: u32,
-    ) {
+    fn measure(&mut self, now: Instant, ack: &Ack<'_>, largest: u64, newly: &Newly) {
+        let Newly {
+            newest,
+            in_flight,
+            bytes,
+            packets,
+        } = *newly;
         let advances = self.largest_acknowledged.is_none_or(|old| old < largest);
         self.largest_acknowledged = self.largest_acknowledged.max(Some(largest));
         let mut sample = None;
@@ -438,6 +440,15 @@ impl<W: Window> Path<W> {
         ];
         times.into_iter().flatten().min()
     }
+}
+
+/// Packets newly acknowledged.
+struct Newly {
+    newest: Sent,
+    /// Bytes in flight before.
+    in_flight: u64,
+    bytes: u64,
+    packets: u32,
 }
 
 #[derive(Default)]

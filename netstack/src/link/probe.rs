@@ -5,6 +5,7 @@ use super::event::Why;
 use super::ledger::Content;
 use super::path::Fates;
 use super::streams::Streams;
+use super::transmit::Piece;
 use super::window::Window;
 use super::{Id, Link};
 use crate::time::Instant;
@@ -111,14 +112,16 @@ impl<W: Window + Clone> Link<W> {
         path.probes_owed = path.probes_owed.checked_sub(1)?;
         let oldest = path.ledger().oldest().map(|sent| sent.content);
         if let Some((id, bytes)) = self.next_bytes(number) {
-            let length = self.send_data(number, now, id, bytes, true, streams, out);
+            let ask = true;
+            let length = self.send_data(number, now, Piece { id, bytes, ask }, streams, out);
             self.note(now, id);
             return length;
         }
         match oldest {
             Some(Content::Data { id, offset, length }) if self.still_needs(id, offset) => {
                 let bytes = offset..offset + u64::from(length);
-                self.send_data(number, now, id, bytes, true, streams, out)
+                let ask = true;
+                self.send_data(number, now, Piece { id, bytes, ask }, streams, out)
             }
             Some(Content::Owed { id, what })
                 if self.table.get(id).is_some_and(|conn| conn.still_owes(what)) =>

@@ -1,5 +1,7 @@
 //! What leaves.
 
+use core::ops::Range;
+
 use super::conn::{Conn, Owed, Stage};
 use super::ledger::Content;
 use super::path::Path;
@@ -24,6 +26,21 @@ pub struct Departure {
     /// The way that it goes.
     pub way: usize,
     pub ecn: Ecn,
+}
+
+/// Bytes of a connection that are to go.
+pub(super) struct Piece {
+    pub id: Id,
+    pub bytes: Range<u64>,
+    /// Their acknowledgement is wanted at once.
+    pub ask: bool,
+}
+
+impl Piece {
+    fn new(id: Id, bytes: Range<u64>) -> Piece {
+        let ask = false;
+        Piece { id, bytes, ask }
+    }
 }
 
 impl<W: Window + Clone> Link<W> {
@@ -199,7 +216,7 @@ impl<W: Window + Clone> Link<W> {
             if !self.has_room(number, now) {
                 return None;
             }
-            let length = self.send_data(number, now, id, bytes, false, streams, out)?;
+            let length = self.send_data(number, now, Piece::new(id, bytes), streams, out)?;
             self.counters.bytes_again += length as u64;
             self.paths[number].schedule.lost_done(true);
             return Some(length);
@@ -230,7 +247,7 @@ impl<W: Window + Clone> Link<W> {
             if !self.has_room(number, now) {
                 return None;
             }
-            let length = self.send_data(number, now, id, bytes, false, streams, out)?;
+            let length = self.send_data(number, now, Piece::new(id, bytes), streams, out)?;
             if let Some(conn) = self.table.get_mut(id) {
                 self.paths[number].schedule.data_done(conn, length as u64);
             }
@@ -246,18 +263,16 @@ impl<W: Window + Clone> Link<W> {
     }
 
     /// One packet with the first of these bytes.
-    #[allow(clippy::too_many_arguments)]
     #[inline]
     pub(super) fn send_data(
         &mut self,
         number: usize,
         now: Instant,
-        id: Id,
-        bytes: core::ops::Range<u64>,
-        ask: bool,
+        piece: Piece,
         streams: &mut impl Streams,
         out: &mut [u8],
     ) -> Option<usize> {
+        let Piece { id, bytes, ask } = piece;
         let tag = self.shake.peer()?.tag;
         let conn = self.table.get_mut(id)?;
         let header = Header {
@@ -276,7 +291,8 @@ impl<W: Window + Clone> Link<W> {
         let written = report(now, number, &mut self.paths, out);
         let path = &mut self.paths[number];
         let head = HEADER + written.map_or(0, |written| written.length);
-        let length = (bytes.end - bytes.start).min((largest - head) as u64) as usize;
+        let room = largest.checked_sub(head)? as u64;
+        let length = (bytes.end - bytes.start).min(room) as usize;
         let sent = bytes.start..bytes.start + length as u64;
         let (top, body) = out.split_at_mut(head);
         let header = Header {
