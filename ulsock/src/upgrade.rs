@@ -79,11 +79,18 @@ pub fn note_call(family: &Family, number: u32, record: &Record, fd: RawFd) {
     let calls = record.calls.load(Ordering::Relaxed).wrapping_add(1);
     record.calls.store(calls, Ordering::Relaxed);
     if calls >= record.next_look.load(Ordering::Relaxed) {
-        look(family, number, record, fd, calls);
+        look_at_call(family, number, record, fd, calls);
     }
 }
 
 #[cold]
+fn look_at_call(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
+    look(family, number, record, fd, calls);
+    if calls == 1 {
+        at_once::at_first_call(family, number, fd);
+    }
+}
+
 fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
     let after = record.first_look.load(Ordering::Relaxed);
     if calls < after {

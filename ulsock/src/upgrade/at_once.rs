@@ -2,8 +2,9 @@
 //! already, so that tests which make two calls on a connection make them on a ring.
 //!
 //! Here, and only here, one end waits for the other, a moment long: connect until somebody claims,
-//! accept until the other end has come out of its connect. Who is not there in time is upgraded at a
-//! later call, as ever.
+//! accept until the other end has come out of its connect, and the connecting end once more at its
+//! first call, for a single large send could be all that it does. Who is not there in time is upgraded
+//! at a later call, as ever.
 
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -19,23 +20,38 @@ use crate::record::{Role, State};
 /// How long each end waits. A connect is often followed by the accept of the same thread.
 const CONNECT: Duration = Duration::from_millis(5);
 const ACCEPT: Duration = Duration::from_millis(20);
+const FIRST_CALL: Duration = Duration::from_millis(20);
 const NAP: Duration = Duration::from_micros(100);
 
 /// A connection has just got its record.
 #[inline]
 pub fn begin(family: &'static Family, number: u32, fd: RawFd) {
     if process::config().upgrade_after == Some(0) {
-        upgrade(family, number, fd);
+        upgrade(
+            family,
+            number,
+            fd,
+            match family.record(number).role() {
+                Role::Connected => CONNECT,
+                Role::Accepted => ACCEPT,
+            },
+        );
+    }
+}
+
+/// The first data call on a connection that is still plain.
+pub fn at_first_call(family: &Family, number: u32, fd: RawFd) {
+    let record = family.record(number);
+    let late = record.state() == State::Plain && record.role() == Role::Connected;
+    if late && process::config().upgrade_after == Some(0) {
+        upgrade(family, number, fd, FIRST_CALL);
     }
 }
 
 #[cold]
-fn upgrade(family: &'static Family, number: u32, fd: RawFd) {
+fn upgrade(family: &Family, number: u32, fd: RawFd, patience: Duration) {
     let record = family.record(number);
-    let deadline = Deadline::after(match record.role() {
-        Role::Connected => CONNECT,
-        Role::Accepted => ACCEPT,
-    });
+    let deadline = Deadline::after(patience);
     loop {
         look(family, number, record, fd, 0);
         let answered = answer_own(family);
@@ -56,7 +72,7 @@ fn upgrade(family: &'static Family, number: u32, fd: RawFd) {
 }
 
 /// The other end may be a connection of this very process, whose thread is busy here or elsewhere.
-fn answer_own(family: &'static Family) -> bool {
+fn answer_own(family: &Family) -> bool {
     let mut answered = Vec::new();
     if let Some(mut locked) = Locked::take() {
         if let Some(control) = locked.control() {
