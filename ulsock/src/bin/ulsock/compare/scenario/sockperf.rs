@@ -42,7 +42,8 @@ impl Case for PingPong {
         let server = bout.server("sockperf", &format!("sr {end}"))?;
         // It keeps 0.4 of its seconds out of its figures by itself.
         let (size, seconds) = (self.size, bout.whole_seconds());
-        let words = format!("pp {end} -m {size} --full-rtt -t {seconds}");
+        // Without --mps it has room for 600,000 messages a second, and fails beyond.
+        let words = format!("pp {end} -m {size} --full-rtt -t {seconds} --mps 2000000");
         let client = bout.client("sockperf", &words)?;
         let ran = bout.fight(server, client, Stop::Signal(Signal::INT))?;
         let parsed = parse(&ran.output)?;
