@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use rustix::time::{clock_gettime, ClockId};
 
 use super::{recv, send, Conn};
-use crate::config::Guarding;
+use crate::config::{Guarding, Spin};
 use crate::guard::{Mind, Sight, Station, Verdict, EAGER, ORDINARY};
 use crate::reason::Reason;
 use crate::record::{flag, Role};
@@ -64,6 +64,12 @@ impl Guard {
     }
 }
 
+/// Who spins for ever never sleeps: there is nothing to count, and the ring was asked for.
+fn is_on() -> bool {
+    let config = process::config();
+    config.guard != Guarding::Off && config.spin != Spin::Forever
+}
+
 impl Conn<'_> {
     /// After a call, without side locks: changes carriers, if it is time.
     #[inline]
@@ -101,7 +107,7 @@ impl Conn<'_> {
     #[cold]
     fn think(&self) {
         let guard = &self.link.guard;
-        if process::config().guard == Guarding::Off || self.record.role() == Role::Accepted {
+        if !is_on() || self.record.role() == Role::Accepted {
             return guard.think_after(1 << 30);
         }
         guard.think_after(SELDOM);
