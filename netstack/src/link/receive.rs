@@ -5,6 +5,7 @@ use super::counters::Dropped;
 use super::event::Why;
 use super::handshake::Shake;
 use super::received::Known;
+use super::settle::Acknowledged;
 use super::streams::Streams;
 use super::window::Window;
 use super::{Id, Link};
@@ -85,7 +86,7 @@ impl<W: Window + Clone> Link<W> {
             crc.over(packet.body)
         };
         check(packet, crc)?;
-        self.check_acknowledgement(packet)?;
+        let acknowledged = self.check_acknowledgement(packet)?;
         let mut taken = Ok(());
         if header.kind.is_asking() {
             match known {
@@ -116,7 +117,9 @@ impl<W: Window + Clone> Link<W> {
         if let Shake::Up { heard, .. } = &mut self.shake {
             *heard = true;
         }
-        self.acknowledge(now, packet, streams);
+        if let Some(acknowledged) = acknowledged {
+            self.acknowledge(now, &acknowledged, streams);
+        }
         taken
     }
 
@@ -134,13 +137,17 @@ impl<W: Window + Clone> Link<W> {
 
     /// [P6]
     #[inline]
-    fn check_acknowledgement(&self, packet: &Packet<'_>) -> Result<(), Dropped> {
-        let Some(ack) = &packet.ack else {
-            return Ok(());
+    fn check_acknowledgement<'a>(
+        &self,
+        packet: &Packet<'a>,
+    ) -> Result<Option<Acknowledged<'a>>, Dropped> {
+        let Some(ack) = packet.ack else {
+            return Ok(None);
         };
         let path = self.paths.get(usize::from(ack.path));
-        let possible = path.and_then(|path| path.check(ack)).is_some();
-        possible.then_some(()).ok_or(Dropped::Acknowledgement)
+        let largest = path.and_then(|path| path.check(&ack));
+        let largest = largest.ok_or(Dropped::Acknowledgement)?;
+        Ok(Some(Acknowledged { ack, largest }))
     }
 
     /// Does what an asking packet came for, or nothing at all.

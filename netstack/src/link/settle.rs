@@ -7,7 +7,13 @@ use super::streams::Streams;
 use super::window::Window;
 use super::{Id, Link};
 use crate::time::Instant;
-use crate::wire::Packet;
+use crate::wire::Ack;
+
+/// [P6] An acknowledgement that can be, with the full number of its largest packet.
+pub(super) struct Acknowledged<'a> {
+    pub ack: Ack<'a>,
+    pub largest: u64,
+}
 
 impl<W: Window + Clone> Link<W> {
     /// What the peer has received.
@@ -15,19 +21,16 @@ impl<W: Window + Clone> Link<W> {
     pub(super) fn acknowledge(
         &mut self,
         now: Instant,
-        packet: &Packet<'_>,
+        Acknowledged { ack, largest }: &Acknowledged<'_>,
         streams: &mut impl Streams,
     ) {
-        let Some(ack) = &packet.ack else { return };
         let number = usize::from(ack.path);
+        // BYE leaves none.
         let Some(path) = self.paths.get_mut(number) else {
             return;
         };
-        let Some(largest) = path.check(ack) else {
-            return;
-        };
         let mut fates = core::mem::take(&mut self.fates);
-        path.acknowledge(now, ack, largest, &mut fates);
+        path.acknowledge(now, ack, *largest, &mut fates);
         self.settle(now, number, &mut fates, streams);
         self.fates = fates;
     }
