@@ -3,30 +3,32 @@
 //! Managed ones are looked at in user space; for the sleep their wires are armed and the kernel
 //! polls the program's other fds, the managed kernel sockets and our bells in one call.
 
+mod lists;
+
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 use libc::{c_short, nfds_t, pollfd, sigset_t, timespec, POLLIN, POLLNVAL, POLLOUT, POLLPRI};
 use rustix::io::Errno;
 use rustix::time::Timespec;
-use smallvec::SmallVec;
 
 use crate::api::Verdict;
-use crate::bed::{Place, Sleep, What};
+use crate::bed::{Sleep, What};
 use crate::cancel;
 use crate::conn::space::STALL;
 use crate::conn::wait::{answer_bells, left_to_sleep, poll_now, Deadline};
-use crate::conn::{let_go, send, Conn, Handle};
-use crate::io::Way;
+use crate::conn::{send, Conn, Handle};
 use crate::options::record_of;
 use crate::pointer::is_bad;
-use crate::record::{Record, State};
+use crate::record::State;
 use crate::signal::Seen;
 use crate::spin;
 use crate::table::{self, Slot};
 use crate::thread::{Critical, Thread};
 use crate::upkeep::Nap;
-use crate::waiter::{self, Waiter, BELLS};
+use crate::waiter::{self, Waiter};
+use lists::Watched;
+pub use lists::{Lists, FEW};
 
 pub const ZERO: Timespec = Timespec {
     tv_sec: 0,
@@ -91,46 +93,6 @@ impl Limit {
             deadline: Deadline::after(time),
             impatient: time.is_zero(),
         })
-    }
-}
-
-/// A managed connection among the polled fds.
-#[derive(Clone, Copy)]
-struct Watched {
-    index: usize,
-    handle: Handle,
-}
-
-/// Up to so many fds no memory is needed: a signal handler may poll.
-pub const FEW: usize = 64;
-
-/// What a poll knows about its fds.
-#[derive(Default)]
-pub struct Lists {
-    watched: SmallVec<[Watched; FEW]>,
-    /// Connections that are not (fully) managed: while we are inside their gates they do not become
-    /// so, for nobody could wake us.
-    gates: SmallVec<[(Handle, Way); FEW]>,
-    /// Epoll sets among the polled fds.
-    sets: SmallVec<[u32; 4]>,
-    /// For the kernel: the program's fds, and our bells.
-    all: SmallVec<[pollfd; FEW + BELLS]>,
-}
-
-impl Lists {
-    fn leave_gates(&mut self) {
-        for (handle, way) in self.gates.drain(..) {
-            let_go(Place {
-                handle,
-                what: What::Gate(way),
-            });
-        }
-    }
-}
-
-impl Drop for Lists {
-    fn drop(&mut self) {
-        self.leave_gates();
     }
 }
 
@@ -225,7 +187,7 @@ impl Poll<'_> {
                     if record.state() == State::Managed {
                         self.lists.watched.push(Watched { index, handle });
                     }
-                    enter_gates(&mut self.lists, record, handle, entry.events);
+                    self.lists.enter_gates(record, handle, entry.events);
                 }
                 _ => {}
             }
@@ -507,15 +469,5 @@ impl Poll<'_> {
         }
         Ok(n == 0 && self.limit.deadline.passed()
             || all[..count].iter().any(|entry| entry.revents != 0))
-    }
-}
-
-fn enter_gates(lists: &mut Lists, record: &Record, handle: Handle, events: c_short) {
-    let out = POLLOUT | libc::POLLWRNORM;
-    if events & !out != 0 && record.rx.gate.enter() {
-        lists.gates.push((handle, Way::In));
-    }
-    if events & out != 0 && record.tx.gate.enter() {
-        lists.gates.push((handle, Way::Out));
     }
 }

@@ -64,7 +64,8 @@ impl Guard {
     }
 }
 
-/// Who spins for ever never sleeps: there is nothing to count, and the ring was asked for.
+/// Who spins for ever never sleeps. It turns every 200 us to look at the kernel, and a guard that took
+/// those turns for sleeps would try the kernel while nothing moves.
 fn is_on() -> bool {
     let config = process::config();
     config.guard != Guarding::Off && config.spin != Spin::Forever

@@ -21,6 +21,7 @@ pub mod send;
 pub mod shrink;
 pub mod space;
 mod standin;
+mod tail;
 pub mod wait;
 pub mod watch;
 

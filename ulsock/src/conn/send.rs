@@ -6,7 +6,7 @@ use libc::{c_int, MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL};
 use netstack::ring::mark::LEVELS;
 use netstack::ring::{Hostile, Sender};
 use rustix::io::Errno;
-use rustix::net::{sockopt, SendFlags};
+use rustix::net::SendFlags;
 
 use super::begin::begin_tx;
 use super::buffers::{Outgoing, Scratch};
@@ -24,8 +24,6 @@ use crate::{spin, thread::Thread};
 
 /// A ring whose consumer keeps up grows to this level, larger ones only hold what nobody reads.
 pub const BUSY_LEVEL: u8 = 2;
-/// So much in the kernel's queue is held back by the receiver's window, not by a cork.
-const WINDOW_LIMITED: u32 = 64 << 10;
 
 /// The largest ring of all holds as much as kernel TCP would take with nobody reading: when it is
 /// full, the kernel would be too. A smaller one gives way to a larger or to the kernel.
@@ -260,46 +258,6 @@ impl Conn<'_> {
             && !tx.state.must_resend()
             && tx.settled()
             && tcp::not_sent(self.socket).is_ok_and(|queued| queued == 0 || self.push_out(queued))
-    }
-
-    /// What the kernel still holds waits for the receiver's window, and then the ring may come
-    /// behind it; or Nagle's algorithm or a cork holds a tail back, which is let go. A cork over
-    /// little is respected: the program is about to say more.
-    fn push_out(&self, queued: u32) -> bool {
-        if self.record.has(flag::HELD_BACK) {
-            if queued < WINDOW_LIMITED {
-                return false;
-            }
-            let corked = tcp::is_corked(self.socket).unwrap_or(false);
-            let _ = sockopt::set_tcp_cork(self.socket, false);
-            let _ = sockopt::set_tcp_cork(self.socket, corked);
-        } else {
-            self.flush_nagle();
-        }
-        true
-    }
-
-    /// What a guard has sent to the kernel has had no Nagle's algorithm on its ring, and has none here:
-    /// two sends and a receive would wait 40 ms for a delayed acknowledgement.
-    fn let_go_of_tail(&self) {
-        if !self.record.has(flag::HELD_BACK | flag::NODELAY)
-            && tcp::not_sent(self.socket).is_ok_and(|queued| (1..WINDOW_LIMITED).contains(&queued))
-        {
-            self.flush_nagle();
-        }
-    }
-
-    /// Lets the kernel send what Nagle's algorithm holds back. The program's own wish, which another
-    /// thread may just be saying, stands before the kernel hears it: so it is not lost.
-    fn flush_nagle(&self) {
-        if self.record.has(flag::NODELAY) {
-            return;
-        }
-        let _ = sockopt::set_tcp_nodelay(self.socket, true);
-        let _ = sockopt::set_tcp_nodelay(self.socket, false);
-        if self.record.has(flag::NODELAY) {
-            let _ = sockopt::set_tcp_nodelay(self.socket, true);
-        }
     }
 
     #[inline]
