@@ -217,7 +217,6 @@ impl<W: Window + Clone> Link<W> {
                 return None;
             }
             let length = self.send_data(number, now, Piece::new(id, bytes), streams, out)?;
-            self.counters.bytes_again += length as u64;
             self.paths[number].schedule.lost_done(true);
             return Some(length);
         }
@@ -310,7 +309,9 @@ impl<W: Window + Clone> Link<W> {
             length: length as u32,
         };
         path.sent(now, total, content);
-        conn.send.sent(sent);
+        if !conn.send.sent(sent) {
+            self.counters.bytes_again += length as u64;
+        }
         Some(total)
     }
 

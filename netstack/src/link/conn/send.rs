@@ -90,15 +90,17 @@ impl Sending {
         self.lost.first()
     }
 
-    /// A packet has taken these bytes.
+    /// A packet has taken these bytes; `false` if it is not the first that does.
     #[inline]
-    pub fn sent(&mut self, bytes: Range<u64>) {
-        if bytes.end > self.next {
+    pub fn sent(&mut self, bytes: Range<u64>) -> bool {
+        let first = bytes.end > self.next;
+        if first {
             self.next = bytes.end;
         }
         if !self.lost.is_empty() {
             self.lost.remove(bytes);
         }
+        first
     }
 
     /// [C6] These bytes are in the peer's ring; how far all are, if that has changed.

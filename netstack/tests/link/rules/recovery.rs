@@ -1,5 +1,7 @@
 //! Numbers, acknowledgements, losses, probes, and the end of paths and links.
 
+use std::cell::Cell;
+
 use super::super::host::{ways, Outcome};
 use super::*;
 
@@ -54,6 +56,33 @@ fn the_loss_of_the_last_packet_is_found_by_a_probe() {
     });
     let came = came.expect("all bytes");
     assert!(came < Duration::from_micros(500), "{came:?}");
+}
+
+// [R3] [R4] Of what goes again the bytes are counted, not the packets around them; of probes, too.
+#[test]
+fn bytes_that_go_again_are_counted() {
+    for (written, by_probe) in [(100_000, false), (100, true)] {
+        let mut pair = pair();
+        let (a, b) = pair.connect(1, 1 << 20);
+        run(&mut pair, MS * 10);
+        let carried = Rc::new(Cell::new(0));
+        let sum = carried.clone();
+        pair.to_b.filter.0 = Some(Box::new(move |_, payload| {
+            let packet = Packet::parse(payload).expect("a packet of ours");
+            let is_first = packet.header.kind == Kind::Data && sum.get() == 0;
+            if packet.header.kind == Kind::Data {
+                sum.set(sum.get() + packet.body.len() as u64);
+            }
+            is_first
+        }));
+        pair.a.write(pair.now, a, written);
+        run(&mut pair, MS * 10);
+        assert_eq!(pair.b.rings.get(b).read, 1000 + written);
+        let counters = pair.a.link.counters();
+        assert_eq!(counters.bytes_again, carried.get() - written);
+        assert!(counters.bytes_again > 0);
+        assert_eq!(counters.probes > 0, by_probe);
+    }
 }
 
 // [R5] And the network is back within a probe's time.
