@@ -21,6 +21,14 @@ impl<W: Window + Clone> Link<W> {
         Some(conn)
     }
 
+    /// [C11] The last acknowledgement has come: of a byte, or of CLOSE. [C8] But not for one that is reset.
+    pub(super) fn end_acked(&mut self, id: Id) {
+        if self.table.get(id).is_some_and(Conn::can_send) {
+            self.events.push_back(Event::EndAcked(id));
+            self.close_if_over(id);
+        }
+    }
+
     /// [C9]
     pub(super) fn close_if_over(&mut self, id: Id) {
         if self.table.get(id).is_some_and(Conn::is_over) {

@@ -29,6 +29,8 @@ pub enum Event {
     Open(Id),
     /// [C7] The peer sends nothing more, and all it sent is placed.
     Ended(Id),
+    /// [C11] The peer has all bytes and the end of the stream, and its reader will see both.
+    EndAcked(Id),
     /// [C9] Over in both directions; the id is gone.
     Closed(Id),
     /// [C8] Ended by the peer; the id is gone.

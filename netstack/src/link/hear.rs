@@ -195,8 +195,9 @@ impl<W: Window + Clone> Link<W> {
         streams: &mut impl Streams,
     ) -> Result<(), Dropped> {
         let conn = self.table.get_mut(id).ok_or(Dropped::Token)?;
+        // [C8] The peer would take the end for read.
         if conn.stage == Stage::Resetting {
-            return Ok(());
+            return Err(Dropped::Ended);
         }
         let end = expand(packet.header.offset, conn.recv.placed());
         if !conn.recv.can_end_at(end) {

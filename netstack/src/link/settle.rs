@@ -55,8 +55,8 @@ impl<W: Window + Clone> Link<W> {
                     // [C6]
                     if let Some(done) = conn.send.acknowledge(bytes) {
                         streams.release(id, done);
-                        if conn.is_over() {
-                            self.close_if_over(id);
+                        if conn.send.is_over() {
+                            self.end_acked(id);
                         }
                     }
                 }
@@ -85,8 +85,9 @@ impl<W: Window + Clone> Link<W> {
         }
         match what {
             Owed::Close => {
-                conn.send.close_acknowledged();
-                self.close_if_over(id);
+                if conn.send.close_acknowledged() {
+                    self.end_acked(id);
+                }
             }
             Owed::Reset => {
                 self.forget(id);

@@ -64,6 +64,8 @@ pub struct Ring {
     pub read: u64,
     pub frozen: bool,
     pub ended: bool,
+    /// [C11] The peer has it all, and has acknowledged our end.
+    pub end_acked: bool,
     pub outcome: Option<Outcome>,
 }
 
@@ -104,7 +106,7 @@ impl Rings {
         ring.outcome = Some(outcome);
         match score {
             // [C9]
-            None => assert!(ring.ended && ring.released == ring.written),
+            None => assert!(ring.ended && ring.end_acked && ring.released == ring.written),
             // [R7]
             Some(score) => {
                 assert_eq!(score.placed, ring.tail);
@@ -197,6 +199,7 @@ impl<W: Window + Clone> Host<W> {
             read: terms.receive_from,
             frozen: false,
             ended: false,
+            end_acked: false,
             outcome: None,
         };
         self.rings.0.insert(id, ring);
@@ -273,6 +276,12 @@ impl<W: Window + Clone> Host<W> {
             match event {
                 // [C7] It was published before.
                 Event::Ended(id) => assert!(self.rings.live(id).ended),
+                // [C11] Once.
+                Event::EndAcked(id) => {
+                    let ring = self.rings.live(id);
+                    assert!(ring.released == ring.written && !ring.end_acked);
+                    ring.end_acked = true;
+                }
                 Event::Closed(id) => self.rings.end(id, Outcome::Closed, None),
                 Event::Reset { id, reason, score } => {
                     self.rings.end(id, Outcome::ByPeer(reason), Some(score));

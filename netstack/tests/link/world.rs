@@ -341,7 +341,7 @@ impl World {
         }
     }
 
-    /// [C6] Nobody counts on bytes that are not there.
+    /// [C6] [C11] Nobody counts on bytes, or an end, that are not there.
     fn check(&mut self) {
         let Pair { a, b, .. } = &mut self.pair;
         for (name, both) in &mut self.connections {
@@ -350,6 +350,10 @@ impl World {
             let b = grave_b.as_mut().unwrap_or_else(|| b.rings.get(both.ids[1]));
             assert!(
                 a.released <= b.tail && b.released <= a.tail,
+                "{name}: {a:?} {b:?}"
+            );
+            assert!(
+                (b.ended || !a.end_acked) && (a.ended || !b.end_acked),
                 "{name}: {a:?} {b:?}"
             );
         }

@@ -165,8 +165,11 @@ impl Sending {
         }
     }
 
-    pub fn close_acknowledged(&mut self) {
+    /// `true` if it is the last acknowledgement that was missing: the same CLOSE may be acknowledged twice.
+    pub fn close_acknowledged(&mut self) -> bool {
+        let first = self.close_is_open();
         self.close = Close::Acknowledged;
+        first && self.is_over()
     }
 
     /// It is under way, or has to be.

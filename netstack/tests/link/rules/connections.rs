@@ -132,6 +132,40 @@ fn close_is_repeated_and_then_all_is_forgotten() {
     assert!(again.index() == a.index() && again.token() != a.token());
 }
 
+// [C11] Whatever comes last, bytes or the end; once; and the other direction goes on.
+#[test]
+fn the_host_hears_when_the_peer_has_all() {
+    for lost in [Kind::Data, Kind::Close, Kind::Ack] {
+        let mut pair = pair();
+        let (a, b) = pair.connect(1, 10_000);
+        run(&mut pair, MS * 10);
+        match lost {
+            Kind::Ack => lose(&mut pair.to_a, lost, 2),
+            _ => lose(&mut pair.to_b, lost, 2),
+        }
+        pair.a.write(pair.now, a, 3000);
+        pair.a.link.close(pair.now, a);
+        let mut heard_at = None;
+        pair.run(MS * 100, |pair| {
+            if pair.a.rings.get(a).end_acked && heard_at.is_none() {
+                heard_at = Some((pair.b.rings.get(b).tail, pair.b.rings.get(b).ended));
+            }
+        });
+        assert_eq!(heard_at, Some((4000, true)), "{lost:?}");
+        pair.b.write(pair.now, b, 500);
+        run(&mut pair, MS * 100);
+        assert_eq!(pair.a.rings.get(a).read, 577);
+        assert_eq!(pair.a.rings.get(a).outcome, None);
+        pair.b.link.close(pair.now, b);
+        run(&mut pair, MS * 100);
+        let ends = |event: &&Event| matches!(event, Event::EndAcked(_) | Event::Closed(_));
+        let ends: Vec<_> = pair.a.events.iter().filter(ends).collect();
+        assert_eq!(ends, [&Event::EndAcked(a), &Event::Closed(a)], "{lost:?}");
+        let ends: Vec<_> = pair.b.events.iter().rev().take(2).collect();
+        assert_eq!(ends, [&Event::Closed(b), &Event::EndAcked(b)], "{lost:?}");
+    }
+}
+
 // [C8] What is on its way to a connection that was reset is not acknowledged.
 #[test]
 fn reset_is_repeated_and_acknowledges_nothing() {
