@@ -20,6 +20,8 @@ mod net;
 mod pair;
 #[path = "link/rules.rs"]
 mod rules;
+#[path = "link/scenario.rs"]
+mod scenario;
 #[path = "link/steps.rs"]
 mod steps;
 #[path = "link/transfer.rs"]

@@ -4,7 +4,8 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::{Duration, Instant};
 
-use super::world::{Act, Scenario, World};
+use super::scenario::{Act, Scenario};
+use super::world::World;
 
 /// Seeds that every run plays.
 const SEEDS: u64 = 1200;
