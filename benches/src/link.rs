@@ -101,25 +101,21 @@ impl Host {
         Host {
             link: Link::new(config, Fixed::new(WINDOW)),
             rings: Rings::new(),
-            route: Route {
-                source: [2, 0, 0, 0, 0, me],
-                destination: [2, 0, 0, 0, 0, peer],
-                addresses: outgoing,
-            },
+            route: Route::new([2, 0, 0, 0, 0, me], [2, 0, 0, 0, 0, peer], &outgoing)
+                .expect("one family"),
             connection: None,
         }
     }
 
     /// The next packet, in a frame.
     pub fn send(&mut self, now: Instant, out: &mut Frame) -> bool {
-        let head = frame::overhead(&self.route.addresses);
-        let room = &mut out.bytes[head..];
+        let room = &mut out.bytes[self.route.overhead()..];
         let Some(departure) = self.link.transmit(now, &mut self.rings, room) else {
             return false;
         };
         let (ecn, length) = (departure.ecn, departure.length);
         let offload = Offload::default();
-        let length = frame::emit(&mut out.bytes, &self.route, ecn, length, offload);
+        let length = self.route.emit(&mut out.bytes, ecn, length, offload);
         out.length = length.unwrap_or(0);
         length.is_some()
     }

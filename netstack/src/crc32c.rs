@@ -16,6 +16,7 @@ impl Crc {
     pub const START: Crc = Crc(!0);
 
     /// The checksum of all that was added.
+    #[inline]
     pub fn value(self) -> u32 {
         !self.0
     }
@@ -29,6 +30,18 @@ impl Crc {
             return Crc(sse42::add(self.0, bytes));
         }
         Crc(table::add(self.0, bytes))
+    }
+
+    /// Adds the bytes of these words, from the lowest on.
+    #[inline]
+    #[must_use]
+    pub fn over_words<const N: usize>(self, words: [u64; N]) -> Crc {
+        #[cfg(target_arch = "x86_64")]
+        if sse42::is_there() {
+            return Crc(sse42::add_words(self.0, words));
+        }
+        let add = |crc, word: u64| table::add(crc, &word.to_le_bytes());
+        Crc(words.into_iter().fold(self.0, add))
     }
 
     /// Copies bytes and adds them. Both slices have the same length.
@@ -80,6 +93,12 @@ mod tests {
             let crc = Crc::START.copy(head, to_head).copy(tail, to_tail);
             prop_assert_eq!(crc.value(), slow);
             prop_assert_eq!(copy, bytes);
+        }
+
+        #[test]
+        fn words_are_bytes(words: [u64; 5]) {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            prop_assert_eq!(Crc::START.over_words(words), Crc::START.over(&bytes));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! CRC32C by the instruction of SSE 4.2.
 
-use core::arch::x86_64::{__cpuid, _mm_crc32_u64, _mm_crc32_u8};
+use core::arch::x86_64::{__cpuid, _mm_crc32_u32, _mm_crc32_u64, _mm_crc32_u8};
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use super::table::Shift;
@@ -30,12 +30,21 @@ pub fn is_there() -> bool {
     }
 }
 
+#[inline]
 pub fn add(crc: u32, bytes: &[u8]) -> u32 {
     debug_assert!(is_there());
     // SAFETY: callers have asked `is_there`.
     unsafe { run(crc, bytes, &mut Nowhere) }
 }
 
+#[inline]
+pub fn add_words<const N: usize>(crc: u32, words: [u64; N]) -> u32 {
+    debug_assert!(is_there());
+    // SAFETY: callers have asked `is_there`.
+    unsafe { run_words(crc, words) }
+}
+
+#[inline]
 pub fn copy(crc: u32, from: &[u8], to: &mut [u8]) -> u32 {
     debug_assert!(is_there());
     assert_eq!(from.len(), to.len());
@@ -46,8 +55,7 @@ pub fn copy(crc: u32, from: &[u8], to: &mut [u8]) -> u32 {
 /// Where the bytes go meanwhile.
 trait Sink {
     fn block(&mut self, block: &[u8; 3 * LANE]);
-    fn word(&mut self, word: [u8; 8]);
-    fn byte(&mut self, byte: u8);
+    fn rest(&mut self, bytes: &[u8]);
 }
 
 struct Nowhere;
@@ -56,36 +64,23 @@ impl Sink for Nowhere {
     #[inline(always)]
     fn block(&mut self, _: &[u8; 3 * LANE]) {}
     #[inline(always)]
-    fn word(&mut self, _: [u8; 8]) {}
-    #[inline(always)]
-    fn byte(&mut self, _: u8) {}
+    fn rest(&mut self, _: &[u8]) {}
 }
 
 /// What is left to be filled.
 struct Into<'a>(&'a mut [u8]);
 
-impl Into<'_> {
-    #[inline(always)]
-    fn next<const N: usize>(&mut self, bytes: &[u8; N]) {
-        let rest = core::mem::take(&mut self.0);
-        let (to, rest) = rest.split_at_mut(N);
-        to.copy_from_slice(bytes);
-        self.0 = rest;
-    }
-}
-
 impl Sink for Into<'_> {
     #[inline(always)]
     fn block(&mut self, block: &[u8; 3 * LANE]) {
-        self.next(block);
+        let room = core::mem::take(&mut self.0);
+        let (to, room) = room.split_at_mut(block.len());
+        to.copy_from_slice(block);
+        self.0 = room;
     }
     #[inline(always)]
-    fn word(&mut self, word: [u8; 8]) {
-        self.next(&word);
-    }
-    #[inline(always)]
-    fn byte(&mut self, byte: u8) {
-        self.next(&[byte]);
+    fn rest(&mut self, bytes: &[u8]) {
+        self.0.copy_from_slice(bytes);
     }
 }
 
@@ -98,18 +93,37 @@ fn run(crc: u32, bytes: &[u8], sink: &mut impl Sink) -> u32 {
         sink.block(block);
         crc = lanes(crc, block);
     }
-    let (words, rest) = rest.as_chunks::<8>();
-    let mut long = u64::from(crc);
-    for word in words {
-        sink.word(*word);
-        long = _mm_crc32_u64(long, u64::from_le_bytes(*word));
+    sink.rest(rest);
+    tail(crc, rest)
+}
+
+/// What does not fill lanes: eight words at a time, then by the word, half a word, and the byte.
+#[target_feature(enable = "sse4.2")]
+#[inline]
+fn tail(mut crc: u32, bytes: &[u8]) -> u32 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let (eights, words) = words.as_chunks::<8>();
+    for eight in eights {
+        crc = run_words(crc, eight.map(u64::from_le_bytes));
     }
-    let mut crc = long as u32;
+    for word in words {
+        crc = run_words(crc, [u64::from_le_bytes(*word)]);
+    }
+    let (halves, rest) = rest.as_chunks::<4>();
+    for half in halves {
+        crc = _mm_crc32_u32(crc, u32::from_le_bytes(*half));
+    }
     for byte in rest {
-        sink.byte(*byte);
         crc = _mm_crc32_u8(crc, *byte);
     }
     crc
+}
+
+#[target_feature(enable = "sse4.2")]
+#[inline]
+fn run_words<const N: usize>(crc: u32, words: [u64; N]) -> u32 {
+    let add = |crc, word| _mm_crc32_u64(crc, word);
+    words.into_iter().fold(u64::from(crc), add) as u32
 }
 
 #[target_feature(enable = "sse4.2")]

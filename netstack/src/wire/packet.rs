@@ -37,6 +37,7 @@ impl Kind {
         Kind::Bye,
     ];
 
+    #[inline]
     fn from_number(number: u8) -> Option<Kind> {
         Kind::ALL.get(usize::from(number)).copied()
     }
@@ -59,10 +60,7 @@ impl Kind {
         )
     }
 
-    fn has_offsets(self) -> bool {
-        self.has_token() && self != Kind::Accept
-    }
-
+    #[inline]
     fn allows_body(self, length: usize) -> bool {
         match self {
             Kind::Data => length > 0,
@@ -170,7 +168,9 @@ impl<'a> Packet<'a> {
         if body.len() != length || !kind.allows_body(length) {
             return Err(Malformed::Length);
         }
-        header.check(ack.is_some())?;
+        if !header.fits(ack.is_some()) {
+            return Err(Malformed::Field);
+        }
         Ok(Packet {
             header,
             ack,
@@ -188,24 +188,22 @@ impl<'a> Packet<'a> {
 }
 
 impl Header {
-    /// Fields that the kind does not have are zero.
+    /// Whether fields that the kind does not have are zero, and it has an acknowledgement if it may.
     #[inline]
-    fn check(&self, has_ack: bool) -> Result<(), Malformed> {
-        let Header { kind, .. } = *self;
-        let stray_number = !kind.is_asking() && (self.number != 0 || self.ask);
-        let stray_token = !kind.has_token() && self.token != 0;
-        let stray_offsets = !kind.has_offsets() && (self.offset != 0 || self.credit != 0);
-        let stray_tag = kind == Kind::Hello && self.tag != 0;
-        // Before a link is up there is nothing to acknowledge; and an ACK acknowledges something.
-        let ack_fits = match kind {
-            Kind::Hello | Kind::Welcome | Kind::Confirm => !has_ack,
-            Kind::Ack => has_ack,
-            _ => true,
-        };
-        if stray_number || stray_token || stray_offsets || stray_tag || !ack_fits {
-            return Err(Malformed::Field);
+    fn fits(&self, has_ack: bool) -> bool {
+        let no_number = self.number == 0 && !self.ask;
+        let no_offsets = self.offset == 0 && self.credit == 0;
+        let no_token = self.token == 0 && no_offsets;
+        match self.kind {
+            Kind::Data | Kind::Credit | Kind::Close | Kind::Reset => true,
+            // It acknowledges something.
+            Kind::Ack => no_number && no_token && has_ack,
+            Kind::Accept => no_offsets,
+            Kind::Open | Kind::Ping | Kind::Bye => no_token,
+            // Before a link is up there is nothing to acknowledge.
+            Kind::Welcome | Kind::Confirm => no_number && no_token && !has_ack,
+            Kind::Hello => no_number && no_token && !has_ack && self.tag == 0,
         }
-        Ok(())
     }
 
     /// Writes it with an acknowledgement block already in its place behind it (`ack::emit`), the CRC
@@ -237,12 +235,14 @@ pub fn seal(out: &mut [u8], crc: Crc) {
     }
 }
 
+#[inline]
 fn u32_at(bytes: &[u8; HEADER], at: usize) -> u32 {
     let mut field = [0; 4];
     field.copy_from_slice(&bytes[at..at + 4]);
     u32::from_be_bytes(field)
 }
 
+#[inline]
 fn u64_at(bytes: &[u8; HEADER], at: usize) -> u64 {
     let mut field = [0; 8];
     field.copy_from_slice(&bytes[at..at + 8]);

@@ -57,12 +57,22 @@ impl Seal {
         let Some((fixed, ack)) = head.split_first_chunk::<HEADER>() else {
             return self.0.over(head);
         };
-        let mut fixed = *fixed;
-        fixed[12..16].fill(0);
-        let crc = self.0.over(&fixed);
+        let [first, second, third, fourth] = words(fixed);
+        // The field is the later half of the second word.
+        let second = second & u64::from(u32::MAX);
+        let crc = self.0.over_words([first, second, third, fourth]);
         if ack.is_empty() {
             return crc;
         }
         crc.over(ack)
     }
+}
+
+#[inline]
+fn words(header: &[u8; HEADER]) -> [u64; HEADER / 8] {
+    let mut words = [0; HEADER / 8];
+    for (word, bytes) in words.iter_mut().zip(header.as_chunks().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    words
 }

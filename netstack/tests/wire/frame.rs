@@ -1,8 +1,6 @@
 //! Ethernet, IP and UDP around a packet.
 
-use netstack::wire::frame::{
-    emit, overhead, parse, Datagram, Ecn, NotOurs, Offload, Route, ETHERNET,
-};
+use netstack::wire::frame::{overhead, parse, Datagram, Ecn, NotOurs, Offload, Route, ETHERNET};
 use netstack::wire::Addresses;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -28,14 +26,11 @@ fn marks() -> impl Strategy<Value = Ecn> {
 }
 
 fn frame(addresses: Addresses, ecn: Ecn, payload: &[u8], offload: Offload) -> Vec<u8> {
-    let route = Route {
-        source: [2, 0, 0, 0, 0, 1],
-        destination: [2, 0, 0, 0, 0, 2],
-        addresses,
-    };
-    let mut frame = vec![0xaa; overhead(&addresses)];
+    let route = Route::new([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], &addresses).unwrap();
+    assert_eq!(route.overhead(), overhead(&addresses));
+    let mut frame = vec![0xaa; route.overhead()];
     frame.extend_from_slice(payload);
-    let length = emit(&mut frame, &route, ecn, payload.len(), offload);
+    let length = route.emit(&mut frame, ecn, payload.len(), offload);
     assert_eq!(length, Some(frame.len()));
     frame
 }
@@ -177,11 +172,7 @@ fn what_is_not_ours_has_a_reason() {
 
 #[test]
 fn what_does_not_fit_is_not_written() {
-    let route = |addresses| Route {
-        source: [0; 6],
-        destination: [0; 6],
-        addresses,
-    };
+    let route = |addresses| Route::new([0; 6], [0; 6], &addresses);
     let mixed = Addresses {
         destination: "[fd00::2]:4690".parse().unwrap(),
         ..v4()
@@ -192,13 +183,7 @@ fn what_does_not_fit_is_not_written() {
     };
     let mut frame = vec![0; 80_000];
     let mut emit = |addresses, length, room: usize| {
-        emit(
-            &mut frame[..room],
-            &route(addresses),
-            Ecn::Capable,
-            length,
-            NONE,
-        )
+        route(addresses)?.emit(&mut frame[..room], Ecn::Capable, length, NONE)
     };
     assert_eq!(emit(v4(), 100, 141), None);
     assert_eq!(emit(v4(), 100, 142), Some(142));

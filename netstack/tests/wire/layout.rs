@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use netstack::wire::ack::{Marks, Report};
 use netstack::wire::body::{Hello, Open, Welcome};
-use netstack::wire::frame::{self, Ecn, Offload, Route};
+use netstack::wire::frame::{Ecn, Offload, Route};
 use netstack::wire::{Addresses, Header, Kind, Packet, Seal, HEADER, VERSION};
 
 use super::draft::{some_addresses, some_seal, Acknowledged, Draft};
@@ -109,20 +109,12 @@ pub fn frames() -> Vec<(String, Vec<u8>)> {
     };
     let frame = |addresses| {
         let packet = draft(Kind::Credit).bytes(Seal::link(&addresses, 0x1111, 0x2222));
-        let route = Route {
-            source: [2, 0, 0, 0, 0, 1],
-            destination: [2, 0, 0, 0, 0, 2],
-            addresses,
-        };
-        let mut frame = vec![0; frame::overhead(&addresses)];
+        let route = Route::new([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], &addresses);
+        let route = route.expect("one family");
+        let mut frame = vec![0; route.overhead()];
         frame.extend_from_slice(&packet);
-        frame::emit(
-            &mut frame,
-            &route,
-            Ecn::Capable,
-            packet.len(),
-            Offload::default(),
-        );
+        let offload = Offload::default();
+        route.emit(&mut frame, Ecn::Capable, packet.len(), offload);
         frame
     };
     vec![

@@ -1,0 +1,87 @@
+//! Any frame, by smoltcp's formats.
+
+use core::net::{IpAddr, SocketAddr};
+
+use smoltcp::wire::{
+    EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet, UdpPacket,
+};
+
+use super::{Datagram, Ecn, NotOurs, Offload};
+use crate::wire::Addresses;
+
+pub fn parse(frame: &[u8], offload: Offload) -> Result<Datagram<'_>, NotOurs> {
+    let frame = EthernetFrame::new_checked(frame).map_err(|_| NotOurs::Malformed)?;
+    match frame.ethertype() {
+        EthernetProtocol::Ipv4 => parse_v4(frame.payload(), offload),
+        EthernetProtocol::Ipv6 => parse_v6(frame.payload(), offload),
+        _ => Err(NotOurs::Protocol),
+    }
+}
+
+fn parse_v4(bytes: &[u8], offload: Offload) -> Result<Datagram<'_>, NotOurs> {
+    let ip = Ipv4Packet::new_checked(bytes).map_err(|_| NotOurs::Malformed)?;
+    if ip.version() != 4 {
+        return Err(NotOurs::Malformed);
+    }
+    if ip.next_header() != IpProtocol::Udp {
+        return Err(NotOurs::Protocol);
+    }
+    if ip.more_frags() || ip.frag_offset() != 0 {
+        return Err(NotOurs::Fragment);
+    }
+    if !ip.verify_checksum() {
+        return Err(NotOurs::Checksum);
+    }
+    let (source, destination) = (ip.src_addr(), ip.dst_addr());
+    let ecn = Ecn::from_bits(ip.ecn());
+    parse_udp(
+        ip.payload(),
+        source.into(),
+        destination.into(),
+        ecn,
+        offload,
+    )
+}
+
+fn parse_v6(bytes: &[u8], offload: Offload) -> Result<Datagram<'_>, NotOurs> {
+    let ip = Ipv6Packet::new_checked(bytes).map_err(|_| NotOurs::Malformed)?;
+    if ip.version() != 6 {
+        return Err(NotOurs::Malformed);
+    }
+    if ip.next_header() != IpProtocol::Udp {
+        return Err(NotOurs::Protocol);
+    }
+    let (source, destination) = (ip.src_addr(), ip.dst_addr());
+    let ecn = Ecn::from_bits(ip.traffic_class());
+    parse_udp(
+        ip.payload(),
+        source.into(),
+        destination.into(),
+        ecn,
+        offload,
+    )
+}
+
+fn parse_udp(
+    bytes: &[u8],
+    source: IpAddr,
+    destination: IpAddr,
+    ecn: Ecn,
+    offload: Offload,
+) -> Result<Datagram<'_>, NotOurs> {
+    let udp = UdpPacket::new_checked(bytes).map_err(|_| NotOurs::Malformed)?;
+    let (from, to): (IpAddress, IpAddress) = (source.into(), destination.into());
+    // RFC 8200, 8.1: no zero checksum on IPv6.
+    let missing = source.is_ipv6() && udp.checksum() == 0;
+    if !offload.udp_received && (missing || !udp.verify_checksum(&from, &to)) {
+        return Err(NotOurs::Checksum);
+    }
+    Ok(Datagram {
+        addresses: Addresses {
+            source: SocketAddr::new(source, udp.src_port()),
+            destination: SocketAddr::new(destination, udp.dst_port()),
+        },
+        ecn,
+        payload: udp.payload(),
+    })
+}
