@@ -1,9 +1,9 @@
 //! Promotion, fail-over and close between two hosts (docs/failover.md), as a model that is gone through
 //! completely: two programs with their libraries, two engines, kernel TCP and the link. Packets are lost,
 //! doubled and late as they like; at every step a program, an engine or a host may die, an engine may
-//! stop and wake much later, and the link may be cut.
+//! stop and wake much later, a program too, and the link may be cut.
 //!
-//! `ULSOCK_MODEL=large` goes on to larger runs (five minutes, 1 GB). With `--nocapture` the number of
+//! `ULSOCK_MODEL=large` goes on to larger runs (ten minutes, 2 GB). With `--nocapture` the number of
 //! states of each run is shown. What is wrong is shown as the shortest way there.
 
 #[path = "model/engine.rs"]
@@ -53,6 +53,7 @@ fn scenario(bytes: [u8; 2], epochs: u8, faults: u8) -> Scenario {
         ring: RING,
         hasty: None,
         first: None,
+        stops: false,
         weakness: None,
     }
 }
@@ -93,11 +94,12 @@ fn one_promotion() {
             scenario([0, 2], 1, 1),
             scenario([3, 0], 1, 0),
             scenario([0, 3], 1, 0),
+            scenario([2, 2], 1, 0),
         ],
         &[
             scenario([2, 1], 1, 1),
             scenario([1, 2], 1, 1),
-            scenario([2, 2], 1, 0),
+            scenario([3, 2], 1, 0),
             scenario([3, 0], 1, 1),
             scenario([0, 4], 1, 1),
         ],
@@ -109,11 +111,12 @@ fn one_promotion() {
             FinAsks,
             BrokenPromise,
             FullRing,
+            BothResend,
         ],
     );
 }
 
-/// [F4], [F10], [F17] A second promotion, with what is left of the first about.
+/// [F4], [F10], [F17], [F29] A second promotion, with what is left of the first about.
 #[test]
 fn two_promotions() {
     run(
@@ -121,13 +124,17 @@ fn two_promotions() {
             scenario([1, 0], 2, 1),
             scenario([0, 1], 2, 1),
             scenario([1, 1], 2, 0),
+            scenario([2, 0], 2, 0),
+            scenario([0, 2], 2, 0),
         ],
         &[
             scenario([2, 0], 2, 1),
+            scenario([0, 2], 2, 1),
             scenario([1, 1], 2, 1),
             scenario([2, 1], 2, 0),
+            scenario([1, 2], 2, 0),
         ],
-        &[PromotedAgain, StaleResume, LateEngine],
+        &[PromotedAgain, StaleResume, LateEngine, LateFrames],
     );
 }
 
@@ -174,5 +181,34 @@ fn conversation() {
         &[talk(A, 1, 1), talk(B, 1, 1)],
         &[talk(A, 2, 1), talk(B, 2, 1), talk(A, 1, 2), talk(B, 1, 2)],
         &[EofAfterResume, LateEngine],
+    );
+}
+
+/// [F30] A program that makes no calls for long keeps nobody from leaving.
+#[test]
+fn a_program_that_sleeps() {
+    let sleepy = |bytes, faults| Scenario {
+        stops: true,
+        ..scenario(bytes, 1, faults)
+    };
+    let hasty = |side, bytes, faults| Scenario {
+        hasty: Some(side),
+        ..sleepy(bytes, faults)
+    };
+    run(
+        &[
+            hasty(A, [1, 0], 1),
+            hasty(B, [0, 1], 1),
+            sleepy([1, 0], 1),
+            sleepy([0, 1], 1),
+        ],
+        &[
+            hasty(A, [2, 1], 1),
+            hasty(B, [1, 2], 1),
+            sleepy([1, 1], 1),
+            hasty(A, [1, 0], 2),
+            hasty(B, [0, 1], 2),
+        ],
+        &[LeftAsleep, WokeUp],
     );
 }

@@ -2,14 +2,20 @@
 //! with later, it has looked at before.
 
 use super::rules::{Scenario, Weakness};
-use super::state::{Holder, Run, Side, Stage, World};
+use super::state::{Holder, Run, Side, Stage, Wire, World};
 
 impl World {
     /// [F6] A's engine hears AGREE, B's the packet OPEN. `true`: the step can be taken.
-    pub fn open(&mut self, side: Side, epoch: u8) -> bool {
+    pub fn open(&mut self, side: Side, epoch: u8, scenario: &Scenario) -> bool {
+        let known = |late| first_known(epoch, scenario.is_weak(late))..epoch as usize;
         let bound = match side {
-            Side::A => self.talk[epoch as usize - 1].agree,
-            Side::B => self.wire(Side::A, epoch).open && !self.cut,
+            Side::A => self.talk[known(Weakness::LateAgree)]
+                .iter()
+                .any(|talk| talk.agree),
+            Side::B => {
+                let wires = &self.wires[Side::A as usize][known(Weakness::LateOpen)];
+                wires.iter().any(|wire| wire.open) && !self.cut
+            }
         };
         let tail = self.segment(side, epoch).tail;
         if !bound || !self.serves(side, epoch) || tail.open || tail.frozen {
@@ -64,12 +70,26 @@ impl World {
         self.is_open(side, epoch) && !self.cut && !frozen
     }
 
+    /// [F29] What the peer's engine has sent of this promotion, and of no other.
+    fn heard(&self, side: Side, epoch: u8, scenario: &Scenario) -> Wire {
+        let known = first_known(epoch, scenario.is_weak(Weakness::LateBytes))..epoch as usize;
+        let wires = self.wires[side.other() as usize][known].iter();
+        wires.fold(Wire::default(), |all, wire| Wire {
+            open: all.open | wire.open,
+            sent: all.sent.max(wire.sent),
+            close: all.close | wire.close,
+            ack: all.ack.max(wire.ack),
+            ack_end: all.ack_end | wire.ack_end,
+            sack: all.sack.max(wire.sack),
+        })
+    }
+
     /// [C4] A byte is written into the ring, within the credit, in order or not. [F26] For a program that
     /// is gone nothing is.
     pub fn place(&mut self, side: Side, epoch: u8, byte: u8, scenario: &Scenario) -> bool {
         let tail = self.segment(side, epoch).tail.offset;
         let begin = self.segment(side.other(), epoch).begin;
-        let sent = self.wire(side.other(), epoch).sent;
+        let sent = self.heard(side, epoch, scenario).sent;
         let credit = self.ends[side as usize].read + scenario.ring;
         let fits = byte >= tail.max(begin) && byte < sent && byte < credit;
         let wanted = self.ends[side as usize].holder == Holder::Program;
@@ -113,8 +133,8 @@ impl World {
     }
 
     /// [F12] An acknowledgement arrives: its bytes are not needed any more.
-    pub fn free(&mut self, side: Side, epoch: u8) -> bool {
-        let wire = *self.wire(side.other(), epoch);
+    pub fn free(&mut self, side: Side, epoch: u8, scenario: &Scenario) -> bool {
+        let wire = self.heard(side, epoch, scenario);
         let old = *self.segment(side, epoch);
         let mut new = old;
         new.freed = new.freed.max(wire.ack).max(wire.sack);
@@ -132,7 +152,7 @@ impl World {
     }
 
     pub fn take_close(&mut self, side: Side, epoch: u8, scenario: &Scenario) -> bool {
-        let close = self.wire(side.other(), epoch).close;
+        let close = self.heard(side, epoch, scenario).close;
         if !self.hears(side, epoch, scenario) || !close || self.point(side, epoch).closing {
             return false;
         }
@@ -155,6 +175,14 @@ impl World {
             self.point(side, epoch).attached = free;
         }
         true
+    }
+}
+
+/// The first promotion, from 0, whose packets are taken for ones of this.
+fn first_known(epoch: u8, is_weak: bool) -> usize {
+    match is_weak {
+        true => 0,
+        false => epoch as usize - 1,
     }
 }
 

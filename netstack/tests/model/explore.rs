@@ -106,7 +106,7 @@ impl Explorer<'_> {
             }
         }
         self.leads_end.push(self.leads.len() as u32);
-        if let Some(wrong) = check_rest(&world).filter(|_| rest) {
+        if let Some(wrong) = check_rest(&world, self.scenario).filter(|_| rest) {
             let trace = self.trace(index);
             return Err(Found { wrong, trace });
         }

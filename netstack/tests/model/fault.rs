@@ -28,6 +28,17 @@ impl World {
         true
     }
 
+    /// Its program is stopped, or busy with something else; its engine is not.
+    pub fn stop_program(&mut self, side: Side) -> bool {
+        let calls = self.calls(side);
+        self.end(side).stopped |= calls;
+        calls
+    }
+
+    pub fn wake_program(&mut self, side: Side) -> bool {
+        std::mem::take(&mut self.end(side).stopped)
+    }
+
     pub fn stop_engine(&mut self, side: Side) -> bool {
         let run = &mut self.engines[side as usize].run;
         let was_up = *run == Run::Up;

@@ -27,6 +27,15 @@ pub enum Landmark {
     BrokenPromise,
     /// Both ends of the stream are in one ring: full.
     FullRing,
+    /// The link carries both directions for the second time, after a fail-over, and there are late packets of the
+    /// first time: OPEN, bytes in both directions or one, acknowledgements.
+    LateFrames,
+    /// Both sides have bytes that the other may lack, and send them by the kernel.
+    BothResend,
+    /// One has left while the other's program slept, with RESUME in the kernel.
+    LeftAsleep,
+    /// And that one wakes, and is about to read it.
+    WokeUp,
 }
 
 pub type Landmarks = BTreeSet<Landmark>;
@@ -53,6 +62,19 @@ pub fn pass(world: &World) -> impl Iterator<Item = Landmark> + use<'_> {
         (FinAsks, any(fin_asks)),
         (BrokenPromise, any(is_broken_promise)),
         (FullRing, any(is_full_ring)),
+        (LateFrames, both(2) && has_late_frames(world)),
+        (
+            BothResend,
+            SIDES.into_iter().all(|side| resends(world, side)),
+        ),
+        (
+            LeftAsleep,
+            any(|world, side| is_left(world, side) && world.ends[side as usize].stopped),
+        ),
+        (
+            WokeUp,
+            any(|world, side| is_left(world, side) && world.calls(side) && world.faults == 1),
+        ),
     ]
     .into_iter()
     .filter_map(|(landmark, here)| here.then_some(landmark))
@@ -110,4 +132,27 @@ fn is_full_ring(world: &World, side: Side) -> bool {
         segment.filled - segment.freed == super::RING
     };
     (0..EPOCHS).any(full)
+}
+
+fn has_late_frames(world: &World) -> bool {
+    SIDES.into_iter().any(|side| {
+        let begin = world.segments[side as usize][0].begin;
+        let carried = world.wires[side as usize][0].sent > begin;
+        carried && world.wires[side.other() as usize][0].ack > begin
+    })
+}
+
+fn resends(world: &World, side: Side) -> bool {
+    let end = &world.ends[side as usize];
+    end.stage == Stage::Resending && end.next < end.written
+}
+
+/// The peer has gone without a fault of its own, after it has resumed.
+fn is_left(world: &World, side: Side) -> bool {
+    let peer = &world.ends[side.other() as usize];
+    let resumes = matches!(
+        world.pipes[side.other() as usize].front(),
+        Some(Item::Resume(_))
+    );
+    resumes && peer.holder == Holder::Gone && !peer.crashed
 }

@@ -11,7 +11,7 @@ impl World {
     pub fn catch_up(&mut self, side: Side, scenario: &Scenario) {
         let end = self.ends[side as usize];
         // [F7] OPEN in the word.
-        if end.holder == Holder::Program && end.stage == Stage::Joining && self.tail(side).open {
+        if self.calls(side) && end.stage == Stage::Joining && self.tail(side).open {
             self.end(side).stage = Stage::Linked;
         }
         // [F25] On the kernel the end of the stream is FIN, once everything is there.

@@ -11,7 +11,7 @@ impl World {
         let all = end.written >= scenario.bytes[side as usize];
         let turn =
             scenario.first.is_none_or(|first| first == side) || self.has_heard(side, scenario);
-        if end.holder != Holder::Program || end.closed || all || !turn {
+        if !self.calls(side) || end.closed || all || !turn {
             return false;
         }
         let early = end.stage == Stage::Joining
@@ -61,7 +61,7 @@ impl World {
         let end = self.ends[side as usize];
         let all = end.written == scenario.bytes[side as usize];
         let turn = scenario.first.is_none() || self.has_heard(side, scenario);
-        if end.holder != Holder::Program || end.closed || !all || !turn {
+        if !self.calls(side) || end.closed || !all || !turn {
             return false;
         }
         match end.stage {
@@ -82,7 +82,7 @@ impl World {
     pub fn read(&mut self, side: Side) -> bool {
         let end = self.ends[side as usize];
         let here = end.stage != Stage::Joining && end.read < self.tail(side).offset;
-        if end.holder != Holder::Program || end.verdict != Verdict::Reading || !here {
+        if !self.calls(side) || end.verdict != Verdict::Reading || !here {
             return false;
         }
         self.read_ring(side, end.epoch, end.read);
@@ -93,7 +93,7 @@ impl World {
     pub fn conclude(&mut self, side: Side, scenario: &Scenario) {
         let end = self.ends[side as usize];
         let tail = self.tail(side);
-        let waits = end.holder == Holder::Program && end.verdict == Verdict::Reading;
+        let waits = self.calls(side) && end.verdict == Verdict::Reading;
         if !waits || end.read < tail.offset {
             return;
         }
@@ -112,16 +112,19 @@ impl World {
         }
     }
 
+    /// The program wants to close its socket, or has done so.
+    fn wants_to_leave(&self, side: Side, scenario: &Scenario) -> bool {
+        let end = &self.ends[side as usize];
+        let answered = end.verdict != Verdict::Reading || scenario.hasty == Some(side);
+        end.holder == Holder::Nicd || answered && (end.closed || end.stage == Stage::Over)
+    }
+
     /// The program closes its socket, or nicd does so for it.
     pub fn exit(&mut self, side: Side, scenario: &Scenario) -> bool {
-        let end = self.ends[side as usize];
-        let answered = end.verdict != Verdict::Reading || scenario.hasty == Some(side);
-        let wants =
-            end.holder == Holder::Nicd || answered && (end.closed || end.stage == Stage::Over);
-        if !self.acts(side) || !wants {
+        if !self.acts(side) || !self.wants_to_leave(side, scenario) {
             return false;
         }
-        match end.stage {
+        match self.ends[side as usize].stage {
             // [F23] Who has given up resets: FIN would look like an end.
             Stage::Over => {
                 self.close_socket(side);
@@ -149,6 +152,25 @@ impl World {
         let skipped =
             end.at >= self.tail(side).offset || scenario.is_weak(Weakness::CloseUnskipped);
         heard && (skipped || no_more)
+    }
+
+    /// [F30] The peer's program makes no calls, and this side has waited long enough for its RESUME, or for room
+    /// in the kernel. That nothing else takes so long is what the time is chosen for.
+    pub fn linger(&mut self, side: Side, scenario: &Scenario) -> bool {
+        let waits = match self.ends[side as usize].stage {
+            Stage::Kernel => !self.has_read_all(side, scenario),
+            Stage::Frozen | Stage::Resending => true,
+            Stage::Joining | Stage::Linked | Stage::Over => false,
+        };
+        let stopped = self.ends[side.other() as usize].stopped;
+        let on = !scenario.is_weak(Weakness::NoLinger);
+        let leaves = self.acts(side) && self.wants_to_leave(side, scenario);
+        if !on || !leaves || !waits || !stopped {
+            return false;
+        }
+        // [F20] If bytes are still to be sent, FIN breaks the promise, and is no end.
+        self.close_socket(side);
+        true
     }
 
     /// [F24] nicd gets a duplicate of the socket; one that is stopped gets it later.

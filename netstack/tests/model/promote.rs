@@ -1,7 +1,7 @@
 //! How the two libraries agree on a promotion, or do not.
 
 use super::rules::{Scenario, Weakness};
-use super::state::{End, Endpoint, Holder, Segment, Side, Stage, Verdict, World};
+use super::state::{End, Endpoint, Segment, Side, Stage, Verdict, World};
 
 impl World {
     /// Nothing is under way between the carriers, and the streams can still be promoted.
@@ -9,7 +9,7 @@ impl World {
         let end = &self.ends[side as usize];
         let drained = end.at.min(end.read) >= self.tail(side).offset;
         let rests = end.stage == Stage::Kernel && end.heard && drained;
-        let lives = end.holder == Holder::Program && end.verdict == Verdict::Reading;
+        let lives = self.calls(side) && end.verdict == Verdict::Reading;
         rests && lives && !end.closed && self.up(side)
     }
 
@@ -56,7 +56,8 @@ impl World {
         let same = end.written == proposed.tail.offset && end.read == proposed.begin;
         let same = same || scenario.is_weak(Weakness::AgreeAnywhere);
         let talk = self.talk[epoch as usize - 1];
-        if !talk.prepare || !self.can_join(Side::B) || end.epoch >= epoch || !same {
+        let new = epoch > end.epoch || scenario.is_weak(Weakness::LatePrepare);
+        if !talk.prepare || !self.can_join(Side::B) || !new || !same {
             return false;
         }
         self.join(Side::B, epoch);
@@ -68,7 +69,7 @@ impl World {
     pub fn abort(&mut self, scenario: &Scenario) -> bool {
         let end = self.ends[Side::A as usize];
         let joining = end.stage == Stage::Joining && !self.tail(Side::A).open;
-        if end.holder != Holder::Program || !joining {
+        if !self.calls(Side::A) || !joining {
             return false;
         }
         if !scenario.is_weak(Weakness::AbortWithoutFreeze) {

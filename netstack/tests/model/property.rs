@@ -1,5 +1,6 @@
 //! What must be true in every state, after every step, and in every state in which nothing goes on.
 
+use super::rules::Scenario;
 use super::state::{Holder, Side, Verdict, World, EPOCHS, SIDES};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,10 +58,17 @@ fn freed_unplaced(world: &World, side: Side, epoch: usize) -> bool {
     sender.freed > sender.begin && sender.freed > receiver.tail.offset
 }
 
-/// Property 4: of a state in which nothing goes on by itself. Everybody has got an answer and has left.
-pub fn check_rest(world: &World) -> Option<Wrong> {
-    let left = world.ends.iter().all(|end| end.holder == Holder::Gone);
-    (!left).then_some(Wrong::Stuck)
+/// Property 4: of a state in which nothing goes on by itself. Everybody has got an answer and has left, but for
+/// a program that makes no calls, and one that waits for what only that can say, as it would on kernel TCP.
+pub fn check_rest(world: &World, scenario: &Scenario) -> Option<Wrong> {
+    let rests = |side: Side| {
+        let end = &world.ends[side as usize];
+        let reads = end.holder == Holder::Program && end.verdict == Verdict::Reading;
+        let waits =
+            reads && scenario.hasty != Some(side) && world.ends[side.other() as usize].stopped;
+        end.holder == Holder::Gone || end.stopped || waits
+    };
+    (!SIDES.into_iter().all(rests)).then_some(Wrong::Stuck)
 }
 
 impl World {

@@ -59,6 +59,16 @@ pub enum Weakness {
     CloseForMoved,
     /// [F21] The socket is closed with bytes unread that the ring had.
     CloseUnskipped,
+    /// [F30] Who has closed waits for the peer's program, however long.
+    NoLinger,
+    /// [F29] B's engine takes OPEN of an earlier promotion for one of this.
+    LateOpen,
+    /// [F29] A's engine takes AGREE of an earlier promotion for one of this.
+    LateAgree,
+    /// [F3] B does not compare the epoch with those that it has agreed to.
+    LatePrepare,
+    /// [F29] DATA, CLOSE and acknowledgements of an earlier promotion are taken for ones of this.
+    LateBytes,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +86,8 @@ pub struct Scenario {
     /// A conversation: this side speaks first, the other answers when it has read all, and nobody closes
     /// before it has read all.
     pub first: Option<Side>,
+    /// Among the faults is that a program makes no calls any more, or not for long.
+    pub stops: bool,
     pub weakness: Option<Weakness>,
 }
 

@@ -67,6 +67,8 @@ pub struct End {
     pub holder: Holder,
     /// The process died without closing.
     pub crashed: bool,
+    /// The program makes no calls, for whatever reason; it goes on some time, or never.
+    pub stopped: bool,
     pub stage: Stage,
     /// The last promotion that we took part in; 0 before the first.
     pub epoch: u8,
@@ -95,6 +97,7 @@ impl End {
     pub const NEW: End = End {
         holder: Holder::Program,
         crashed: false,
+        stopped: false,
         stage: Stage::Kernel,
         epoch: 0,
         heard: true,
@@ -250,10 +253,16 @@ impl World {
         }
     }
 
+    /// The program makes calls.
+    pub fn calls(&self, side: Side) -> bool {
+        let end = &self.ends[side as usize];
+        end.holder == Holder::Program && !end.stopped
+    }
+
     /// Somebody acts for this side: the program, or its nicd if that runs.
     pub fn acts(&self, side: Side) -> bool {
         match self.ends[side as usize].holder {
-            Holder::Program => true,
+            Holder::Program => self.calls(side),
             Holder::Nicd => self.up(side),
             Holder::Gone => false,
         }

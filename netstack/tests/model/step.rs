@@ -27,14 +27,17 @@ pub enum Step {
     Free(Side, u8),
     TakeClose(Side, u8),
     Watchdog(Side),
+    Linger(Side),
     // Nobody can count on these.
     Wake(Side),
+    WakeProgram(Side),
     Restart(Side),
     Readopt(Side),
     // Faults.
     CrashProgram(Side),
     CrashEngine(Side),
     StopEngine(Side),
+    StopProgram(Side),
     Die(Side, u8),
     CutLink,
 }
@@ -46,6 +49,7 @@ impl Step {
             Step::CrashProgram(_)
                 | Step::CrashEngine(_)
                 | Step::StopEngine(_)
+                | Step::StopProgram(_)
                 | Step::Die(..)
                 | Step::CutLink
         )
@@ -65,6 +69,7 @@ impl Step {
             | Step::Prepare
             | Step::Agree { .. }
             | Step::Wake(_)
+            | Step::WakeProgram(_)
             | Step::Restart(_)
             | Step::Readopt(_) => false,
             _ => !self.is_fault(),
@@ -77,6 +82,11 @@ impl Step {
         let most = scenario.bytes.into_iter().max().unwrap_or(0);
         for side in SIDES {
             steps.extend(of_side(side));
+            if scenario.stops {
+                steps.extend(
+                    [Step::StopProgram, Step::WakeProgram, Step::Linger].map(|step| step(side)),
+                );
+            }
             steps.extend((0..=most + EPOCHS as u8).map(|n| Step::Die(side, n)));
             for epoch in 1..=scenario.epochs {
                 steps.extend(of_engine(side, epoch));
@@ -157,19 +167,22 @@ impl World {
             Step::Resend(side) => self.resend(side),
             Step::Look(side) => self.look(side, scenario),
             Step::GiveUp(side) => self.give_up(side, scenario),
-            Step::Open(side, epoch) => self.open(side, epoch),
+            Step::Open(side, epoch) => self.open(side, epoch, scenario),
             Step::Place(side, epoch, byte) => self.place(side, epoch, byte, scenario),
             Step::PlaceAlien(side, epoch) => self.place_alien(side, epoch, scenario),
             Step::Publish(side, epoch) => self.publish(side, epoch, scenario),
-            Step::Free(side, epoch) => self.free(side, epoch),
+            Step::Free(side, epoch) => self.free(side, epoch, scenario),
             Step::TakeClose(side, epoch) => self.take_close(side, epoch, scenario),
             Step::Watchdog(side) => self.watchdog(side, scenario),
+            Step::Linger(side) => self.linger(side, scenario),
             Step::Wake(side) => self.wake_engine(side),
+            Step::WakeProgram(side) => self.wake_program(side),
             Step::Restart(side) => self.restart(side, false),
             Step::Readopt(side) => self.restart(side, true),
             Step::CrashProgram(side) => self.crash_program(side),
             Step::CrashEngine(side) => self.crash_engine(side),
             Step::StopEngine(side) => self.stop_engine(side),
+            Step::StopProgram(side) => self.stop_program(side),
             Step::Die(side, arrives) => self.die(side, arrives),
             Step::CutLink => self.cut_link(),
         }

@@ -49,9 +49,13 @@ fn fail_over() {
     without(NoDeadline, scenario([1, 0], 1, 1), Stuck);
 }
 
-/// [F13], [F23], [F24], [F25], [F26], [F28]
+/// [F13], [F23], [F24], [F25], [F26], [F28], [F30]
 #[test]
 fn ends() {
+    let sleepy = Scenario {
+        stops: true,
+        ..scenario([1, 0], 1, 1)
+    };
     without(CloseWithoutFinal, scenario([1, 0], 1, 0), FalseEof);
     without(AckEndEarly, scenario([1, 0], 1, 0), NeedlessError);
     without(FinMeansEof, scenario([1, 0], 1, 1), FalseEof);
@@ -61,5 +65,32 @@ fn ends() {
     without(FinAtHalfClose, scenario([1, 0], 1, 0), NeedlessError);
     without(NicdOnlyWaits, scenario([1, 0], 1, 1), Stuck);
     without(NoWatchdog, scenario([1, 0], 1, 1), Stuck);
+    without(NoLinger, sleepy, Stuck);
     without(CloseForMoved, scenario([2, 0], 1, 1), FalseEof);
+}
+
+/// [F3], [F29] What is late from the first promotion, in the second.
+#[test]
+fn second_promotion() {
+    without(LateOpen, scenario([1, 0], 2, 0), Stray);
+    without(LateAgree, scenario([1, 0], 2, 0), NeedlessError);
+    without(LatePrepare, scenario([1, 0], 2, 0), Thawed);
+}
+
+/// [F29] Bytes, ends and acknowledgements of the first promotion would do no harm in the second even if they were
+/// taken there: by then all its offsets lie before those of the second.
+#[test]
+fn offsets_are_never_used_again() {
+    for run in [
+        scenario([1, 1], 2, 0),
+        scenario([2, 0], 2, 0),
+        scenario([0, 2], 2, 0),
+    ] {
+        let late = Scenario {
+            weakness: Some(LateBytes),
+            ..run
+        };
+        let seen = explore(&late).expect("no harm");
+        println!("{:8} states: {late:?}", seen.states);
+    }
 }
