@@ -1,0 +1,101 @@
+//! A network interface, as the kernel knows it.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::string::String;
+
+use rustix::io::{self, Errno};
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
+
+use super::sys::{syscall, Fd};
+
+/// What `ETHTOOL_GDRVINFO` gives (linux/ethtool.h, struct ethtool_drvinfo); the driver's name comes first.
+const DRIVER_INFO: u32 = 3;
+const DRIVER_INFO_SIZE: usize = 196;
+const DRIVER_NAME: core::ops::Range<usize> = 4..36;
+
+/// One of Ethernet's kind, as it was when it was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    pub index: u32,
+    pub name: String,
+    pub mtu: usize,
+    pub address: [u8; 6],
+    /// The kernel's name of its driver, like `veth` or `mlx5_core`; empty if it has none.
+    pub driver: String,
+}
+
+/// struct ifreq (linux/if.h), with the union as bytes.
+#[repr(C)]
+struct Request {
+    name: [u8; 16],
+    value: Value,
+}
+
+#[repr(C, align(8))]
+struct Value([u8; 24]);
+
+impl Interface {
+    /// By name, in the network namespace of the calling thread. `EPFNOSUPPORT` if it is no Ethernet.
+    pub fn find(name: &str) -> io::Result<Interface> {
+        let socket = Fd::from(socket_with(
+            AddressFamily::INET,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?);
+        let index = name_to_index(&socket, name)?;
+        let ask = |what| ask(socket.as_fd(), what, name, [0; 24]);
+        let hardware = ask(libc::SIOCGIFHWADDR)?;
+        if u16::from_ne_bytes([hardware[0], hardware[1]]) != libc::ARPHRD_ETHER {
+            return Err(Errno::PFNOSUPPORT);
+        }
+        let mtu = ask(libc::SIOCGIFMTU)?;
+        let mut address = [0; 6];
+        address.copy_from_slice(&hardware[2..8]);
+        Ok(Interface {
+            index,
+            name: name.into(),
+            mtu: u32::from_ne_bytes([mtu[0], mtu[1], mtu[2], mtu[3]]) as usize,
+            address,
+            driver: driver(socket.as_fd(), name).unwrap_or_default(),
+        })
+    }
+}
+
+fn ask(
+    socket: BorrowedFd<'_>,
+    what: libc::c_ulong,
+    name: &str,
+    value: [u8; 24],
+) -> io::Result<[u8; 24]> {
+    let mut request = Request {
+        name: [0; 16],
+        value: Value(value),
+    };
+    let name = name.as_bytes();
+    let room = request.name.get_mut(..name.len()).ok_or(Errno::NODEV)?;
+    room.copy_from_slice(name);
+    let fd = socket.as_raw_fd() as usize;
+    let args = [fd, what as usize, &raw mut request as usize];
+    // SAFETY: the kernel reads and writes a struct ifreq; where `value` holds a pointer, whoever
+    // called us knows what it points to.
+    unsafe { syscall(libc::SYS_ioctl, args)? };
+    Ok(request.value.0)
+}
+
+fn driver(socket: BorrowedFd<'_>, name: &str) -> io::Result<String> {
+    let mut info = [0u8; DRIVER_INFO_SIZE];
+    info[..4].copy_from_slice(&DRIVER_INFO.to_ne_bytes());
+    let mut value = [0; 24];
+    // The kernel writes a struct ethtool_drvinfo there, which `info` has room for.
+    let pointer = info.as_mut_ptr() as usize;
+    value[..size_of::<usize>()].copy_from_slice(&pointer.to_ne_bytes());
+    ask(socket, libc::SIOCETHTOOL, name, value)?;
+    let name = &info[DRIVER_NAME];
+    let end = name
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(name.len());
+    Ok(String::from_utf8_lossy(&name[..end]).into_owned())
+}

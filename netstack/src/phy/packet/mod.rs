@@ -1,0 +1,261 @@
+//! The port that works everywhere: AF_PACKET, with a ring in each direction that is shared with the
+//! kernel. Needs CAP_NET_RAW.
+//!
+//! Frames go through the kernel's driver and past its protocols. The kernel sees what arrives as well:
+//! hold a [`super::Reserved`].
+
+mod filter;
+mod ring;
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use rustix::io::{self, Errno};
+use rustix::net::{send, socket_with, sockopt, AddressFamily, SendFlags, SocketFlags, SocketType};
+
+use super::sys::{attach_filter, option, set_option, syscall, Fd, Map};
+use super::{Capabilities, Counters, Frame, Interface, Port, Trouble, Wanted};
+use crate::time::Instant;
+use crate::wire::frame::{Offload, ETHERNET};
+use ring::{Ring, Shape};
+
+/// Where a frame to send begins in its slot (net/packet/af_packet.c, `tpacket_parse_header`).
+const FRAME_AT: usize = libc::TPACKET2_HDRLEN - size_of::<libc::sockaddr_ll>();
+
+/// Bytes of frames that may be with the driver; the kernel's default stops at some hundred frames.
+const SEND_BUFFER: usize = 8 << 20;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Frames that can wait to be received, and to be sent; powers of two.
+    pub receive_slots: usize,
+    pub send_slots: usize,
+    /// Past the queueing discipline, straight to the driver: sooner, but a full driver loses frames.
+    pub direct: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            receive_slots: 1024,
+            send_slots: 256,
+            direct: true,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Packet {
+    capabilities: Capabilities,
+    socket: Fd,
+    map: Map,
+    receiving: Ring,
+    sending: Ring,
+    /// The slot at the end of `receiving` was given out.
+    held: bool,
+    /// Frames are committed that the kernel has not taken.
+    pending: bool,
+    counters: Counters,
+}
+
+impl Packet {
+    /// Opens the interface, in the network namespace of the calling thread.
+    pub fn open(interface: &Interface, wanted: &Wanted, options: Options) -> io::Result<Packet> {
+        if !wanted.is_sound() {
+            return Err(Errno::INVAL);
+        }
+        let capabilities = Capabilities {
+            mtu: interface.mtu,
+            address: interface.address,
+            offload: Offload::default(),
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        // Without a protocol nothing arrives before `bind`.
+        let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+        let socket = Fd::from(socket);
+        attach_filter(&socket, &filter::filter(wanted))?;
+        set_up(&socket, options)?;
+        let shape = |count| Shape::new(capabilities.frame(), count);
+        let (receiving, sending) = (shape(options.receive_slots), shape(options.send_slots));
+        set(&socket, libc::PACKET_RX_RING, &receiving.request())?;
+        set(&socket, libc::PACKET_TX_RING, &sending.request())?;
+        let map = Map::of(&socket, 0, receiving.bytes() + sending.bytes())?;
+        bind(&socket, interface.index)?;
+        Ok(Packet {
+            capabilities,
+            socket,
+            map,
+            receiving: Ring::new(receiving, 0),
+            sending: Ring::new(sending, receiving.bytes()),
+            held: false,
+            pending: false,
+            counters: Counters::default(),
+        })
+    }
+
+    /// The frame in the slot at our end, if it is a whole one and ours.
+    fn look(&mut self, status: u32) -> Option<(usize, usize)> {
+        let found = self.receiving.description(&self.map);
+        // The interface of a VLAN is another one; number zero is only a priority.
+        if status & libc::TP_STATUS_VLAN_VALID != 0 && found.vlan != 0 {
+            self.counters.foreign += 1;
+            return None;
+        }
+        let room = self.receiving.slot_size().saturating_sub(found.at);
+        if found.present < found.length || found.present > room {
+            self.counters.truncated += 1;
+            return None;
+        }
+        Some((found.at, found.present))
+    }
+
+    fn give_back(&mut self) {
+        self.receiving.give(&self.map, libc::TP_STATUS_KERNEL);
+        self.receiving.advance();
+    }
+
+    fn send(&mut self) -> Result<(), Errno> {
+        self.counters.calls += 1;
+        send(&self.socket, &[], SendFlags::DONTWAIT)?;
+        Ok(())
+    }
+
+    /// Whether the kernel has taken all that is committed.
+    fn is_all_sent(&self) -> bool {
+        self.sending.status_before(&self.map) != libc::TP_STATUS_SEND_REQUEST
+    }
+}
+
+fn set<T: super::sys::Plain>(socket: &Fd, name: i32, value: &T) -> io::Result<()> {
+    set_option(socket, libc::SOL_PACKET, name, value)
+}
+
+fn set_up(socket: &Fd, options: Options) -> io::Result<()> {
+    set(
+        socket,
+        libc::PACKET_VERSION,
+        &(libc::tpacket_versions::TPACKET_V2 as i32),
+    )?;
+    set(socket, libc::PACKET_IGNORE_OUTGOING, &1)?;
+    // A frame that the interface does not take (its MTU has shrunk) must not hold up the others.
+    set(socket, libc::PACKET_LOSS, &1)?;
+    set(
+        socket,
+        libc::PACKET_QDISC_BYPASS,
+        &i32::from(options.direct),
+    )?;
+    // Beyond the limit for all, or up to it.
+    sockopt::set_socket_send_buffer_size_force(socket, SEND_BUFFER)
+        .or_else(|_| sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER))
+}
+
+fn bind(socket: &Fd, interface: u32) -> io::Result<()> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: interface as i32,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let fd = socket.as_fd().as_raw_fd() as usize;
+    let args = [fd, &raw const address as usize, size_of_val(&address)];
+    // SAFETY: the kernel reads an address that outlives the call.
+    unsafe { syscall(libc::SYS_bind, args)? };
+    Ok(())
+}
+
+impl Port for Packet {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn receive(&mut self, _now: Instant) -> Option<Frame<'_>> {
+        if core::mem::take(&mut self.held) {
+            self.give_back();
+        }
+        loop {
+            let status = self.receiving.status(&self.map);
+            if status & libc::TP_STATUS_USER == 0 {
+                return None;
+            }
+            let Some((at, length)) = self.look(status) else {
+                self.give_back();
+                continue;
+            };
+            self.held = true;
+            self.counters.frames_received += 1;
+            self.counters.bytes_received += length as u64;
+            let bytes = self.receiving.bytes(&self.map, at, length);
+            return Some(Frame {
+                // SAFETY: inside the slot, which is ours until `give_back`; that needs `self`, which
+                // the frame borrows.
+                bytes: unsafe { core::slice::from_raw_parts(bytes, length) },
+                // Not ready: the kernel that sent it has left it to hardware that was never there.
+                checked: status & (libc::TP_STATUS_CSUM_VALID | libc::TP_STATUS_CSUMNOTREADY) != 0,
+            });
+        }
+    }
+
+    fn slot(&mut self) -> Option<&mut [u8]> {
+        if self.sending.status(&self.map) != libc::TP_STATUS_AVAILABLE {
+            return None;
+        }
+        let length = self.capabilities.frame();
+        let bytes = self.sending.bytes(&self.map, FRAME_AT, length);
+        // SAFETY: inside the slot, which is ours until `commit`; that needs `self`, which the slice
+        // borrows. All bytes are initialised: the kernel clears a ring.
+        Some(unsafe { core::slice::from_raw_parts_mut(bytes, length) })
+    }
+
+    fn commit(&mut self, length: usize) {
+        let is_ours = self.sending.status(&self.map) == libc::TP_STATUS_AVAILABLE;
+        if !(ETHERNET..=self.capabilities.frame()).contains(&length) || !is_ours {
+            self.counters.refused += 1;
+            return;
+        }
+        self.sending.describe(&self.map, length);
+        self.sending.give(&self.map, libc::TP_STATUS_SEND_REQUEST);
+        self.sending.advance();
+        self.pending = true;
+        self.counters.frames_sent += 1;
+        self.counters.bytes_sent += length as u64;
+    }
+
+    fn flush(&mut self, _now: Instant) -> Result<(), Trouble> {
+        while self.pending {
+            match self.send() {
+                Ok(()) => self.pending = !self.is_all_sent(),
+                // The driver or the buffer is full: later.
+                Err(Errno::AGAIN | Errno::NOBUFS) => return Ok(()),
+                // It may be an error of the past, which is told once.
+                Err(Errno::NETDOWN) => self.send()?,
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn trouble(&mut self) -> Option<Trouble> {
+        match sockopt::socket_error(&self.socket) {
+            Ok(Ok(())) => None,
+            Ok(Err(errno)) | Err(errno) => Some(errno.into()),
+        }
+    }
+
+    fn wake(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn counters(&mut self) -> Counters {
+        let none = libc::tpacket_stats {
+            tp_packets: 0,
+            tp_drops: 0,
+        };
+        // Reading it sets it back.
+        let name = libc::PACKET_STATISTICS;
+        let new = option(&self.socket, libc::SOL_PACKET, name, none).unwrap_or(none);
+        self.counters.overruns += u64::from(new.tp_drops);
+        self.counters
+    }
+}

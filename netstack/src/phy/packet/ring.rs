@@ -1,0 +1,138 @@
+//! One ring of slots that are shared with the kernel (TPACKET_V2). The first word of a slot says whose
+//! it is: zero gives it to the kernel when receiving, and to us when sending.
+//!
+//! Version 2 and not 3: there a frame is seen when its block is full or a timer of a millisecond fires.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libc::tpacket2_hdr as Header;
+
+use crate::phy::sys::Map;
+
+/// Slots of one size, one behind the other. The kernel cuts a ring into blocks; a whole number of slots
+/// fills each, so that there is no gap.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub slot: usize,
+    pub count: usize,
+}
+
+/// Contiguous memory that the kernel allocates at a time, if slots are not larger.
+const BLOCK: usize = 1 << 15;
+
+impl Shape {
+    /// For frames of this length, and what the kernel writes before them.
+    pub fn new(frame: usize, count: usize) -> Shape {
+        // linux/if_packet.h: the kernel aligns the IP header, not the frame, by 16.
+        let before = libc::TPACKET2_HDRLEN + 16 + libc::TPACKET_ALIGNMENT;
+        let slot = (before + frame).next_power_of_two();
+        let count = count.max(BLOCK.div_ceil(slot)).next_power_of_two();
+        Shape { slot, count }
+    }
+
+    pub fn bytes(self) -> usize {
+        self.slot * self.count
+    }
+
+    pub fn request(self) -> libc::tpacket_req {
+        let block = BLOCK.max(self.slot);
+        libc::tpacket_req {
+            tp_block_size: block as u32,
+            tp_block_nr: (self.bytes() / block) as u32,
+            tp_frame_size: self.slot as u32,
+            tp_frame_nr: self.count as u32,
+        }
+    }
+}
+
+/// A ring at its place in the mapping, with our end of it.
+#[derive(Debug)]
+pub struct Ring {
+    shape: Shape,
+    offset: usize,
+    head: usize,
+}
+
+impl Ring {
+    pub fn new(shape: Shape, offset: usize) -> Ring {
+        Ring {
+            shape,
+            offset,
+            head: 0,
+        }
+    }
+
+    pub fn slot_size(&self) -> usize {
+        self.shape.slot
+    }
+
+    /// Our end moves on.
+    pub fn advance(&mut self) {
+        self.head = (self.head + 1) & (self.shape.count - 1);
+    }
+
+    /// So many bytes of the slot at our end.
+    pub fn bytes(&self, map: &Map, at: usize, len: usize) -> *mut u8 {
+        assert!(len <= self.shape.slot && at <= self.shape.slot - len);
+        map.at(self.offset + self.head * self.shape.slot + at, len)
+    }
+
+    fn header(&self, map: &Map) -> *mut Header {
+        self.bytes(map, 0, size_of::<Header>()).cast()
+    }
+
+    /// What the first word of the slot at our end says.
+    pub fn status(&self, map: &Map) -> u32 {
+        self.status_at(map, self.head)
+    }
+
+    /// What that of the slot before says.
+    pub fn status_before(&self, map: &Map) -> u32 {
+        self.status_at(map, self.head.wrapping_sub(1) & (self.shape.count - 1))
+    }
+
+    fn status_at(&self, map: &Map, slot: usize) -> u32 {
+        self.word(map, slot).load(Ordering::Acquire)
+    }
+
+    /// The slot at our end goes over to the kernel.
+    pub fn give(&self, map: &Map, status: u32) {
+        self.word(map, self.head).store(status, Ordering::Release);
+    }
+
+    fn word<'a>(&self, map: &'a Map, slot: usize) -> &'a AtomicU32 {
+        let word = map.at(self.offset + slot * self.shape.slot, size_of::<u32>());
+        // SAFETY: inside the mapping, which lives as long as the reference; aligned as slots are; and
+        // neither we nor the kernel ever access it but as an atomic word.
+        unsafe { AtomicU32::from_ptr(word.cast()) }
+    }
+
+    /// What the kernel says about the frame in a slot that is ours.
+    pub fn description(&self, map: &Map) -> Description {
+        let header = self.header(map);
+        // SAFETY: inside the mapping and aligned; the slot is ours, so nobody writes.
+        unsafe {
+            Description {
+                length: (&raw const (*header).tp_len).read() as usize,
+                present: (&raw const (*header).tp_snaplen).read() as usize,
+                at: usize::from((&raw const (*header).tp_mac).read()),
+                vlan: (&raw const (*header).tp_vlan_tci).read() & 0xfff,
+            }
+        }
+    }
+
+    /// How long the frame is that we have written into a slot that is ours.
+    pub fn describe(&self, map: &Map, length: usize) {
+        let header = self.header(map);
+        // SAFETY: inside the mapping and aligned; the slot is ours, so nobody reads.
+        unsafe { (&raw mut (*header).tp_len).write(length as u32) };
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Description {
+    pub length: usize,
+    pub present: usize,
+    pub at: usize,
+    pub vlan: u16,
+}

@@ -1,0 +1,61 @@
+//! Our UDP port, taken in the kernel.
+//!
+//! A port that only listens in ([`super::Packet`]) does not keep frames from the kernel, and even XDP
+//! lets some through: fragments, and all that comes before it is attached. The kernel would answer them
+//! with ICMP "port unreachable", and give them to whoever binds the port. So we bind it, and never
+//! read: a filter drops all before it is queued, and dropping there says nothing to the sender
+//! (net/ipv4/udp.c, `udp_queue_rcv_one_skb`; the kernel counts it in UdpInErrors).
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
+
+use rustix::io::{self, Errno};
+use rustix::net::{bind, socket_with, sockopt, AddressFamily, SocketFlags, SocketType};
+
+use super::sys::{attach_filter, Fd};
+
+/// Accepts no byte of anything.
+const DROP: [libc::sock_filter; 1] = [libc::sock_filter {
+    code: libc::BPF_RET as u16,
+    jt: 0,
+    jf: 0,
+    k: 0,
+}];
+
+/// As long as this lives, the port is ours in this network namespace.
+#[derive(Debug)]
+pub struct Reserved(#[expect(dead_code, reason = "held until dropped")] Fd);
+
+impl Reserved {
+    /// `EADDRINUSE` if somebody else has the port. Not needed twice in one namespace: whoever has several
+    /// ports open shares one.
+    pub fn new(port: u16) -> io::Result<Reserved> {
+        match reserve_both(port) {
+            // A kernel without IPv6.
+            Err(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL) => reserve_ipv4(port),
+            other => other,
+        }
+    }
+}
+
+fn reserve_both(port: u16) -> io::Result<Reserved> {
+    let socket = deaf(AddressFamily::INET6)?;
+    sockopt::set_ipv6_v6only(&socket, false)?;
+    bind(
+        &socket,
+        &SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0),
+    )?;
+    Ok(Reserved(socket))
+}
+
+fn reserve_ipv4(port: u16) -> io::Result<Reserved> {
+    let socket = deaf(AddressFamily::INET)?;
+    bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port))?;
+    Ok(Reserved(socket))
+}
+
+fn deaf(family: AddressFamily) -> io::Result<Fd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = Fd::from(socket_with(family, SocketType::DGRAM, flags, None)?);
+    attach_filter(&socket, &DROP)?;
+    Ok(socket)
+}

@@ -1,0 +1,19 @@
+//! The ports: one suite for all of them ([`conformance`]), in network namespaces that the tests make
+//! and that vanish with them. Needs root.
+//!
+//!     cargo test -p netstack --release --features std --test phy
+
+#[path = "phy/conformance.rs"]
+mod conformance;
+#[path = "phy/foreign.rs"]
+mod foreign;
+#[path = "phy/frames.rs"]
+mod frames;
+#[path = "phy/linked.rs"]
+mod linked;
+#[path = "phy/namespace.rs"]
+mod namespace;
+#[path = "phy/rig.rs"]
+mod rig;
+#[path = "phy/trouble.rs"]
+mod trouble;

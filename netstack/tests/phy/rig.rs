@@ -1,0 +1,136 @@
+//! Two ends of a network, with each kind of port.
+
+use netstack::phy::{packet, Conditions, Impaired, Interface, Packet, Port, Reserved, Sim, Wanted};
+
+use crate::frames::{address, Family, PORT};
+use crate::namespace::{Namespace, World, INTERFACE};
+
+pub type AnyPort = Box<dyn Port + Send>;
+
+/// A port at each of two hosts.
+pub struct Ends {
+    pub ports: [AnyPort; 2],
+    /// `None`: there is no kernel between them.
+    pub world: Option<World>,
+    /// What keeps the kernels quiet.
+    pub reserved: Vec<Reserved>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Sim,
+    Packet,
+    /// An impaired port without impairments.
+    Wrapped,
+}
+
+impl Kind {
+    /// How many frames a port that nobody reads takes in at least, and at most.
+    pub fn receive_slots(self) -> Option<(u64, u64)> {
+        match self {
+            Kind::Sim => None,
+            Kind::Packet | Kind::Wrapped => Some((1024, 1024)),
+        }
+    }
+
+    /// Whether the kernel does not see the frames that are ours.
+    pub fn keeps_from_kernel(self) -> bool {
+        match self {
+            Kind::Sim => true,
+            Kind::Packet | Kind::Wrapped => false,
+        }
+    }
+
+    pub fn ends(self, mtu: usize) -> Ends {
+        if self == Kind::Sim {
+            let (one, other) = Sim::pair(&Conditions::default(), mtu, 1);
+            return Ends {
+                ports: [Box::new(one), Box::new(other)],
+                world: None,
+                reserved: Vec::new(),
+            };
+        }
+        let world = World::new(mtu, 1);
+        let reserve = |host: &Namespace| host.within(|| Reserved::new(PORT).expect("the port"));
+        let reserved = world.hosts.iter().map(reserve).collect();
+        let ports = [self.open(&world, 1), self.open(&world, 2)];
+        Ends {
+            ports,
+            world: Some(world),
+            reserved,
+        }
+    }
+
+    /// A port at one of the hosts.
+    pub fn open(self, world: &World, host: u8) -> AnyPort {
+        world.hosts[usize::from(host) - 1].within(|| self.open_here(host))
+    }
+
+    fn open_here(self, host: u8) -> AnyPort {
+        let interface = Interface::find(INTERFACE).expect("the interface");
+        assert_eq!(interface.driver, "veth");
+        let packet = || {
+            let options = packet::Options::default();
+            Packet::open(&interface, &wanted(host), options).expect("a packet port")
+        };
+        match self {
+            Kind::Sim => unreachable!("made in pairs"),
+            Kind::Packet => Box::new(packet()),
+            Kind::Wrapped => Box::new(Impaired::new(packet(), Conditions::default(), 1)),
+        }
+    }
+}
+
+pub fn wanted(host: u8) -> Wanted {
+    Wanted {
+        port: PORT,
+        addresses: vec![address(Family::V4, host), address(Family::V6, host)],
+    }
+}
+
+impl Ends {
+    pub fn both(&mut self) -> (&mut AnyPort, &mut AnyPort) {
+        let [one, other] = &mut self.ports;
+        (one, other)
+    }
+
+    /// One as the sender, the other as the receiver.
+    pub fn from(&mut self, host: u8) -> (&mut AnyPort, &mut AnyPort) {
+        let (one, other) = self.both();
+        if host == 1 {
+            (one, other)
+        } else {
+            (other, one)
+        }
+    }
+}
+
+/// A test for every kind of port; or for those that are named.
+#[macro_export]
+macro_rules! on_every_port {
+    ($($test:ident),* $(,)?) => {
+        $crate::on_ports!(sim Sim: $($test),*);
+        $crate::on_every_kernel_port!($($test),*);
+    };
+}
+
+/// A test for every kind of port that the kernel is behind.
+#[macro_export]
+macro_rules! on_every_kernel_port {
+    ($($test:ident),* $(,)?) => {
+        $crate::on_ports!(packet Packet: $($test),*);
+        $crate::on_ports!(wrapped Wrapped: $($test),*);
+    };
+}
+
+#[macro_export]
+macro_rules! on_ports {
+    ($module:ident $kind:ident: $($test:ident),*) => {
+        mod $module {
+            $(#[test]
+            fn $test() {
+                super::$test($crate::rig::Kind::$kind);
+            })*
+        }
+    };
+}
