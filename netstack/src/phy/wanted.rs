@@ -68,7 +68,7 @@ pub mod sample {
     use std::vec::Vec;
 
     use super::Wanted;
-    use crate::wire::frame::{emit, overhead, Ecn, Offload, Route};
+    use crate::wire::frame::{Ecn, Offload, Route};
     use crate::wire::Addresses;
 
     pub const PORT: u16 = 4690;
@@ -85,14 +85,13 @@ pub mod sample {
             source: SocketAddr::new(from, PORT),
             destination: SocketAddr::new(to, port),
         };
-        let route = Route {
-            source: [2; 6],
-            destination: HARDWARE,
-            addresses,
-        };
+        let route = Route::new([2; 6], HARDWARE, &addresses).expect("one family");
         let mut bytes = vec![0; 100];
-        let length = bytes.len() - overhead(&addresses);
-        emit(&mut bytes, &route, Ecn::Capable, length, Offload::default()).expect("it fits");
+        let length = bytes.len() - route.overhead();
+        let offload = Offload::default();
+        route
+            .emit(&mut bytes, Ecn::Capable, length, offload)
+            .expect("it fits");
         bytes
     }
 

@@ -6,10 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use netstack::phy::Port;
-use netstack::wire::frame::Route;
 use rustix::net::{ipproto, recv, sendto, socket, AddressFamily, RecvFlags, SendFlags, SocketType};
 
-use crate::frames::{await_frame, fetch, frame, post, route, Family, PORT};
+use crate::frames::{await_frame, fetch, frame, post, route, Family, Route, PORT};
 use crate::namespace::World;
 use crate::on_every_kernel_port;
 use crate::rig::{Ends, Kind};

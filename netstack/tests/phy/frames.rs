@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use netstack::phy::{Capabilities, Port};
 use netstack::time::Instant;
-use netstack::wire::frame::{emit, overhead, Ecn, Offload, Route};
-use netstack::wire::Addresses;
+use netstack::wire::frame::{overhead, Ecn, Offload};
+use netstack::wire::{frame, Addresses};
 
 /// Where ours go to.
 pub const PORT: u16 = 4690;
@@ -29,6 +29,20 @@ pub fn address(family: Family, host: u8) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::new(10, 9, 0, host).into(),
         Family::V6 => Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, host.into()).into(),
+    }
+}
+
+/// A way that can still be changed.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    pub source: [u8; 6],
+    pub destination: [u8; 6],
+    pub addresses: Addresses,
+}
+
+impl Route {
+    pub fn headers(&self) -> frame::Route {
+        frame::Route::new(self.source, self.destination, &self.addresses).expect("one family")
     }
 }
 
@@ -63,7 +77,8 @@ pub fn write(into: &mut [u8], route: &Route, length: usize, seed: u64) {
         piece.copy_from_slice(&word[..piece.len()]);
     }
     let offload = Offload::default();
-    let written = emit(into, route, Ecn::Capable, length - start, offload);
+    let headers = route.headers();
+    let written = headers.emit(into, Ecn::Capable, length - start, offload);
     assert_eq!(written, Some(length));
 }
 

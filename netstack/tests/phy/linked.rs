@@ -10,7 +10,7 @@ use netstack::link::window::{Adaptive, Window};
 use netstack::link::{Arrival, Config, Event, Frozen, Id, Identity, Link, Streams, Terms, Way};
 use netstack::phy::{Conditions, Impaired, Port};
 use netstack::time::Instant;
-use netstack::wire::frame::{emit, overhead, parse, Offload, Route};
+use netstack::wire::frame::{parse, Offload, Route};
 use netstack::wire::Addresses;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
@@ -138,11 +138,7 @@ impl<P: Port, W: Window + Clone> Host<P, W> {
                 read: 0,
                 ended: false,
             },
-            route: Route {
-                source: capabilities.address,
-                destination: peer,
-                addresses: way.outgoing,
-            },
+            route: Route::new(capabilities.address, peer, &way.outgoing).expect("one family"),
             id,
             closed: false,
         }
@@ -158,8 +154,10 @@ impl<P: Port, W: Window + Clone> Host<P, W> {
         while let Some(event) = self.link.event() {
             match event {
                 Event::Closed(_) => self.closed = true,
-                Event::Up | Event::Open(_) | Event::Ended(_) => {}
-                other => panic!("{other:?}"),
+                Event::Reset { .. } | Event::Frozen(_) | Event::Lost { .. } | Event::Dead(_) => {
+                    panic!("{event:?}")
+                }
+                _ => {}
             }
         }
         received + sent > 0
@@ -189,7 +187,7 @@ impl<P: Port, W: Window + Clone> Host<P, W> {
     }
 
     fn transmit(&mut self, now: Instant) -> usize {
-        let start = overhead(&self.route.addresses);
+        let start = self.route.overhead();
         let offload = self.port.capabilities().offload;
         let mut count = 0;
         while let Some(slot) = self.port.slot() {
@@ -198,7 +196,7 @@ impl<P: Port, W: Window + Clone> Host<P, W> {
                 break;
             };
             let (ecn, length) = (departure.ecn, departure.length);
-            let frame = emit(slot, &self.route, ecn, length, offload);
+            let frame = self.route.emit(slot, ecn, length, offload);
             self.port.commit(frame.expect("it fits"));
             count += 1;
         }
