@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use netstack::crc32c::Crc;
 use netstack::link::window::Fixed;
-use netstack::link::{Arrival, Config, Event, Frozen, Id, Identity, Link, Streams, Terms, Way};
+use netstack::link::{Config, Event, Frozen, Id, Identity, Link, Streams, Terms, Way};
 use netstack::time::Instant;
 use netstack::wire::frame::{self, Offload, Route};
 use netstack::wire::Addresses;
@@ -131,13 +131,8 @@ impl Host {
     /// Takes a frame in.
     pub fn receive(&mut self, now: Instant, frame: &Frame) -> bool {
         let bytes = &frame.bytes[..frame.length];
-        let Ok(datagram) = frame::parse(bytes, Offload::default()) else {
+        let Ok(arrival) = frame::parse(bytes, Offload::default()) else {
             return false;
-        };
-        let arrival = Arrival {
-            addresses: datagram.addresses,
-            ecn: datagram.ecn,
-            payload: datagram.payload,
         };
         self.link.receive(now, &arrival, &mut self.rings).is_ok()
     }

@@ -20,13 +20,19 @@ impl Instant {
 
     /// How long ago `earlier` was; zero if it is still to come.
     pub const fn since(self, earlier: Instant) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.nanos_since(earlier))
+    }
+
+    /// The same, in nanoseconds.
+    pub const fn nanos_since(self, earlier: Instant) -> u64 {
+        self.0.saturating_sub(earlier.0)
     }
 }
 
 impl Add<Duration> for Instant {
     type Output = Instant;
 
+    #[inline]
     fn add(self, duration: Duration) -> Instant {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         Instant(self.0.saturating_add(nanos))
@@ -36,6 +42,7 @@ impl Add<Duration> for Instant {
 impl Sub<Instant> for Instant {
     type Output = Duration;
 
+    #[inline]
     fn sub(self, earlier: Instant) -> Duration {
         self.since(earlier)
     }

@@ -14,13 +14,11 @@ use crate::wire::number::expand;
 use crate::wire::Packet;
 
 impl<W: Window + Clone> Link<W> {
-    #[inline]
     pub(super) fn hear_data(
         &mut self,
         now: Instant,
         id: Id,
         packet: &Packet<'_>,
-        placed: bool,
         streams: &mut impl Streams,
     ) -> Result<(), Dropped> {
         let conn = self.table.get_mut(id).ok_or(Dropped::Token)?;
@@ -33,24 +31,18 @@ impl<W: Window + Clone> Link<W> {
             .checked_add(packet.body.len() as u64)
             .ok_or(Dropped::Offset)?;
         let bytes = match conn.recv.place(offset..end) {
-            Place::Next => offset..end,
             Place::Part(part) => part,
             Place::Known => return self.hear_room(now, id, packet),
             Place::Full => return Err(Dropped::Full),
             Place::Forbidden => return Err(Dropped::Offset),
         };
-        if !placed {
-            let from = (bytes.start - offset) as usize;
-            let _ = streams.place(id, bytes.start, &packet.body[from..], Crc::START);
-        }
+        let from = (bytes.start - offset) as usize;
+        let _ = streams.place(id, bytes.start, &packet.body[from..], Crc::START);
         // [C5] [C7]
         let reach = conn.recv.reach(&bytes);
         let ended = conn.recv.ends_at(reach);
         if reach > conn.recv.placed() && streams.publish(id, reach, ended).is_err() {
-            conn.reset(reason::FROZEN);
-            self.events.push_back(Event::Frozen(id));
-            self.note(now, id);
-            return Err(Dropped::Frozen);
+            return Err(self.freeze(now, id));
         }
         conn.recv.put(bytes);
         // [K4] Perhaps the peer has used up its credit only now.
@@ -58,6 +50,17 @@ impl<W: Window + Clone> Link<W> {
         self.hear_room(now, id, packet)?;
         self.end_if_over(id);
         Ok(())
+    }
+
+    /// [C5] The ring was taken away from us.
+    #[cold]
+    pub(super) fn freeze(&mut self, now: Instant, id: Id) -> Dropped {
+        if let Some(conn) = self.table.get_mut(id) {
+            conn.reset(reason::FROZEN);
+            self.events.push_back(Event::Frozen(id));
+            self.note(now, id);
+        }
+        Dropped::Frozen
     }
 
     /// [K4] Lets the peer know of room, if it is worth a packet.
@@ -75,8 +78,12 @@ impl<W: Window + Clone> Link<W> {
     }
 
     /// [K3] The credit that a packet carries.
-    #[inline]
-    fn hear_room(&mut self, now: Instant, id: Id, packet: &Packet<'_>) -> Result<(), Dropped> {
+    pub(super) fn hear_room(
+        &mut self,
+        now: Instant,
+        id: Id,
+        packet: &Packet<'_>,
+    ) -> Result<(), Dropped> {
         let conn = self.table.get_mut(id).ok_or(Dropped::Token)?;
         let credit = expand(packet.header.credit, conn.send.credit());
         if conn.send.allow(credit) {
@@ -205,10 +212,7 @@ impl<W: Window + Clone> Link<W> {
         }
         let completes = end == conn.recv.placed() && !conn.recv.is_over();
         if completes && streams.publish(id, end, true).is_err() {
-            conn.reset(reason::FROZEN);
-            self.events.push_back(Event::Frozen(id));
-            self.note(now, id);
-            return Err(Dropped::Frozen);
+            return Err(self.freeze(now, id));
         }
         conn.recv.end_at(end);
         self.hear_room(now, id, packet)?;

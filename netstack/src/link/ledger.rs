@@ -37,8 +37,8 @@ pub struct Ledger {
     /// Number of the first entry.
     first: u64,
     entries: VecDeque<Option<Sent>>,
-    /// What is known to be received, from `floor` on.
-    acknowledged: Spans,
+    /// What is known to be received beyond the first entry, from `floor` on.
+    beyond: Spans,
     floor: u64,
     /// In the order of their numbers.
     lost: VecDeque<Sent>,
@@ -100,36 +100,65 @@ impl Ledger {
         &mut self,
         numbers: Range<u64>,
         mut each: impl FnMut(&Sent),
-        mut late: impl FnMut(&Sent),
+        late: impl FnMut(&Sent),
     ) {
+        if !self.lost.is_empty() {
+            self.find_late(&numbers, late);
+        }
+        if numbers.start > self.first {
+            return self.acknowledge_beyond(numbers, each);
+        }
+        // In order, as most are.
+        while self.first < numbers.end {
+            let Some(entry) = self.entries.pop_front() else {
+                break;
+            };
+            self.first += 1;
+            if let Some(sent) = entry {
+                self.in_flight -= u64::from(sent.bytes);
+                each(&sent);
+            }
+        }
+        self.trim();
+    }
+
+    /// The same for numbers that leave a gap.
+    fn acknowledge_beyond(&mut self, numbers: Range<u64>, mut each: impl FnMut(&Sent)) {
         let Ledger {
             first,
             entries,
-            acknowledged,
-            lost,
+            beyond,
             in_flight,
             floor,
             ..
         } = self;
-        let numbers = numbers.start.max(*floor)..numbers.end;
         // [X4] Numbers that are settled are not looked at again.
-        acknowledged.insert(numbers, |fresh| {
-            let known = fresh.start.max(*first)..fresh.end;
-            for number in known {
+        beyond.insert(numbers.start.max(*floor)..numbers.end, |fresh| {
+            for number in fresh {
                 let entry = entries.get_mut((number - *first) as usize);
                 if let Some(sent) = entry.and_then(Option::take) {
                     *in_flight -= u64::from(sent.bytes);
                     each(&sent);
                 }
             }
-            let at = lost.partition_point(|sent| sent.number < fresh.start);
-            while lost.get(at).is_some_and(|sent| sent.number < fresh.end) {
-                if let Some(sent) = lost.remove(at) {
-                    late(&sent);
-                }
-            }
         });
-        self.trim();
+        // The peer keeps no more ranges than that: it will not speak of older ones.
+        if beyond.count() > super::received::RANGES + 1 {
+            if let Some(oldest) = beyond.drop_first() {
+                *floor = oldest.end;
+            }
+        }
+    }
+
+    #[cold]
+    fn find_late(&mut self, numbers: &Range<u64>, mut late: impl FnMut(&Sent)) {
+        let lost = &mut self.lost;
+        let at = lost.partition_point(|sent| sent.number < numbers.start);
+        while lost.get(at).is_some_and(|sent| sent.number < numbers.end) {
+            if let Some(sent) = lost.remove(at) {
+                late(&sent);
+            }
+        }
     }
 
     /// Takes the oldest packet out as lost.
@@ -146,16 +175,18 @@ impl Ledger {
     }
 
     /// The oldest entry is always one whose fate is open.
+    #[inline]
     fn trim(&mut self) {
         while let Some(None) = self.entries.front() {
             self.entries.pop_front();
             self.first += 1;
         }
-        // The peer keeps no more ranges than that: it will not speak of older ones.
-        while self.acknowledged.count() > super::received::RANGES + 1 {
-            if let Some(oldest) = self.acknowledged.drop_first() {
-                self.floor = oldest.end;
-            }
+        while self
+            .beyond
+            .first()
+            .is_some_and(|span| span.end <= self.first)
+        {
+            self.beyond.drop_first();
         }
     }
 }

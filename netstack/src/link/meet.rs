@@ -4,13 +4,13 @@ use super::counters::Dropped;
 use super::event::{Event, Why};
 use super::handshake::{self, Shake};
 use super::path::Path;
-use super::receive::{check, Arrival};
+use super::receive::check;
 use super::transmit::{write, Departure};
 use super::window::Window;
 use super::Link;
 use crate::time::Instant;
 use crate::wire::body::{Hello, Welcome};
-use crate::wire::frame::Ecn;
+use crate::wire::frame::{Arrival, Ecn};
 use crate::wire::number::low;
 use crate::wire::{Header, Kind, Packet, Seal};
 

@@ -19,6 +19,7 @@ mod host;
 mod ledger;
 mod meet;
 mod mtu;
+mod next;
 mod pacer;
 mod path;
 mod probe;
@@ -40,10 +41,11 @@ pub use config::{Config, Identity, Way};
 pub use conn::Terms;
 pub use counters::{Counters, Dropped};
 pub use event::{Event, Score, Why};
-pub use receive::Arrival;
 pub use rtt::Rtt;
 pub use streams::{Frozen, Streams};
 pub use transmit::{Departure, SHORTEST};
+
+pub use crate::wire::frame::Arrival;
 
 use crate::time::Instant;
 use crate::wire::body::Welcome;

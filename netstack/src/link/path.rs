@@ -13,6 +13,7 @@ use super::rtt::Rtt;
 use super::schedule::Schedule;
 use super::window::{Acked, Lost, Window};
 use crate::time::Instant;
+use crate::wire::number::expand;
 use crate::wire::{frame, Ack, Seal};
 
 /// [R2] Later packets that prove a loss, before any reordering was seen.
@@ -129,8 +130,7 @@ impl<W: Window> Path<W> {
 
     /// [R4] How long to wait for an answer before a probe.
     pub fn probe_time(&self) -> Duration {
-        let time = self.rtt.smoothed() + self.rtt.variation() * 4 + received::DELAY;
-        time.max(LEAST_PROBE)
+        (self.rtt.longest() + received::DELAY).max(LEAST_PROBE)
     }
 
     /// An asking packet leaves.
@@ -170,7 +170,7 @@ impl<W: Window> Path<W> {
     #[inline]
     pub fn check(&self, ack: &Ack<'_>) -> Option<u64> {
         let next = self.ledger.next_number();
-        let largest = crate::wire::number::expand(ack.largest, next.checked_sub(1)?);
+        let largest = expand(ack.largest(), next.checked_sub(1)?);
         let possible = largest < next && ack.ranges(largest).all(|range| range.is_some());
         possible.then_some(largest)
     }
@@ -179,70 +179,64 @@ impl<W: Window> Path<W> {
     #[inline]
     pub fn acknowledge(&mut self, now: Instant, ack: &Ack<'_>, largest: u64, fates: &mut Fates) {
         let in_flight = self.ledger.in_flight();
-        let (mut bytes, mut packets, mut largest_bytes) = (0, 0, 0);
-        let mut newest: Option<Sent> = None;
+        let mut newly = Newly::default();
         let mut late = Vec::new();
         for range in ack.ranges(largest).flatten() {
             let numbers = *range.start()..*range.end() + 1;
             let each = |sent: &Sent| {
-                bytes += u64::from(sent.bytes);
-                packets += 1;
-                largest_bytes = largest_bytes.max(u64::from(sent.bytes));
-                if newest.is_none_or(|newest| newest.number < sent.number) {
-                    newest = Some(*sent);
-                }
+                newly.add(sent);
                 fates.push((Fate::Acknowledged, sent.content));
             };
             self.ledger
                 .acknowledge(numbers, each, |sent| late.push(*sent));
         }
-        self.forgive(now, &late, largest, fates);
+        if !late.is_empty() {
+            self.forgive(now, &late, largest, fates);
+        }
         self.heard(now);
-        if let Some(newest) = newest {
-            if largest_bytes > self.mtu.base() as u64 {
+        if newly.packets > 0 {
+            if newly.largest > self.mtu.base() as u32 {
                 self.large_losses = 0;
             }
             (self.probes, self.probes_owed) = (0, 0);
-            let newly = Newly {
-                newest,
-                in_flight,
-                bytes,
-                packets,
-            };
-            self.measure(now, ack, largest, &newly);
+            self.measure(now, ack, largest, &newly, in_flight);
             self.find_losses(now, fates);
         }
         self.rest();
     }
 
     /// What newly acknowledged packets say about the path.
-    fn measure(&mut self, now: Instant, ack: &Ack<'_>, largest: u64, newly: &Newly) {
-        let Newly {
-            newest,
-            in_flight,
-            bytes,
-            packets,
-        } = *newly;
+    #[inline]
+    fn measure(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        largest: u64,
+        newly: &Newly,
+        in_flight: u64,
+    ) {
         let advances = self.largest_acknowledged.is_none_or(|old| old < largest);
-        self.largest_acknowledged = self.largest_acknowledged.max(Some(largest));
-        let mut sample = None;
-        if newest.number == largest {
-            sample = Some(self.rtt.sample(now - newest.at, ack.delay));
+        if advances {
+            self.largest_acknowledged = Some(largest);
         }
-        let marked = if advances {
-            self.ecn.on_ack(packets, ack.marks)
-        } else {
-            None
+        let mut sample = None;
+        if newly.newest == largest {
+            let passed = now.nanos_since(newly.sent);
+            sample = Some(self.rtt.sample(passed, ack.delay_nanos()));
+        }
+        let marked = match advances {
+            true => self.ecn.on_ack(newly.packets, ack.marks()),
+            false => None,
         };
         self.window.on_ack(&Acked {
             now,
-            bytes,
-            sent: newest.at,
-            sample,
+            bytes: newly.bytes,
+            sent: newly.sent,
+            sample: sample.map(Duration::from_nanos),
             rtt: &self.rtt,
             in_flight,
-            limited: newest.number < self.limited_below,
-            packets: marked.map_or(0, |_| packets),
+            limited: newly.newest < self.limited_below,
+            packets: marked.map_or(0, |_| newly.packets),
             marked: marked.unwrap_or(0),
         });
     }
@@ -262,6 +256,7 @@ impl<W: Window> Path<W> {
     }
 
     /// [R6] Packets were only late.
+    #[cold]
     fn forgive(&mut self, now: Instant, late: &[Sent], largest: u64, fates: &mut Fates) {
         for sent in late {
             self.late += 1;
@@ -270,9 +265,7 @@ impl<W: Window> Path<W> {
             self.threshold = self.threshold.max(distance.min(MOST_THRESHOLD));
         }
         let is_trial = |sent: &Sent| matches!(sent.content, Content::Ping { tried: Some(_) });
-        if !late.is_empty() {
-            (self.probes, self.probes_owed) = (0, 0);
-        }
+        (self.probes, self.probes_owed) = (0, 0);
         // [M2] The loss of a trial has reduced nothing.
         if !late.iter().all(is_trial) {
             self.window.on_spurious(now);
@@ -443,12 +436,27 @@ impl<W: Window> Path<W> {
 }
 
 /// Packets newly acknowledged.
+#[derive(Default)]
 struct Newly {
-    newest: Sent,
-    /// Bytes in flight before.
-    in_flight: u64,
-    bytes: u64,
     packets: u32,
+    bytes: u64,
+    /// Bytes of the largest.
+    largest: u32,
+    /// The number of the newest, and when it was sent.
+    newest: u64,
+    sent: Instant,
+}
+
+impl Newly {
+    #[inline]
+    fn add(&mut self, sent: &Sent) {
+        if self.packets == 0 || self.newest < sent.number {
+            (self.newest, self.sent) = (sent.number, sent.at);
+        }
+        self.packets += 1;
+        self.bytes += u64::from(sent.bytes);
+        self.largest = self.largest.max(sent.bytes);
+    }
 }
 
 #[derive(Default)]

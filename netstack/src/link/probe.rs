@@ -3,7 +3,6 @@
 use super::conn::{Owed, Queued};
 use super::event::Why;
 use super::ledger::Content;
-use super::path::Fates;
 use super::streams::Streams;
 use super::transmit::Piece;
 use super::window::Window;
@@ -19,20 +18,18 @@ impl<W: Window + Clone> Link<W> {
     /// Does what has become due.
     #[inline]
     pub(super) fn on_time(&mut self, now: Instant, streams: &mut impl Streams) {
-        let mut fates = core::mem::take(&mut self.fates);
         for number in 0..self.paths.len() {
-            if self.paths[number].on_time(now, &mut fates) {
+            if self.paths[number].on_time(now, &mut self.fates) {
                 self.counters.probes += 1;
                 // [H3]
                 self.confirm_owed = self.confirm.is_some();
                 self.ask_other_paths(number);
             }
             if self.paths.len() > 1 {
-                self.leave_dead_path(now, number, &mut fates);
+                self.leave_dead_path(now, number);
             }
-            self.settle(now, number, &mut fates, streams);
+            self.settle(now, number, streams);
         }
-        self.fates = fates;
         if self.shake.is_in_vain(now) || self.silence_ends().is_some_and(|at| at <= now) {
             self.die(Why::Silence);
             self.renew();
@@ -59,7 +56,7 @@ impl<W: Window + Clone> Link<W> {
     }
 
     /// [R8] Half of the patience without an answer, while another path has had one.
-    fn leave_dead_path(&mut self, now: Instant, number: usize, fates: &mut Fates) {
+    fn leave_dead_path(&mut self, now: Instant, number: usize) {
         let busy = |path: &super::Path<W>| !path.ledger().is_settled() && !path.is_left();
         if self.paths[number].is_left() {
             let worthwhile = self.paths.iter().any(busy);
@@ -74,7 +71,7 @@ impl<W: Window + Clone> Link<W> {
         let Some(other) = self.paths.iter().position(lives) else {
             return;
         };
-        self.paths[number].leave(now, fates);
+        self.paths[number].leave(now, &mut self.fates);
         for conn in self.table.iter_mut() {
             if usize::from(conn.path) == number {
                 conn.path = other as u8;

@@ -1,6 +1,6 @@
 //! What arrives.
 
-use super::conn::{Place, Stage};
+use super::conn::Stage;
 use super::counters::Dropped;
 use super::event::Why;
 use super::handshake::Shake;
@@ -11,17 +11,9 @@ use super::window::Window;
 use super::{Id, Link};
 use crate::crc32c::Crc;
 use crate::time::Instant;
-use crate::wire::frame::Ecn;
+use crate::wire::frame::{Arrival, Ecn};
 use crate::wire::number::expand;
-use crate::wire::{Addresses, Kind, Packet};
-
-/// A datagram as it came in.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrival<'a> {
-    pub addresses: Addresses,
-    pub ecn: Ecn,
-    pub payload: &'a [u8],
-}
+use crate::wire::{Header, Kind, Packet};
 
 impl<W: Window + Clone> Link<W> {
     /// [X1] Takes in a datagram. One that is not right has changed nothing, and is counted.
@@ -65,74 +57,91 @@ impl<W: Window + Clone> Link<W> {
         streams: &mut impl Streams,
     ) -> Result<(), Dropped> {
         let header = &packet.header;
-        let path_number = usize::from(header.path);
         if header.tag != self.config.identity.tag || !self.is_up() {
             return Err(Dropped::Tag);
         }
-        let path = self.paths.get(path_number).ok_or(Dropped::Way)?;
+        let path = self.paths.get(usize::from(header.path));
+        let path = path.ok_or(Dropped::Way)?;
         if path.way.incoming != arrival.addresses {
             return Err(Dropped::Way);
         }
-        let number = expand(header.number, path.received.expected());
-        let known = path.received.knows(number);
-        let id = Id::from_token(header.token);
         let crc = path.incoming.head(packet.head());
+        if header.kind == Kind::Ack {
+            check(packet, crc)?;
+            let acknowledged = self.check_acknowledgement(packet)?;
+            self.finish(now, acknowledged, streams);
+            return Ok(());
+        }
+        self.take_asking(now, arrival.ecn, packet, crc, streams)
+    }
+
+    /// One that is to be acknowledged.
+    #[inline]
+    fn take_asking(
+        &mut self,
+        now: Instant,
+        ecn: Ecn,
+        packet: &Packet<'_>,
+        crc: Crc,
+        streams: &mut impl Streams,
+    ) -> Result<(), Dropped> {
+        let Header { path, ask, .. } = packet.header;
+        let path = usize::from(path);
+        let received = &self.paths[path].received;
+        let number = expand(packet.header.number, received.expected());
+        let known = received.knows(number);
         // [W3] What simply follows is copied and checked in one pass.
-        let next = header.kind == Kind::Data && known == Known::New && self.is_next(id, packet);
-        let crc = if next {
-            let placed = self.table.get(id).map_or(0, |conn| conn.recv.placed());
-            streams.place(id, placed, packet.body, crc)
-        } else {
-            crc.over(packet.body)
+        let next = self.next(packet).filter(|_| known == Known::New);
+        let crc = match &next {
+            Some(next) => streams.place(next.id, next.from, packet.body, crc),
+            None => crc.over(packet.body),
         };
         check(packet, crc)?;
         let acknowledged = self.check_acknowledgement(packet)?;
-        let mut taken = Ok(());
-        if header.kind.is_asking() {
-            match known {
-                Known::New => {}
-                // [P2]
-                Known::Again => {
-                    self.paths[path_number].received.again(now);
-                    return Err(Dropped::Again);
-                }
-                Known::TooOld => return Err(Dropped::Again),
+        match known {
+            Known::New => {}
+            // [P2]
+            Known::Again => {
+                self.paths[path].received.again(now);
+                return Err(Dropped::Again);
             }
-            taken = self.deliver(now, packet, next, streams);
-            match taken {
-                // [P7] BYE leaves no path.
-                Ok(()) => {
-                    if let Some(path) = self.paths.get_mut(path_number) {
-                        path.received.note(now, number, header.ask, arrival.ecn);
-                    }
-                }
-                // Nothing is wrong with it; what it says about our packets counts. [R7] The peer hears
-                // that we are there.
-                Err(Dropped::Full | Dropped::Frozen | Dropped::Ended) => {
-                    self.paths[path_number].received.again(now);
-                }
-                Err(why) => return Err(why),
-            }
+            Known::TooOld => return Err(Dropped::Again),
         }
+        let taken = match next {
+            Some(next) => self.append(now, &next, packet, streams),
+            None => self.deliver(now, packet, streams),
+        };
+        // BYE leaves none.
+        let received = self.paths.get_mut(path).map(|path| &mut path.received);
+        match (taken, received) {
+            // [P7]
+            (Ok(()), Some(received)) => received.note(now, number, ask, ecn),
+            // Nothing is wrong with it; what it says about our packets counts. [R7] The peer hears
+            // that we are there.
+            (Err(Dropped::Full | Dropped::Frozen | Dropped::Ended), Some(received)) => {
+                received.again(now);
+            }
+            (Err(why), _) => return Err(why),
+            (Ok(()), None) => {}
+        }
+        self.finish(now, acknowledged, streams);
+        taken
+    }
+
+    /// What a packet says about us.
+    #[inline]
+    fn finish(
+        &mut self,
+        now: Instant,
+        acknowledged: Option<Acknowledged<'_>>,
+        streams: &mut impl Streams,
+    ) {
         if let Shake::Up { heard, .. } = &mut self.shake {
             *heard = true;
         }
         if let Some(acknowledged) = acknowledged {
             self.acknowledge(now, &acknowledged, streams);
         }
-        taken
-    }
-
-    /// Whether the bytes follow those that are there.
-    #[inline]
-    fn is_next(&self, id: Id, packet: &Packet<'_>) -> bool {
-        let Some(conn) = self.table.get(id) else {
-            return false;
-        };
-        let offset = expand(packet.header.offset, conn.recv.placed());
-        let bytes = offset..offset.saturating_add(packet.body.len() as u64);
-        let takes = matches!(conn.stage, Stage::Open | Stage::Opening);
-        takes && conn.recv.place(bytes) == Place::Next
     }
 
     /// [P6]
@@ -144,19 +153,17 @@ impl<W: Window + Clone> Link<W> {
         let Some(ack) = packet.ack else {
             return Ok(None);
         };
-        let path = self.paths.get(usize::from(ack.path));
+        let path = self.paths.get(usize::from(ack.path()));
         let largest = path.and_then(|path| path.check(&ack));
         let largest = largest.ok_or(Dropped::Acknowledgement)?;
         Ok(Some(Acknowledged { ack, largest }))
     }
 
     /// Does what an asking packet came for, or nothing at all.
-    #[inline]
     fn deliver(
         &mut self,
         now: Instant,
         packet: &Packet<'_>,
-        placed: bool,
         streams: &mut impl Streams,
     ) -> Result<(), Dropped> {
         match packet.header.kind {
@@ -179,7 +186,7 @@ impl<W: Window + Clone> Link<W> {
         }
         self.follow(now, id, packet.header.path);
         match packet.header.kind {
-            Kind::Data => self.hear_data(now, id, packet, placed, streams),
+            Kind::Data => self.hear_data(now, id, packet, streams),
             Kind::Credit => self.hear_credit(now, id, packet),
             Kind::Accept => self.hear_accept(now, id, packet),
             Kind::Close => self.hear_close(now, id, packet, streams),
@@ -189,6 +196,7 @@ impl<W: Window + Clone> Link<W> {
     }
 }
 
+#[inline]
 pub(super) fn check(packet: &Packet<'_>, crc: Crc) -> Result<(), Dropped> {
     let fits = crc.value() == packet.crc;
     fits.then_some(()).ok_or(Dropped::Crc)

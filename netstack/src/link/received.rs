@@ -30,6 +30,8 @@ pub enum Known {
 #[derive(Debug, Default)]
 pub struct Received {
     numbers: Spans,
+    /// The one after the largest.
+    expected: u64,
     /// Everything below was received, or given up.
     floor: u64,
     /// Asking packets since the last acknowledgement.
@@ -43,20 +45,29 @@ pub struct Received {
 impl Received {
     pub fn new(first: u64) -> Received {
         Received {
+            expected: first,
             floor: first,
             ..Received::default()
         }
     }
 
     /// The number that should come next.
+    #[inline]
     pub fn expected(&self) -> u64 {
-        self.numbers.last().map_or(self.floor, |last| last.end)
+        self.expected
     }
 
+    #[inline]
     pub fn knows(&self, number: u64) -> Known {
-        if number >= self.expected() {
+        if number >= self.expected {
             Known::New
-        } else if self.numbers.contains(number) {
+        } else {
+            self.knew(number)
+        }
+    }
+
+    fn knew(&self, number: u64) -> Known {
+        if self.numbers.contains(number) {
             Known::Again
         } else if number < self.floor {
             Known::TooOld
@@ -66,19 +77,17 @@ impl Received {
     }
 
     /// [P7] A packet has done what it came for.
+    #[inline]
     pub fn note(&mut self, now: Instant, number: u64, ask: bool, ecn: Ecn) {
-        let expected = self.expected();
         // Older gaps do not count: numbers are never used again, so those of lost packets stay open.
-        let in_order = number == expected;
-        if number >= expected {
+        let in_order = number == self.expected;
+        if number >= self.expected {
+            self.expected = number + 1;
             self.largest_at = now;
         }
         self.numbers.add(number..number + 1);
-        // [P3]
-        if self.numbers.count() > RANGES {
-            if let Some(oldest) = self.numbers.drop_first() {
-                self.floor = oldest.end;
-            }
+        if !in_order {
+            self.bound();
         }
         match ecn {
             Ecn::Capable => self.marks.capable = self.marks.capable.wrapping_add(1),
@@ -90,6 +99,15 @@ impl Received {
         self.owe(if at_once { now } else { now + DELAY });
     }
 
+    /// [P3]
+    fn bound(&mut self) {
+        if self.numbers.count() > RANGES {
+            if let Some(oldest) = self.numbers.drop_first() {
+                self.floor = oldest.end;
+            }
+        }
+    }
+
     /// [P2] Says again what was received: perhaps the acknowledgement was lost.
     pub fn again(&mut self, now: Instant) {
         if !self.numbers.is_empty() {
@@ -97,11 +115,13 @@ impl Received {
         }
     }
 
+    #[inline]
     fn owe(&mut self, at: Instant) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
     /// When the peer has to hear of it.
+    #[inline]
     pub fn due(&self) -> Option<Instant> {
         self.due
     }
@@ -115,7 +135,7 @@ impl Received {
             marks: (self.marks != Marks::default()).then_some(self.marks),
         };
         // [P3] Gaps stay for ever; those that are old are settled, and would only make packets longer.
-        let newest = self.expected();
+        let newest = self.expected;
         let ranges = self.numbers.descending();
         let ranges = ranges.take_while(|range| range.end + NEWEST >= newest);
         let inclusive =

@@ -3,14 +3,15 @@
 use core::time::Duration;
 
 /// Before anything is known: a round trip inside a cluster, and then some.
-const FIRST: Duration = Duration::from_millis(1);
+const FIRST: u64 = 1_000_000;
 
+/// All in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Rtt {
-    smoothed: Duration,
-    variation: Duration,
-    least: Option<Duration>,
-    latest: Duration,
+    smoothed: u64,
+    variation: u64,
+    least: Option<u64>,
+    latest: u64,
 }
 
 impl Default for Rtt {
@@ -25,8 +26,10 @@ impl Default for Rtt {
 }
 
 impl Rtt {
-    /// [R1] A packet was acknowledged after `passed`, of which the peer's host had it for `delay`.
-    pub fn sample(&mut self, passed: Duration, delay: Duration) -> Duration {
+    /// [R1] A packet was acknowledged after `passed`, of which the peer's host had it for `delay`; the
+    /// rest, which counts.
+    #[inline]
+    pub fn sample(&mut self, passed: u64, delay: u64) -> u64 {
         let Some(least) = self.least else {
             (self.smoothed, self.variation) = (passed, passed / 2);
             self.least = Some(passed);
@@ -36,8 +39,10 @@ impl Rtt {
         let least = least.min(passed);
         self.least = Some(least);
         // A delay that would make the trip shorter than any is a lie or a mistake.
-        let sample = passed.checked_sub(delay).filter(|&rest| rest >= least);
-        let sample = sample.unwrap_or(passed);
+        let sample = match passed.checked_sub(delay) {
+            Some(rest) if rest >= least => rest,
+            _ => passed,
+        };
         self.variation = (self.variation * 3 + self.smoothed.abs_diff(sample)) / 4;
         self.smoothed = (self.smoothed * 7 + sample) / 8;
         self.latest = sample;
@@ -49,26 +54,33 @@ impl Rtt {
     }
 
     pub fn smoothed(&self) -> Duration {
-        self.smoothed
+        Duration::from_nanos(self.smoothed)
     }
 
     pub fn variation(&self) -> Duration {
-        self.variation
+        Duration::from_nanos(self.variation)
     }
 
     /// The shortest ever seen: what the way takes when no queue is on it.
     pub fn least(&self) -> Duration {
-        self.least.unwrap_or(FIRST)
+        Duration::from_nanos(self.least.unwrap_or(FIRST))
     }
 
     pub fn latest(&self) -> Duration {
-        self.latest
+        Duration::from_nanos(self.latest)
+    }
+
+    /// How long an answer may take.
+    #[inline]
+    pub fn longest(&self) -> Duration {
+        Duration::from_nanos(self.smoothed + self.variation * 4)
     }
 
     /// [R2] How much later a later packet's acknowledgement may come before an earlier one is lost.
+    #[inline]
     pub fn reordering(&self) -> Duration {
         let longest = self.smoothed.max(self.latest);
-        longest + longest / 8
+        Duration::from_nanos(longest + longest / 8)
     }
 }
 
@@ -78,7 +90,7 @@ mod tests {
 
     use super::Rtt;
 
-    const US: Duration = Duration::from_micros(1);
+    const US: u64 = 1000;
 
     // [R1]
     #[test]
@@ -88,11 +100,12 @@ mod tests {
         assert_eq!(rtt.sample(100 * US, 50 * US), 100 * US);
         assert_eq!(rtt.sample(130 * US, 20 * US), 110 * US);
         assert_eq!(rtt.sample(130 * US, 90 * US), 130 * US);
-        assert_eq!(rtt.least(), 100 * US);
+        assert_eq!(rtt.least(), Duration::from_micros(100));
         assert_eq!(rtt.sample(130 * US, 900 * US), 130 * US);
         for _ in 0..100 {
-            rtt.sample(200 * US, Duration::ZERO);
+            rtt.sample(200 * US, 0);
         }
-        assert!(rtt.smoothed() > 199 * US && rtt.variation() < US);
+        assert!(rtt.smoothed() > Duration::from_micros(199));
+        assert!(rtt.variation() < Duration::from_micros(1));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::conn::{Owed, Stage};
 use super::ledger::Content;
-use super::path::{Fate, Fates};
+use super::path::Fate;
 use super::streams::Streams;
 use super::window::Window;
 use super::{Id, Link};
@@ -24,26 +24,21 @@ impl<W: Window + Clone> Link<W> {
         Acknowledged { ack, largest }: &Acknowledged<'_>,
         streams: &mut impl Streams,
     ) {
-        let number = usize::from(ack.path);
+        let number = usize::from(ack.path());
         // BYE leaves none.
         let Some(path) = self.paths.get_mut(number) else {
             return;
         };
-        let mut fates = core::mem::take(&mut self.fates);
-        path.acknowledge(now, ack, *largest, &mut fates);
-        self.settle(now, number, &mut fates, streams);
-        self.fates = fates;
+        path.acknowledge(now, ack, *largest, &mut self.fates);
+        self.settle(now, number, streams);
     }
 
     /// Tells connections what became of their packets.
-    pub(super) fn settle(
-        &mut self,
-        now: Instant,
-        path: usize,
-        fates: &mut Fates,
-        streams: &mut impl Streams,
-    ) {
-        for (fate, content) in fates.drain(..) {
+    #[inline]
+    pub(super) fn settle(&mut self, now: Instant, path: usize, streams: &mut impl Streams) {
+        let mut told = 0;
+        while let Some(&(fate, content)) = self.fates.get(told) {
+            told += 1;
             match (fate, content) {
                 (Fate::Acknowledged, Content::Data { id, offset, length }) => {
                     let conn = self.table.get_mut(id);
@@ -76,6 +71,7 @@ impl<W: Window + Clone> Link<W> {
                 (_, Content::Ping { .. }) => {}
             }
         }
+        self.fates.clear();
     }
 
     fn paid(&mut self, id: Id, what: Owed) {

@@ -68,14 +68,20 @@ impl Spans {
     /// Adds a range; `fresh` hears of the parts that were not there.
     #[inline]
     pub fn insert(&mut self, range: Range<u64>, mut fresh: impl FnMut(Range<u64>)) {
-        if range.is_empty() {
-            return;
+        // What goes on where the last one ends, as most does.
+        if let Some(last) = self.0.back_mut() {
+            if (last.start..=last.end).contains(&range.start) && range.end > last.end {
+                let more = last.end..range.end;
+                last.end = range.end;
+                return fresh(more);
+            }
         }
-        // What comes next, as most does.
-        if let Some(last) = self.0.back_mut().filter(|last| last.end == range.start) {
-            last.end = range.end;
-            return fresh(range);
+        if !range.is_empty() {
+            self.insert_anywhere(range, fresh);
         }
+    }
+
+    fn insert_anywhere(&mut self, range: Range<u64>, mut fresh: impl FnMut(Range<u64>)) {
         let at = self.find(range.start);
         let (mut start, mut end) = (range.start, range.end);
         let mut from = range.start;
@@ -105,6 +111,7 @@ impl Spans {
     }
 
     /// Adds a range, whatever was there.
+    #[inline]
     pub fn add(&mut self, range: Range<u64>) {
         self.insert(range, |_| {});
     }

@@ -29,12 +29,9 @@ pub struct Marks {
 /// A block as it was received. The ranges come from a stranger.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack<'a> {
-    pub path: u8,
-    /// The largest number, low 32 bits.
-    pub largest: u32,
-    pub delay: Duration,
-    pub marks: Option<Marks>,
+    fixed: &'a [u8; FIXED],
     ranges: &'a [[u8; RANGE]],
+    marks: Option<&'a [u8; MARKS]>,
 }
 
 impl<'a> Ack<'a> {
@@ -46,8 +43,7 @@ impl<'a> Ack<'a> {
     ) -> Result<(Ack<'a>, &'a [u8]), Malformed> {
         let cut = Malformed::Length;
         let (fixed, rest) = bytes.split_first_chunk::<FIXED>().ok_or(cut)?;
-        let [path, count, d0, d1, l0, l1, l2, l3] = *fixed;
-        let count = usize::from(count);
+        let count = usize::from(fixed[1]);
         if !(1..=RANGES).contains(&count) {
             return Err(Malformed::Length);
         }
@@ -56,27 +52,47 @@ impl<'a> Ack<'a> {
         let mut marks = None;
         if has_marks {
             let (counts, after) = rest.split_first_chunk::<MARKS>().ok_or(cut)?;
-            let [c0, c1, c2, c3, m0, m1, m2, m3] = counts;
-            marks = Some(Marks {
-                capable: u32::from_be_bytes([*c0, *c1, *c2, *c3]),
-                congested: u32::from_be_bytes([*m0, *m1, *m2, *m3]),
-            });
+            marks = Some(counts);
             rest = after;
         }
         // Nothing comes after the last range.
         let ends = matches!(ranges.last(), Some([_, _, 0, 0]));
-        if usize::from(path) >= PATHS || !ends {
+        if usize::from(fixed[0]) >= PATHS || !ends {
             return Err(Malformed::Field);
         }
-        let delay = u64::from(u16::from_be_bytes([d0, d1])) * DELAY_UNIT;
         let ack = Ack {
-            path,
-            largest: u32::from_be_bytes([l0, l1, l2, l3]),
-            delay: Duration::from_nanos(delay),
-            marks,
+            fixed,
             ranges,
+            marks,
         };
         Ok((ack, rest))
+    }
+
+    #[inline]
+    pub fn path(&self) -> u8 {
+        self.fixed[0]
+    }
+
+    #[inline]
+    pub fn delay_nanos(&self) -> u64 {
+        let [_, _, d0, d1, ..] = *self.fixed;
+        u64::from(u16::from_be_bytes([d0, d1])) * DELAY_UNIT
+    }
+
+    /// The largest number, low 32 bits.
+    #[inline]
+    pub fn largest(&self) -> u32 {
+        let [_, _, _, _, l0, l1, l2, l3] = *self.fixed;
+        u32::from_be_bytes([l0, l1, l2, l3])
+    }
+
+    #[inline]
+    pub fn marks(&self) -> Option<Marks> {
+        let [c0, c1, c2, c3, m0, m1, m2, m3] = *self.marks?;
+        Some(Marks {
+            capable: u32::from_be_bytes([c0, c1, c2, c3]),
+            congested: u32::from_be_bytes([m0, m1, m2, m3]),
+        })
     }
 
     /// The ranges from the largest down, once its full number is known; `None` for one that would

@@ -165,12 +165,10 @@ impl<'a> Packet<'a> {
             }
         };
         let length = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
-        if body.len() != length || !kind.allows_body(length) {
+        if body.len() != length {
             return Err(Malformed::Length);
         }
-        if !header.fits(ack.is_some()) {
-            return Err(Malformed::Field);
-        }
+        header.check(ack.is_some(), length)?;
         Ok(Packet {
             header,
             ack,
@@ -188,8 +186,19 @@ impl<'a> Packet<'a> {
 }
 
 impl Header {
-    /// Whether fields that the kind does not have are zero, and it has an acknowledgement if it may.
+    /// Whether the kind can have such a body, and has all that is there.
     #[inline]
+    fn check(&self, has_ack: bool, body: usize) -> Result<(), Malformed> {
+        match self.kind {
+            // It has all that there is.
+            Kind::Data if body > 0 => return Ok(()),
+            _ if !self.kind.allows_body(body) => return Err(Malformed::Length),
+            _ => {}
+        }
+        self.fits(has_ack).then_some(()).ok_or(Malformed::Field)
+    }
+
+    /// Fields that the kind does not have are zero, and it has an acknowledgement only if it may.
     fn fits(&self, has_ack: bool) -> bool {
         let no_number = self.number == 0 && !self.ask;
         let no_offsets = self.offset == 0 && self.credit == 0;

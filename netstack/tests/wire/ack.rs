@@ -31,7 +31,7 @@ fn through(
     Header::of(Kind::Ack).emit(out.first_chunk_mut()?, Some(written), 0);
     let packet = Packet::parse(&out).expect("well-formed");
     let ack = packet.ack.expect("a block");
-    assert_eq!(ack.marks, report.marks);
+    assert_eq!(ack.marks(), report.marks);
     ack.ranges(*ranges[0].end()).collect()
 }
 
@@ -53,7 +53,7 @@ proptest! {
         let written = ack::emit(&mut out[HEADER..], &report, std::iter::once(7..=7)).unwrap();
         Header::of(Kind::Ack).emit(out.first_chunk_mut().unwrap(), Some(written), 0);
         let packet = Packet::parse(&out[..HEADER + written.length]).unwrap();
-        let told = packet.ack.unwrap().delay.as_nanos() as u64;
+        let told = packet.ack.unwrap().delay_nanos();
         prop_assert_eq!(told, nanos.min(65_535 * 250) / 250 * 250);
     }
 

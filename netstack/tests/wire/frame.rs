@@ -1,6 +1,6 @@
 //! Ethernet, IP and UDP around a packet.
 
-use netstack::wire::frame::{overhead, parse, Datagram, Ecn, NotOurs, Offload, Route, ETHERNET};
+use netstack::wire::frame::{overhead, parse, Arrival, Ecn, NotOurs, Offload, Route, ETHERNET};
 use netstack::wire::Addresses;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -64,7 +64,7 @@ proptest! {
             // Short frames are padded on the way.
             bytes.resize(bytes.len() + padding, 0);
             let read = parse(&bytes, offload);
-            prop_assert_eq!(read, Ok(Datagram { addresses, ecn, payload: &payload }));
+            prop_assert_eq!(read, Ok(Arrival { addresses, ecn, payload: &payload }));
         }
     }
 

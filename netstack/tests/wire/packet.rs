@@ -37,10 +37,11 @@ proptest! {
         prop_assert_eq!(packet.head().len() + packet.body.len(), bytes.len());
         prop_assert_eq!(packet.ack.is_some(), draft.ack.is_some());
         if let (Some(ack), Some(sent)) = (packet.ack, &draft.ack) {
-            prop_assert_eq!((ack.path, ack.delay), (sent.report.path, sent.report.delay));
-            prop_assert_eq!(ack.marks, sent.report.marks);
+            let delay = sent.report.delay.as_nanos() as u64;
+            prop_assert_eq!((ack.path(), ack.delay_nanos()), (sent.report.path, delay));
+            prop_assert_eq!(ack.marks(), sent.report.marks);
             let largest = *sent.ranges[0].end();
-            prop_assert_eq!(ack.largest, largest as u32);
+            prop_assert_eq!(ack.largest(), largest as u32);
             let ranges: Option<Vec<_>> = ack.ranges(largest).collect();
             prop_assert_eq!(ranges.as_ref(), Some(&sent.ranges));
         } else {

@@ -13,9 +13,7 @@ const MOST_ASKED: u32 = 8;
 /// What to do with bytes that have come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// They follow what is there, and nothing lies beyond.
-    Next,
-    /// These of them are new, or overlap what lies beyond.
+    /// These of them follow what is there, or lie beyond.
     Part(Range<u64>),
     /// All of them were there.
     Known,
@@ -62,14 +60,22 @@ impl Receiving {
         self.placed
     }
 
-    /// [C4]
+    /// Whether so many bytes can follow those that are there, with none beyond, and no end in sight.
     #[inline]
+    pub fn has_room_behind(&self, bytes: u64) -> bool {
+        self.islands.is_empty() && self.end.is_none() && bytes <= self.limit - self.placed
+    }
+
+    /// Those bytes are in the ring, and published.
+    #[inline]
+    pub fn append(&mut self, end: u64) {
+        self.placed = end;
+    }
+
+    /// [C4]
     pub fn place(&self, bytes: Range<u64>) -> Place {
         if bytes.end > self.limit || self.end.is_some_and(|end| bytes.end > end) {
             return Place::Forbidden;
-        }
-        if bytes.start == self.placed && self.islands.is_empty() {
-            return Place::Next;
         }
         if bytes.end <= self.placed {
             return Place::Known;
@@ -205,7 +211,6 @@ mod tests {
             for (start, length) in pieces {
                 let bytes = start..start + length;
                 let part = match recv.place(bytes.clone()) {
-                    Place::Next => bytes,
                     Place::Part(part) => {
                         prop_assert!(part.start >= recv.placed() && part.end == bytes.end);
                         part

@@ -6,10 +6,10 @@ use smoltcp::wire::{
     EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet, UdpPacket,
 };
 
-use super::{Datagram, Ecn, NotOurs, Offload};
+use super::{Arrival, Ecn, NotOurs, Offload};
 use crate::wire::Addresses;
 
-pub fn parse(frame: &[u8], offload: Offload) -> Result<Datagram<'_>, NotOurs> {
+pub fn parse(frame: &[u8], offload: Offload) -> Result<Arrival<'_>, NotOurs> {
     let frame = EthernetFrame::new_checked(frame).map_err(|_| NotOurs::Malformed)?;
     match frame.ethertype() {
         EthernetProtocol::Ipv4 => parse_v4(frame.payload(), offload),
@@ -18,7 +18,7 @@ pub fn parse(frame: &[u8], offload: Offload) -> Result<Datagram<'_>, NotOurs> {
     }
 }
 
-fn parse_v4(bytes: &[u8], offload: Offload) -> Result<Datagram<'_>, NotOurs> {
+fn parse_v4(bytes: &[u8], offload: Offload) -> Result<Arrival<'_>, NotOurs> {
     let ip = Ipv4Packet::new_checked(bytes).map_err(|_| NotOurs::Malformed)?;
     if ip.version() != 4 {
         return Err(NotOurs::Malformed);
@@ -43,7 +43,7 @@ fn parse_v4(bytes: &[u8], offload: Offload) -> Result<Datagram<'_>, NotOurs> {
     )
 }
 
-fn parse_v6(bytes: &[u8], offload: Offload) -> Result<Datagram<'_>, NotOurs> {
+fn parse_v6(bytes: &[u8], offload: Offload) -> Result<Arrival<'_>, NotOurs> {
     let ip = Ipv6Packet::new_checked(bytes).map_err(|_| NotOurs::Malformed)?;
     if ip.version() != 6 {
         return Err(NotOurs::Malformed);
@@ -68,7 +68,7 @@ fn parse_udp(
     destination: IpAddr,
     ecn: Ecn,
     offload: Offload,
-) -> Result<Datagram<'_>, NotOurs> {
+) -> Result<Arrival<'_>, NotOurs> {
     let udp = UdpPacket::new_checked(bytes).map_err(|_| NotOurs::Malformed)?;
     let (from, to): (IpAddress, IpAddress) = (source.into(), destination.into());
     // RFC 8200, 8.1: no zero checksum on IPv6.
@@ -76,7 +76,7 @@ fn parse_udp(
     if !offload.udp_received && (missing || !udp.verify_checksum(&from, &to)) {
         return Err(NotOurs::Checksum);
     }
-    Ok(Datagram {
+    Ok(Arrival {
         addresses: Addresses {
             source: SocketAddr::new(source, udp.src_port()),
             destination: SocketAddr::new(destination, udp.dst_port()),

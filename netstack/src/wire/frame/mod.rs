@@ -76,9 +76,9 @@ pub enum NotOurs {
     Checksum,
 }
 
-/// A received datagram.
+/// A datagram as it came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Datagram<'a> {
+pub struct Arrival<'a> {
     pub addresses: Addresses,
     pub ecn: Ecn,
     pub payload: &'a [u8],
@@ -86,7 +86,7 @@ pub struct Datagram<'a> {
 
 /// Reads a frame. The addresses are what the frame says.
 #[inline]
-pub fn parse(frame: &[u8], offload: Offload) -> Result<Datagram<'_>, NotOurs> {
+pub fn parse(frame: &[u8], offload: Offload) -> Result<Arrival<'_>, NotOurs> {
     match plain::parse(frame) {
         Some(datagram) => Ok(datagram),
         None => any::parse(frame, offload),

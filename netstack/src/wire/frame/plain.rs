@@ -3,7 +3,7 @@
 
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use super::{Datagram, Ecn, ETHERNET, IPV4, UDP};
+use super::{Arrival, Ecn, ETHERNET, IPV4, UDP};
 use crate::wire::Addresses;
 
 pub const HEADERS: usize = ETHERNET + IPV4 + UDP;
@@ -16,7 +16,7 @@ const FRAGMENT: u16 = 0x3fff;
 
 /// `None` for a frame that is another, or wrong.
 #[inline]
-pub fn parse(frame: &[u8]) -> Option<Datagram<'_>> {
+pub fn parse(frame: &[u8]) -> Option<Arrival<'_>> {
     let (headers, rest) = frame.split_first_chunk::<HEADERS>()?;
     let word = |at: usize| u16::from_be_bytes([headers[at], headers[at + 1]]);
     let is_plain = headers[12..15] == BEGINNING
@@ -32,7 +32,7 @@ pub fn parse(frame: &[u8]) -> Option<Datagram<'_>> {
     if sum(header.first_chunk()?) != u16::MAX {
         return None;
     }
-    Some(Datagram {
+    Some(Arrival {
         addresses: Addresses {
             source: end(headers, 26, word(34)),
             destination: end(headers, 30, word(36)),

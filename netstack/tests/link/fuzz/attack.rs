@@ -207,7 +207,7 @@ impl Fields {
             (None, Kind::Ack) => &own,
             (None, _) => return,
         };
-        let largest = model.ack.map_or(model.header.number, |ack| ack.largest);
+        let largest = model.ack.map_or(model.header.number, |ack| ack.largest());
         bytes[1] |= ACK;
         bytes.extend([block.path, block.ranges.len() as u8]);
         bytes.extend(block.delay.to_be_bytes());

@@ -36,8 +36,8 @@ fn the_delay_is_the_time_in_the_host() {
     assert_eq!(say(&mut duo.b, duo.now + 24 * US), None);
     let ack = say(&mut duo.b, duo.now + 25 * US).unwrap();
     let ack = Packet::parse(&ack).unwrap().ack.unwrap();
-    assert_eq!(ack.delay, 25 * US);
-    assert_eq!(ack.largest, header(&data).number);
+    assert_eq!(ack.delay_nanos(), 25_000);
+    assert_eq!(ack.largest(), header(&data).number);
 }
 
 // [P7] [C5]
