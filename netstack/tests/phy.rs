@@ -15,5 +15,7 @@ mod linked;
 mod namespace;
 #[path = "phy/rig.rs"]
 mod rig;
+#[path = "phy/steering.rs"]
+mod steering;
 #[path = "phy/trouble.rs"]
 mod trouble;

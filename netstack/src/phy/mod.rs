@@ -12,6 +12,7 @@ mod reserve;
 mod sim;
 mod sys;
 mod wanted;
+pub mod xdp;
 
 use std::os::fd::BorrowedFd;
 
@@ -27,6 +28,7 @@ pub use packet::Packet;
 pub use reserve::Reserved;
 pub use sim::Sim;
 pub use wanted::Wanted;
+pub use xdp::Xdp;
 
 /// What a port can do. What it does not say, it does not do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,11 @@
 //! Two ends of a network, with each kind of port.
 
-use netstack::phy::{packet, Conditions, Impaired, Interface, Packet, Port, Reserved, Sim, Wanted};
+use std::sync::Arc;
+
+use netstack::phy::xdp::{self, Mode, Steering};
+use netstack::phy::{
+    packet, Conditions, Impaired, Interface, Packet, Port, Reserved, Sim, Wanted, Xdp,
+};
 
 use crate::frames::{address, Family, PORT};
 use crate::namespace::{Namespace, World, INTERFACE};
@@ -22,6 +27,9 @@ pub enum Kind {
     Packet,
     /// An impaired port without impairments.
     Wrapped,
+    Xdp,
+    /// With the program in the driver.
+    XdpNative,
 }
 
 impl Kind {
@@ -29,14 +37,14 @@ impl Kind {
     pub fn receive_slots(self) -> Option<(u64, u64)> {
         match self {
             Kind::Sim => None,
-            Kind::Packet | Kind::Wrapped => Some((1024, 1024)),
+            Kind::Packet | Kind::Wrapped | Kind::Xdp | Kind::XdpNative => Some((1024, 1024)),
         }
     }
 
     /// Whether the kernel does not see the frames that are ours.
     pub fn keeps_from_kernel(self) -> bool {
         match self {
-            Kind::Sim => true,
+            Kind::Sim | Kind::Xdp | Kind::XdpNative => true,
             Kind::Packet | Kind::Wrapped => false,
         }
     }
@@ -77,8 +85,18 @@ impl Kind {
             Kind::Sim => unreachable!("made in pairs"),
             Kind::Packet => Box::new(packet()),
             Kind::Wrapped => Box::new(Impaired::new(packet(), Conditions::default(), 1)),
+            Kind::Xdp => {
+                assert_eq!(Mode::best(&interface), Mode::Generic);
+                Box::new(xdp(&interface, host, Mode::Generic))
+            }
+            Kind::XdpNative => Box::new(xdp(&interface, host, Mode::Native)),
         }
     }
+}
+
+fn xdp(interface: &Interface, host: u8, mode: Mode) -> Xdp {
+    let steering = Steering::attach(interface, &wanted(host), mode).expect("the program");
+    Xdp::open(&Arc::new(steering), xdp::Options::default()).expect("an XDP port")
 }
 
 pub fn wanted(host: u8) -> Wanted {
@@ -120,6 +138,8 @@ macro_rules! on_every_kernel_port {
     ($($test:ident),* $(,)?) => {
         $crate::on_ports!(packet Packet: $($test),*);
         $crate::on_ports!(wrapped Wrapped: $($test),*);
+        $crate::on_ports!(xdp Xdp: $($test),*);
+        $crate::on_ports!(xdp_native XdpNative: $($test),*);
     };
 }
 

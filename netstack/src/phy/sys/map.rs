@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::ptr::{self, NonNull};
 
 use rustix::io::{self, Errno};
-use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
+use rustix::mm::{mmap, mmap_anonymous, munmap, MapFlags, ProtFlags};
 
 /// Unmapped when dropped.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub struct Map {
 
 // SAFETY: a mapping belongs to the process, not to a thread, and only raw pointers come out of it.
 unsafe impl Send for Map {}
+// SAFETY: as above.
+unsafe impl Sync for Map {}
 
 const ACCESS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
@@ -24,6 +26,15 @@ impl Map {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: a new mapping, at a place that the kernel chooses.
         let base = unsafe { mmap(ptr::null_mut(), len, ACCESS, flags, fd, offset)? };
+        Map::new(base.cast(), len)
+    }
+
+    /// Memory of our own, all of it there. Shared, so that a fork copies no page behind the kernel's
+    /// back.
+    pub fn anonymous(len: usize) -> io::Result<Map> {
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        // SAFETY: a new mapping, at a place that the kernel chooses.
+        let base = unsafe { mmap_anonymous(ptr::null_mut(), len, ACCESS, flags)? };
         Map::new(base.cast(), len)
     }
 

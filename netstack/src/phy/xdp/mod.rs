@@ -1,0 +1,349 @@
+//! The port that takes frames off the driver before the kernel's protocols see them: AF_XDP. Needs
+//! CAP_NET_RAW and, for the program, CAP_BPF and CAP_NET_ADMIN.
+//!
+//! [`Steering`] puts the program onto the interface, [`Xdp`] serves one queue. What it receives lies in
+//! memory of ours; the driver or the kernel writes it there.
+
+mod assembler;
+mod attach;
+mod bpf;
+mod program;
+mod ring;
+mod socket;
+mod umem;
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::vec;
+use std::vec::Vec;
+
+use rustix::io::{self, Errno};
+use rustix::net::xdp::{XdpDesc, XdpDescOptions};
+use rustix::net::{recv, send, sockopt, RecvFlags, SendFlags};
+
+use super::{Capabilities, Counters, Frame, Port, Trouble};
+use crate::time::Instant;
+use crate::wire::frame::{Offload, ETHERNET};
+pub use attach::{Mode, Refusal, Steering};
+use socket::{Place, Socket};
+use umem::{Shape, Umem};
+
+/// Whether the kernel copies frames between the driver's memory and ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copies {
+    IfNeeded,
+    Always,
+    /// The driver must be able to do without.
+    Never,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Only this queue's frames arrive. With a program in [`Mode::Generic`] on veth all come by the
+    /// first one.
+    pub queue: u32,
+    /// Frames that can wait to be received, and to be sent.
+    pub receive_slots: u32,
+    pub send_slots: u32,
+    pub copies: Copies,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            queue: 0,
+            receive_slots: 1024,
+            send_slots: 256,
+            copies: Copies::IfNeeded,
+        }
+    }
+}
+
+/// Received chunks are given back so many at a time.
+const BATCH: u32 = 64;
+
+#[derive(Debug)]
+pub struct Xdp {
+    capabilities: Capabilities,
+    socket: Socket,
+    /// After the socket: the kernel writes into it until that is closed.
+    umem: Umem,
+    shape: Shape,
+    /// The chunk of the frame that was given out last.
+    held: Option<u64>,
+    /// Chunks that were given back and not published.
+    returned: u32,
+    /// A frame that comes in several chunks.
+    joined: Vec<u8>,
+    /// More of it is to come.
+    joining: bool,
+    /// Slots that are ours, and chunks of each of the others that the kernel still has.
+    free: Vec<u32>,
+    outstanding: Vec<u32>,
+    counters: Counters,
+    _steering: Arc<Steering>,
+}
+
+impl Xdp {
+    /// Serves a queue of the interface that the program is on, in the network namespace of the calling
+    /// thread. Waits a little for a queue whose socket has just been closed.
+    pub fn open(steering: &Arc<Steering>, options: Options) -> io::Result<Xdp> {
+        let interface = steering.interface();
+        let capabilities = Capabilities {
+            mtu: interface.mtu,
+            address: interface.address,
+            offload: Offload::default(),
+        };
+        let frame = capabilities.frame();
+        let shape = Shape::new(frame, options.receive_slots, options.send_slots);
+        let umem = Umem::new(shape)?;
+        let place = Place {
+            interface: interface.index,
+            queue: options.queue,
+            copies: match steering.mode() {
+                Mode::Native => options.copies,
+                // The driver does not know of the socket.
+                Mode::Generic if options.copies == Copies::Never => return Err(Errno::OPNOTSUPP),
+                Mode::Generic => Copies::Always,
+            },
+            scattered: shape.is_scattered(frame),
+        };
+        let socket = Socket::open(place, &umem, shape)?;
+        steering.set_socket(options.queue, socket.fd.as_fd())?;
+        Ok(Xdp {
+            capabilities,
+            socket,
+            umem,
+            shape,
+            held: None,
+            returned: 0,
+            joined: Vec::with_capacity(frame),
+            joining: false,
+            free: (0..shape.slots).rev().collect(),
+            outstanding: vec![0; shape.slots as usize],
+            counters: Counters::default(),
+            _steering: Arc::clone(steering),
+        })
+    }
+
+    /// Whether frames get here without a copy.
+    pub fn is_zero_copy(&self) -> bool {
+        self.socket.zero_copy
+    }
+
+    /// A chunk for the kernel to receive into; there is room, for it came from there.
+    fn give_back(&mut self, chunk: u64) {
+        let _ = self.socket.fill.push(chunk);
+        self.returned += 1;
+        if self.returned == BATCH {
+            self.publish();
+        }
+    }
+
+    fn publish(&mut self) {
+        self.socket.fill.publish();
+        self.socket.received.give_back();
+        self.returned = 0;
+    }
+
+    /// Nothing has come: the kernel gets all chunks back, and is woken if it waits for them.
+    fn idle(&mut self) {
+        if self.returned == 0 {
+            return;
+        }
+        self.publish();
+        if self.socket.zero_copy && self.socket.fill.needs_wakeup() {
+            self.counters.calls += 1;
+            let _ = recv(&self.socket.fd, &mut [0u8; 0], RecvFlags::DONTWAIT);
+        }
+    }
+
+    /// Adds a chunk to the frame that comes in several; whether it is complete.
+    fn join(&mut self, bytes: &[u8], more: bool) -> bool {
+        if !self.joining {
+            self.joined.clear();
+        }
+        // One that is longer than it may be is cut off, and seen to be.
+        let room = self.capabilities.frame() + 1 - self.joined.len();
+        self.joined
+            .extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.joining = more;
+        !more
+    }
+
+    /// The next chunk that has arrived.
+    fn take(&mut self) -> Option<Taken> {
+        loop {
+            let XdpDesc { addr, len, options } = self.socket.received.pop()?;
+            let Some((chunk, bytes)) = self.umem.received(addr, len) else {
+                // The kernel never says so; the chunk is lost.
+                self.counters.truncated += 1;
+                continue;
+            };
+            return Some(Taken {
+                chunk,
+                bytes,
+                length: len as usize,
+                more: options.contains(XdpDescOptions::XDP_PKT_CONTD),
+            });
+        }
+    }
+
+    /// Takes back the slots of frames that have left.
+    fn reclaim(&mut self) {
+        while let Some(address) = self.socket.completed.pop() {
+            let Some(slot) = self.umem.slot_of(address) else {
+                continue;
+            };
+            let outstanding = &mut self.outstanding[slot as usize];
+            if *outstanding == 1 {
+                self.free.push(slot);
+            }
+            *outstanding = outstanding.saturating_sub(1);
+        }
+        self.socket.completed.give_back();
+    }
+
+    /// Tells the kernel to send.
+    fn kick(&mut self) -> Result<(), Errno> {
+        self.counters.calls += 1;
+        send(&self.socket.fd, &[], SendFlags::DONTWAIT)?;
+        Ok(())
+    }
+}
+
+/// A chunk with a frame, or a part of one.
+struct Taken {
+    chunk: u64,
+    bytes: *const u8,
+    length: usize,
+    more: bool,
+}
+
+impl Port for Xdp {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn receive(&mut self, _now: Instant) -> Option<Frame<'_>> {
+        if let Some(chunk) = self.held.take() {
+            self.give_back(chunk);
+        }
+        loop {
+            let Some(taken) = self.take() else {
+                self.idle();
+                return None;
+            };
+            // SAFETY: inside the chunk, which is ours until it is given back: below if it is joined,
+            // else with the next call, which needs `self`, which the frame borrows.
+            let bytes = unsafe { core::slice::from_raw_parts(taken.bytes, taken.length) };
+            if taken.more || self.joining {
+                let complete = self.join(bytes, taken.more);
+                self.give_back(taken.chunk);
+                if !complete {
+                    continue;
+                }
+                if self.joined.len() > self.capabilities.frame() {
+                    self.counters.truncated += 1;
+                    continue;
+                }
+                self.counters.frames_received += 1;
+                self.counters.bytes_received += self.joined.len() as u64;
+                return Some(Frame {
+                    bytes: &self.joined,
+                    checked: false,
+                });
+            }
+            self.held = Some(taken.chunk);
+            self.counters.frames_received += 1;
+            self.counters.bytes_received += taken.length as u64;
+            return Some(Frame {
+                bytes,
+                checked: false,
+            });
+        }
+    }
+
+    fn slot(&mut self) -> Option<&mut [u8]> {
+        if self.free.is_empty() {
+            self.reclaim();
+        }
+        let slot = *self.free.last()?;
+        let length = self.capabilities.frame();
+        let bytes = self.umem.slot(slot, length);
+        // SAFETY: inside the slot, which is ours until `commit`; that needs `self`, which the slice
+        // borrows. All bytes are initialised: the mapping was clear.
+        Some(unsafe { core::slice::from_raw_parts_mut(bytes, length) })
+    }
+
+    fn commit(&mut self, length: usize) {
+        let chunk = self.shape.chunk;
+        let parts = length.div_ceil(chunk) as u32;
+        let is_possible = (ETHERNET..=self.capabilities.frame()).contains(&length);
+        if !is_possible || self.free.is_empty() || !self.socket.sent.has_room(parts) {
+            self.counters.refused += 1;
+            return;
+        }
+        let Some(slot) = self.free.pop() else {
+            return;
+        };
+        let start = self.umem.slot_address(slot);
+        for at in (0..length).step_by(chunk) {
+            let rest = length - at;
+            let options = if rest > chunk {
+                XdpDescOptions::XDP_PKT_CONTD
+            } else {
+                XdpDescOptions::empty()
+            };
+            let _ = self.socket.sent.push(XdpDesc {
+                addr: start + at as u64,
+                len: rest.min(chunk) as u32,
+                options,
+            });
+        }
+        self.outstanding[slot as usize] = parts;
+        self.counters.frames_sent += 1;
+        self.counters.bytes_sent += length as u64;
+    }
+
+    fn flush(&mut self, _now: Instant) -> Result<(), Trouble> {
+        self.socket.sent.publish();
+        let mut pending = self.socket.sent.pending();
+        while pending > 0 && self.socket.sent.needs_wakeup() {
+            match self.kick() {
+                // The kernel sends some 32 at a time.
+                Ok(()) | Err(Errno::AGAIN) => {}
+                // The driver is busy: later.
+                Err(Errno::BUSY | Errno::NOBUFS) => return Ok(()),
+                Err(errno) => return Err(errno.into()),
+            }
+            let left = self.socket.sent.pending();
+            if left == pending {
+                return Ok(());
+            }
+            pending = left;
+        }
+        Ok(())
+    }
+
+    fn trouble(&mut self) -> Option<Trouble> {
+        match sockopt::socket_error(&self.socket.fd) {
+            Ok(Ok(())) => None,
+            Ok(Err(errno)) | Err(errno) => Some(errno.into()),
+        }
+    }
+
+    fn wake(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.fd.as_fd())
+    }
+
+    fn counters(&mut self) -> Counters {
+        let mut counters = self.counters;
+        if let Ok(kernel) = sockopt::xdp_statistics(&self.socket.fd) {
+            // Without a chunk, and without an entry for it.
+            counters.overruns = kernel.rx_dropped + kernel.rx_ring_full.unwrap_or(0);
+            counters.refused += kernel.tx_invalid_descs;
+        }
+        counters
+    }
+}

@@ -1,0 +1,116 @@
+//! An AF_XDP socket with its rings, on one queue of an interface.
+
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::{self, Errno};
+use rustix::net::sockopt as option;
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, XdpDesc, XdpMmapOffsets, XdpOptionsFlags, XdpRingOffset,
+    XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING,
+};
+use rustix::net::{bind, socket_with, AddressFamily, SocketFlags, SocketType};
+
+use super::ring::{bytes, Consumer, Entry, Producer};
+use super::umem::{Shape, Umem};
+use super::Copies;
+use crate::phy::sys::{Fd, Map};
+
+/// The kernel gives a queue back some 10 ms after its last socket was closed.
+const PATIENCE: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// What a socket is bound to.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub interface: u32,
+    pub queue: u32,
+    pub copies: Copies,
+    pub scattered: bool,
+}
+
+#[derive(Debug)]
+pub struct Socket {
+    pub fd: Fd,
+    /// Chunks for the kernel to receive into.
+    pub fill: Producer<u64>,
+    pub received: Consumer<XdpDesc>,
+    pub sent: Producer<XdpDesc>,
+    /// Chunks that the kernel has sent.
+    pub completed: Consumer<u64>,
+    pub zero_copy: bool,
+}
+
+impl Socket {
+    /// Waits up to half a second for a queue that is just given back.
+    pub fn open(place: Place, umem: &Umem, shape: Shape) -> io::Result<Socket> {
+        let start = Instant::now();
+        loop {
+            match Socket::try_open(place, umem, shape) {
+                Err(Errno::BUSY) if start.elapsed() < PATIENCE => thread::sleep(PAUSE),
+                other => return other,
+            }
+        }
+    }
+
+    fn try_open(place: Place, umem: &Umem, shape: Shape) -> io::Result<Socket> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = Fd::from(socket_with(
+            AddressFamily::XDP,
+            SocketType::RAW,
+            flags,
+            None,
+        )?);
+        option::set_xdp_umem_reg(&fd, umem.registration())?;
+        let (receiving, sending) = (shape.receiving, shape.sending());
+        option::set_xdp_umem_fill_ring_size(&fd, receiving)?;
+        option::set_xdp_umem_completion_ring_size(&fd, sending)?;
+        option::set_xdp_rx_ring_size(&fd, receiving)?;
+        option::set_xdp_tx_ring_size(&fd, sending)?;
+        let XdpMmapOffsets { rx, tx, fr, cr } = option::xdp_mmap_offsets(&fd)?;
+        let mut fill = Producer::new(
+            map::<u64>(&fd, XDP_UMEM_PGOFF_FILL_RING, &fr, receiving)?,
+            fr,
+            receiving,
+        );
+        // All chunks fit: there are as many entries.
+        let all = umem.chunks().all(|chunk| fill.push(chunk));
+        debug_assert!(all);
+        fill.publish();
+        let completed = map::<u64>(&fd, XDP_UMEM_PGOFF_COMPLETION_RING, &cr, sending)?;
+        let received = map::<XdpDesc>(&fd, XDP_PGOFF_RX_RING, &rx, receiving)?;
+        let sent = map::<XdpDesc>(&fd, XDP_PGOFF_TX_RING, &tx, sending)?;
+        bind_to(&fd, place)?;
+        let options = option::xdp_options(&fd)?;
+        Ok(Socket {
+            fill,
+            received: Consumer::new(received, rx, receiving),
+            sent: Producer::new(sent, tx, sending),
+            completed: Consumer::new(completed, cr, sending),
+            zero_copy: options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY),
+            fd,
+        })
+    }
+}
+
+fn map<T: Entry>(fd: &Fd, at: u64, offsets: &XdpRingOffset, size: u32) -> io::Result<Map> {
+    Map::of(fd, at, bytes::<T>(offsets, size))
+}
+
+fn bind_to(fd: &Fd, place: Place) -> io::Result<()> {
+    let mut flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+    flags |= match place.copies {
+        // The kernel copies only where it must.
+        Copies::IfNeeded => SocketAddrXdpFlags::empty(),
+        Copies::Always => SocketAddrXdpFlags::XDP_COPY,
+        Copies::Never => SocketAddrXdpFlags::XDP_ZEROCOPY,
+    };
+    if place.scattered {
+        flags |= SocketAddrXdpFlags::XDP_USE_SG;
+    }
+    bind(
+        fd.as_fd(),
+        &SocketAddrXdp::new(flags, place.interface, place.queue),
+    )
+}

@@ -1,0 +1,139 @@
+//! The XDP program on an interface, and the queues behind it.
+
+use std::net::UdpSocket;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use netstack::phy::xdp::{Copies, Mode, Options, Refusal, Steering};
+use netstack::phy::{Interface, Port, Wanted, Xdp};
+use rustix::io::Errno;
+
+use crate::frames::{await_frame, fetch, frame, post, route, Family, PORT};
+use crate::namespace::{World, INTERFACE};
+use crate::rig::wanted;
+
+fn interface() -> Interface {
+    Interface::find(INTERFACE).expect("the interface")
+}
+
+fn attach(host: u8, mode: Mode) -> Result<Steering, Refusal> {
+    Steering::attach(&interface(), &wanted(host), mode)
+}
+
+/// What `ip` says about programs on the interface of the calling thread's namespace.
+fn is_attached() -> bool {
+    let words = ["-details", "link", "show", "dev", INTERFACE];
+    let output = Command::new("ip").args(words).output().expect("ip");
+    String::from_utf8_lossy(&output.stdout).contains("prog/xdp id")
+}
+
+/// Another's program is not replaced, whatever its mode; ours is gone when we are.
+#[test]
+fn one_program_at_a_time() {
+    let world = World::new(1500, 1);
+    world.hosts[0].within(|| {
+        assert!(!is_attached());
+        for mode in [Mode::Generic, Mode::Native] {
+            let first = attach(1, mode).expect("the program");
+            assert!(is_attached());
+            for other in [Mode::Generic, Mode::Native] {
+                let refusal = attach(1, other).expect_err("a program is there");
+                assert_eq!(refusal, Refusal::Occupied);
+                assert!(refusal.to_string().contains("another XDP program"));
+            }
+            drop(first);
+            assert!(!is_attached());
+        }
+    });
+}
+
+/// Without a socket all frames go to the kernel, ours too.
+#[test]
+fn no_socket_no_change() {
+    let world = World::new(1500, 1);
+    for mode in [Mode::Generic, Mode::Native] {
+        let steering = world.hosts[1].within(|| Arc::new(attach(2, mode).expect("the program")));
+        let bind = |ip| UdpSocket::bind((ip, PORT)).expect("a port");
+        let server = world.hosts[1].within(|| bind("10.9.0.2"));
+        let client = world.hosts[0].within(|| bind("10.9.0.1"));
+        let patience = Some(Duration::from_millis(200));
+        server.set_read_timeout(patience).expect("a time");
+        let passes = || {
+            client
+                .send_to(b"hello", ("10.9.0.2", PORT))
+                .expect("to send");
+            server.recv(&mut [0; 9]).is_ok()
+        };
+        let open = || Xdp::open(&steering, Options::default()).expect("a port");
+        assert!(passes());
+        let port = world.hosts[1].within(open);
+        assert!(!passes());
+        drop(port);
+        assert!(passes());
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let world = World::new(1500, 1);
+    world.hosts[0].within(|| {
+        let addresses = vec![[10, 9, 0, 1].into(); 17];
+        let too_many = Wanted {
+            port: PORT,
+            addresses,
+        };
+        let refusal = Steering::attach(&interface(), &too_many, Mode::Generic);
+        assert_eq!(refusal.err(), Some(Refusal::Failed(Errno::INVAL)));
+        for mode in [Mode::Generic, Mode::Native] {
+            let steering = Arc::new(attach(1, mode).expect("the program"));
+            let open = |options| Xdp::open(&steering, options);
+            let never = Options {
+                copies: Copies::Never,
+                ..Options::default()
+            };
+            assert_eq!(open(never).err(), Some(Errno::OPNOTSUPP), "veth copies");
+            let missing = Options {
+                queue: 7,
+                ..Options::default()
+            };
+            assert_eq!(open(missing).err(), Some(Errno::INVAL));
+            let first = open(Options::default()).expect("a port");
+            assert!(!first.is_zero_copy());
+            assert_eq!(open(Options::default()).err(), Some(Errno::BUSY));
+            drop(first);
+            assert!(open(Options::default()).is_ok());
+        }
+    });
+}
+
+/// A port for each queue: in the driver a frame arrives at the queue of the number that it left from.
+/// With the program on the kernel's buffers all arrive at the first.
+#[test]
+fn two_queues() {
+    let world = World::new(1500, 2);
+    for mode in [Mode::Native, Mode::Generic] {
+        let open = |host: u8| {
+            world.hosts[usize::from(host) - 1].within(|| {
+                let steering = Arc::new(attach(host, mode).expect("the program"));
+                [0, 1].map(|queue| {
+                    let options = Options {
+                        queue,
+                        ..Options::default()
+                    };
+                    Xdp::open(&steering, options).expect("a port")
+                })
+            })
+        };
+        let (mut senders, mut receivers) = (open(1), open(2));
+        let (here, there) = (senders[0].capabilities(), receivers[0].capabilities());
+        let route = route(Family::V4, 1, here, there);
+        for seed in 0..300 {
+            let queue = (seed % 2) as usize;
+            post(&mut senders[queue], &frame(&route, 200, seed));
+            let arrives = if mode == Mode::Native { queue } else { 0 };
+            assert_eq!(fetch(&mut receivers[arrives]), frame(&route, 200, seed));
+            assert_eq!(await_frame(&mut receivers[1 - arrives], 0), None);
+        }
+    }
+}
