@@ -18,7 +18,25 @@ impl<W: Window + Clone> Link<W> {
         if self.names.get(&conn.terms.name) == Some(&id) {
             self.names.remove(&conn.terms.name);
         }
+        self.leave_behind(conn.path.into(), conn.queued);
         Some(conn)
+    }
+
+    /// [X2] What waited for its turn on a path does so no more; its entries are passed over, unless there are too
+    /// many by now.
+    pub(super) fn leave_behind(&mut self, number: usize, queued: Queued) {
+        let Some(path) = self.paths.get_mut(number).filter(|_| queued.count() > 0) else {
+            return;
+        };
+        path.schedule.leave_behind(queued);
+        if path.schedule.is_cluttered(self.table.count()) {
+            path.schedule.clear();
+            let on_path = |conn: &&mut Conn| usize::from(conn.path) == number;
+            for conn in self.table.iter_mut().filter(on_path) {
+                conn.queued = Queued::default();
+                path.schedule.note(conn);
+            }
+        }
     }
 
     /// [C11] The last acknowledgement has come: of a byte, or of CLOSE. [C8] But not for one that is reset.

@@ -388,6 +388,11 @@ impl<W: Window> Path<W> {
         self.left_until = Some(now + LEFT);
     }
 
+    /// [X2] Of a path that was left only the last question is remembered: it may never answer.
+    pub fn forget_tries(&mut self) {
+        while self.is_left() && self.ledger.lose_oldest().is_some() {}
+    }
+
     pub fn is_left(&self) -> bool {
         self.left_until.is_some()
     }

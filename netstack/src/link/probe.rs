@@ -83,16 +83,21 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [R8] The peer uses another path for a connection than we do, and ours does not answer.
+    /// [R8] The peer uses another path for a connection than we do, and ours does not answer. But what goes on a path
+    /// that was left is never asked for again.
     #[inline]
     pub(super) fn follow(&mut self, now: Instant, id: Id, path: u8) {
         let Some(conn) = self.table.get_mut(id).filter(|conn| conn.path != path) else {
             return;
         };
-        let ours = self.paths.get(usize::from(conn.path));
-        if ours.is_some_and(|ours| ours.probes() > 1) {
+        let old = usize::from(conn.path);
+        let is_silent = |path: &super::Path<W>| path.probes() > 1;
+        let theirs = self.paths.get(usize::from(path));
+        if self.paths.get(old).is_some_and(is_silent) && theirs.is_some_and(|path| !path.is_left())
+        {
             conn.path = path;
-            conn.queued = Queued::default();
+            let queued = core::mem::take(&mut conn.queued);
+            self.leave_behind(old, queued);
             self.note(now, id);
         }
     }
@@ -136,7 +141,9 @@ impl<W: Window + Clone> Link<W> {
         now: Instant,
         out: &mut [u8],
     ) -> Option<usize> {
-        core::mem::take(&mut self.paths[number].ping_owed).then_some(())?;
+        let path = &mut self.paths[number];
+        core::mem::take(&mut path.ping_owed).then_some(())?;
+        path.forget_tries();
         self.say_ping(number, now, out)
     }
 
@@ -161,17 +168,13 @@ impl<W: Window + Clone> Link<W> {
     fn next_bytes(&self, number: usize) -> Option<(Id, core::ops::Range<u64>)> {
         let schedule = &self.paths[number].schedule;
         let lost = schedule.first_lost().and_then(|id| {
-            let conn = self.table.get(id).filter(|conn| conn.can_send())?;
+            let conn = self.served(number, id).filter(|conn| conn.can_send())?;
             Some((id, conn.send.again()?))
         });
         lost.or_else(|| {
             let id = schedule.first_data()?;
-            let bytes = self
-                .table
-                .get(id)
-                .filter(|conn| conn.can_send())?
-                .send
-                .fresh();
+            let conn = self.served(number, id).filter(|conn| conn.can_send())?;
+            let bytes = conn.send.fresh();
             (!bytes.is_empty()).then_some((id, bytes))
         })
     }

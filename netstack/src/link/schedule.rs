@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 
-use super::conn::Conn;
+use super::conn::{Conn, Queued};
 use super::Id;
 
 #[derive(Debug, Default)]
@@ -18,7 +18,12 @@ pub struct Schedule {
     /// The number of this round, and how many have yet to have their turn in it.
     number: u64,
     left: usize,
+    /// Entries of connections that are over, or on another path now, at most.
+    stale: usize,
 }
+
+/// [X2] Stale entries that do not matter, whatever the number of connections.
+const CLUTTER: usize = 64;
 
 /// [S2] Bytes that a connection may send in a round as a fresh one: no more than one packet, in however
 /// many.
@@ -32,6 +37,16 @@ pub struct Turn {
 }
 
 impl Schedule {
+    /// [X2] A connection has gone elsewhere, and its entries stay.
+    pub fn leave_behind(&mut self, queued: Queued) {
+        self.stale += queued.count();
+    }
+
+    /// [X2] There are more stale entries than connections: it is time to begin anew.
+    pub fn is_cluttered(&self, connections: usize) -> bool {
+        self.stale > CLUTTER + 2 * connections
+    }
+
     pub fn clear(&mut self) {
         *self = Schedule {
             number: self.number + 1,

@@ -123,10 +123,10 @@ impl<W: Window + Clone> Link<W> {
         }
         loop {
             let id = self.paths[number].schedule.first_control()?;
-            let owed = self.table.get(id).and_then(|conn| conn.debts.first());
+            let owed = self.served(number, id).and_then(|conn| conn.debts.first());
             let Some(owed) = owed else {
                 self.paths[number].schedule.control_done();
-                if let Some(conn) = self.table.get_mut(id) {
+                if let Some(conn) = self.served_mut(number, id) {
                     conn.queued.control = false;
                 }
                 continue;
@@ -205,10 +205,10 @@ impl<W: Window + Clone> Link<W> {
     ) -> Option<usize> {
         loop {
             let id = self.paths[number].schedule.first_lost()?;
-            let bytes = self.table.get(id).filter(|conn| conn.can_send());
+            let bytes = self.served(number, id).filter(|conn| conn.can_send());
             let Some(bytes) = bytes.and_then(|conn| conn.send.again()) else {
                 self.paths[number].schedule.lost_done(false);
-                if let Some(conn) = self.table.get_mut(id) {
+                if let Some(conn) = self.served_mut(number, id) {
                     conn.queued.lost = false;
                 }
                 continue;
@@ -233,11 +233,11 @@ impl<W: Window + Clone> Link<W> {
     ) -> Option<usize> {
         loop {
             let id = self.paths[number].schedule.first_data()?;
-            let bytes = self.table.get(id).filter(|conn| conn.can_send());
+            let bytes = self.served(number, id).filter(|conn| conn.can_send());
             let bytes = bytes.map_or(0..0, |conn| conn.send.fresh());
             if bytes.is_empty() {
                 self.paths[number].schedule.data_left();
-                if let Some(conn) = self.table.get_mut(id) {
+                if let Some(conn) = self.served_mut(number, id) {
                     conn.queued.data = false;
                     self.note(now, id);
                 }
@@ -253,6 +253,18 @@ impl<W: Window + Clone> Link<W> {
             self.note(now, id);
             return Some(length);
         }
+    }
+
+    /// A connection whose turn it is on a path, unless it has gone to another.
+    #[inline]
+    pub(super) fn served(&self, number: usize, id: Id) -> Option<&Conn> {
+        let conn = self.table.get(id)?;
+        (usize::from(conn.path) == number).then_some(conn)
+    }
+
+    fn served_mut(&mut self, number: usize, id: Id) -> Option<&mut Conn> {
+        let conn = self.table.get_mut(id)?;
+        (usize::from(conn.path) == number).then_some(conn)
     }
 
     fn has_room(&mut self, number: usize, now: Instant) -> bool {

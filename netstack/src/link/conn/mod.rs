@@ -95,6 +95,13 @@ pub struct Queued {
     pub data: bool,
 }
 
+impl Queued {
+    /// At how many places.
+    pub fn count(self) -> usize {
+        usize::from(self.control) + usize::from(self.lost) + usize::from(self.data)
+    }
+}
+
 #[derive(Debug)]
 pub struct Conn {
     pub id: Id,
