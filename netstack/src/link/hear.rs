@@ -125,8 +125,11 @@ impl<W: Window + Clone> Link<W> {
             Some(conn) if conn.stage == Stage::Expected => {
                 let id = conn.id;
                 conn.peer = Some(open.token);
-                // [R8] That path works.
-                conn.path = packet.header.path;
+                // [R8] That path works, at least in one direction.
+                let theirs = self.paths.get(usize::from(packet.header.path));
+                if theirs.is_some_and(|path| !path.is_left()) {
+                    conn.path = packet.header.path;
+                }
                 self.agree(now, id, &open);
                 Ok(())
             }

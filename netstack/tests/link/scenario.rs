@@ -45,7 +45,11 @@ pub enum Act {
         there: bool,
         back: bool,
     },
-    CutWays(u8),
+    /// Of these ways nothing passes, by their bits: from A to B, and back.
+    CutWays {
+        there: u8,
+        back: u8,
+    },
     Mtu(usize),
     Weather {
         loss: f64,
@@ -165,9 +169,11 @@ impl Scenario {
                         },
                     ));
                 }
-                1 if self.ways > 1 => self
-                    .acts
-                    .push((at, Act::CutWays(1 << dice.below(self.ways.into())))),
+                1 if self.ways > 1 => {
+                    let way = 1 << dice.below(self.ways.into());
+                    let (there, back) = [(way, way), (way, 0), (0, way)][dice.below(3) as usize];
+                    self.acts.push((at, Act::CutWays { there, back }));
+                }
                 2 => self.acts.push((
                     at,
                     Act::Mtu(1172 + dice.below(self.mtu as u64 - 1199) as usize),

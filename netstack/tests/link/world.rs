@@ -186,7 +186,9 @@ impl World {
                 }
             }
             Act::Cut { there, back } => (self.pair.to_b.cut, self.pair.to_a.cut) = (there, back),
-            Act::CutWays(ways) => self.each_cable(|cable| cable.cut_ways = ways),
+            Act::CutWays { there, back } => {
+                (self.pair.to_b.cut_ways, self.pair.to_a.cut_ways) = (there, back);
+            }
             Act::Mtu(mtu) => self.each_cable(|cable| cable.conditions.mtu = mtu),
             Act::Weather { loss, burst } => self.each_cable(|cable| {
                 (cable.conditions.loss, cable.conditions.burst) = (loss, burst);

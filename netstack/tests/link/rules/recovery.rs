@@ -203,3 +203,44 @@ fn a_dead_path_gives_its_connections_away() {
         assert_eq!((death(&pair.a), death(&pair.b)), (None, None));
     }
 }
+
+// [R8] A path that works in one direction only: packets of the peer come on it, and ours would be lost there.
+#[test]
+fn nobody_follows_to_a_path_that_was_left() {
+    let mut pair = with_ways(2);
+    let (a, b) = pair.connect(1, 1 << 16);
+    run(&mut pair, MS * 10);
+    pair.to_b.cut_ways = 0b10;
+    pair.a.write(pair.now, a, 1000);
+    run(&mut pair, MS * 2000);
+    assert_eq!(pair.b.rings.get(b).read, 2000);
+    assert!(pair.a.link.path(1).is_some_and(|path| path.is_left));
+    // For a moment nothing answers on the other one either.
+    (pair.to_b.cut_ways, pair.to_a.cut_ways) = (0b11, 0b01);
+    pair.a.write(pair.now, a, 1000);
+    run(&mut pair, MS * 10);
+    pair.b.write(pair.now, b, 1000);
+    run(&mut pair, MS * 10);
+    assert_eq!(pair.a.rings.get(a).read, 1077);
+    (pair.to_b.cut_ways, pair.to_a.cut_ways) = (0b10, 0);
+    pair.a.write(pair.now, a, 1000);
+    run(&mut pair, MS * 1000);
+    assert_eq!(pair.b.rings.get(b).read, 4000);
+    assert_eq!((death(&pair.a), death(&pair.b)), (None, None));
+}
+
+// [R8] The same for a connection that is opened on such a path.
+#[test]
+fn nobody_accepts_on_a_path_that_was_left() {
+    let mut pair = with_ways(2);
+    let (_, b) = pair.connect(1, 1 << 16);
+    run(&mut pair, MS * 10);
+    pair.to_a.cut_ways = 0b10;
+    pair.b.write(pair.now, b, 1000);
+    run(&mut pair, MS * 2000);
+    assert!(pair.b.link.path(1).is_some_and(|path| path.is_left));
+    let (a, b) = pair.connect(3, 1 << 16);
+    pair.a.write(pair.now, a, 1000);
+    run(&mut pair, MS * 4000);
+    assert_eq!(pair.b.rings.get(b).read, 2000);
+}
