@@ -15,6 +15,8 @@ mod linked;
 mod namespace;
 #[path = "phy/rig.rs"]
 mod rig;
+#[path = "phy/routes.rs"]
+mod routes;
 #[path = "phy/steering.rs"]
 mod steering;
 #[path = "phy/trouble.rs"]

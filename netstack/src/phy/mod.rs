@@ -9,6 +9,7 @@ mod impaired;
 mod interface;
 pub mod packet;
 mod reserve;
+pub mod route;
 mod sim;
 mod sys;
 mod wanted;
