@@ -9,6 +9,8 @@ mod conformance;
 mod foreign;
 #[path = "phy/frames.rs"]
 mod frames;
+#[path = "phy/hooks.rs"]
+mod hooks;
 #[path = "phy/linked.rs"]
 mod linked;
 #[path = "phy/namespace.rs"]

@@ -194,3 +194,124 @@ impl Cable {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Instant = Instant::from_nanos(1000);
+
+    /// What arrives of so many frames of 100 bytes, sent a microsecond apart, and when.
+    fn arrivals(conditions: Conditions, seed: u64, count: u64) -> Vec<(Instant, Vec<u8>)> {
+        let mut cable = Cable::new(conditions, seed);
+        for number in 0..count {
+            let mut frame = [7; 100];
+            frame[..8].copy_from_slice(&number.to_le_bytes());
+            cable.send(START + Duration::from_micros(number), &frame);
+        }
+        let mut arrived = Vec::new();
+        while let Some(at) = cable.next() {
+            arrived.push((at, cable.take(at, Vec::new()).expect("it has arrived")));
+        }
+        arrived
+    }
+
+    fn numbers(arrived: &[(Instant, Vec<u8>)]) -> Vec<u64> {
+        let number = |bytes: &[u8]| {
+            bytes
+                .first_chunk()
+                .map_or(0, |word| u64::from_le_bytes(*word))
+        };
+        arrived.iter().map(|(_, bytes)| number(bytes)).collect()
+    }
+
+    fn between(value: usize, least: usize, most: usize) {
+        assert!((least..=most).contains(&value), "{value}");
+    }
+
+    #[test]
+    fn a_perfect_one() {
+        let arrived = arrivals(Conditions::default(), 1, 1000);
+        assert_eq!(numbers(&arrived), (0..1000).collect::<Vec<_>>());
+        assert!(arrived.iter().all(|(_, bytes)| bytes.len() == 100));
+        assert_eq!(arrived[999].0, START + Duration::from_micros(999));
+    }
+
+    #[test]
+    fn a_seed_is_a_cable() {
+        let bad = || Conditions {
+            jitter: Duration::from_micros(9),
+            loss: 0.1,
+            burst: 0.5,
+            duplication: 0.1,
+            corruption: 0.1,
+            truncation: 0.1,
+            detour: (0.1, Duration::from_millis(1)),
+            ..Conditions::default()
+        };
+        assert_eq!(arrivals(bad(), 5, 1000), arrivals(bad(), 5, 1000));
+        assert_ne!(arrivals(bad(), 5, 1000), arrivals(bad(), 6, 1000));
+    }
+
+    #[test]
+    fn each_impairment_does_its_part() {
+        let some = |change: fn(&mut Conditions)| {
+            let mut conditions = Conditions::default();
+            change(&mut conditions);
+            arrivals(conditions, 9, 10_000)
+        };
+        between(some(|c| c.loss = 0.1).len(), 8800, 9200);
+        between(some(|c| c.duplication = 0.1).len(), 10_800, 11_200);
+        let corrupted = some(|c| c.corruption = 0.1);
+        let changed = |(number, (_, bytes)): &(u64, (Instant, Vec<u8>))| {
+            bytes[..8] != number.to_le_bytes() || bytes[8..] != [7; 92]
+        };
+        between((0..).zip(corrupted).filter(changed).count(), 800, 1200);
+        let cut = some(|c| c.truncation = 0.1);
+        between(
+            cut.iter().filter(|(_, bytes)| bytes.len() < 100).count(),
+            800,
+            1200,
+        );
+        let late = numbers(&some(|c| c.detour = (0.1, Duration::from_millis(1))));
+        between(
+            late.windows(2).filter(|pair| pair[0] > pair[1]).count(),
+            500,
+            1200,
+        );
+        let jittered = numbers(&some(|c| c.jitter = Duration::from_micros(3)));
+        assert!(!jittered.is_sorted());
+    }
+
+    #[test]
+    fn losses_come_in_bursts() {
+        let conditions = Conditions {
+            loss: 0.01,
+            burst: 0.9,
+            ..Conditions::default()
+        };
+        let arrived = numbers(&arrivals(conditions, 3, 100_000));
+        let holes = arrived
+            .windows(2)
+            .filter(|pair| pair[1] > pair[0] + 1)
+            .count();
+        let lost = 100_000 - arrived.len();
+        between(lost / holes, 7, 13);
+    }
+
+    /// 124 bytes at 1 Gb/s take 992 ns: one frame per microsecond just passes, two do not.
+    #[test]
+    fn a_rate_is_kept() {
+        let conditions = |rate| Conditions {
+            rate: Some(rate),
+            patience: Some(Duration::from_micros(50)),
+            ..Conditions::default()
+        };
+        assert_eq!(arrivals(conditions(1_000_000_000), 1, 5000).len(), 5000);
+        let arrived = arrivals(conditions(500_000_000), 1, 5000);
+        between(arrived.len(), 2520, 2560);
+        assert!(arrived
+            .windows(2)
+            .all(|pair| pair[1].0 - pair[0].0 >= Duration::from_nanos(1984)));
+    }
+}

@@ -6,9 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use netstack::phy::Port;
+use netstack::wire::frame::{parse, Offload};
 use rustix::net::{ipproto, recv, sendto, socket, AddressFamily, RecvFlags, SendFlags, SocketType};
 
-use crate::frames::{await_frame, fetch, frame, post, route, Family, Route, PORT};
+use crate::frames::{await_frame, fetch, frame, now, post, route, Family, Route, PORT};
 use crate::namespace::World;
 use crate::on_every_kernel_port;
 use crate::rig::{Ends, Kind};
@@ -18,6 +19,7 @@ on_every_kernel_port!(
     kernel_is_quiet,
     not_for_us,
     other_kinds_of_frames,
+    kernel_sends_to_us,
 );
 
 const MTU: usize = 1500;
@@ -37,8 +39,8 @@ fn kernel_goes_on(kind: Kind) {
         let kernel = scope.spawn(|| {
             for ip in ["10.9.0.2", "fd09::2"] {
                 let ip: IpAddr = ip.parse().expect("an address");
-                udp(&world, ip, 1200);
-                udp(&world, ip, 8000);
+                udp(&world, ip, PORT + 1, 1200);
+                udp(&world, ip, PORT + 2, 8000);
                 tcp(&world, ip);
             }
             ping(&world);
@@ -54,9 +56,9 @@ fn kernel_goes_on(kind: Kind) {
     });
 }
 
-fn udp(world: &World, ip: IpAddr, length: usize) {
+fn udp(world: &World, ip: IpAddr, port: u16, length: usize) {
     let [here, there] = &world.hosts;
-    let server = there.within(|| UdpSocket::bind((ip, PORT + 1)).expect("a port"));
+    let server = there.within(|| UdpSocket::bind((ip, port)).expect("a port"));
     let any = SocketAddr::new(
         if ip.is_ipv4() {
             [0u8; 4].into()
@@ -70,7 +72,7 @@ fn udp(world: &World, ip: IpAddr, length: usize) {
     server.set_read_timeout(patience).expect("a time");
     for number in 0..20 {
         let sent = vec![number; length];
-        client.send_to(&sent, (ip, PORT + 1)).expect("to send");
+        client.send_to(&sent, (ip, port)).expect("to send");
         let mut received = vec![0; length + 1];
         let (count, _) = server.recv_from(&mut received).expect("a datagram");
         assert_eq!(received[..count], sent);
@@ -187,4 +189,66 @@ fn other_kinds_of_frames(kind: Kind) {
     post(one, &ours);
     assert_eq!(fetch(other), ours);
     assert_eq!(await_frame(other, 50), None);
+}
+
+/// Datagrams of a kernel that leaves the checksum to hardware which is not there. A port that says that
+/// a frame is checked, says so of these; one that knows nothing, says nothing.
+fn kernel_sends_to_us(kind: Kind) {
+    let mut ends = kind.ends(MTU);
+    let world = ends.world.take().expect("a kernel");
+    let client = world.hosts[0].within(|| UdpSocket::bind("10.9.0.1:0").expect("a port"));
+    let port = &mut ends.ports[1];
+    client
+        .send_to(&[5; 300], ("10.9.0.2", PORT))
+        .expect("to send");
+    let start = std::time::Instant::now();
+    let (bytes, checked) = loop {
+        if let Some(frame) = port.receive(now()) {
+            break (frame.bytes.to_vec(), frame.checked);
+        }
+        assert!(start.elapsed() < Duration::from_secs(2));
+    };
+    assert_eq!(checked, kind == Kind::Packet);
+    let unchecked = parse(&bytes, Offload::default());
+    assert!(unchecked.is_err(), "veth computes no checksum");
+    let offload = Offload {
+        udp_received: true,
+        ..Offload::default()
+    };
+    assert_eq!(
+        parse(&bytes, offload).expect("a datagram").payload,
+        [5; 300]
+    );
+    // Ten datagrams in one piece, which hardware would have cut.
+    client.set_segments(1000);
+    client
+        .send_to(&[6; 10_000], ("10.9.0.2", PORT))
+        .expect("to send");
+    let whole = await_frame(port, 50);
+    assert!(whole.is_none_or(|bytes| bytes.len() <= 14 + MTU));
+    if kind == Kind::Packet {
+        assert_eq!(port.counters().truncated, 1);
+    }
+}
+
+trait Segments {
+    fn set_segments(&self, length: i32);
+}
+
+impl Segments for UdpSocket {
+    fn set_segments(&self, length: i32) {
+        use std::os::fd::AsRawFd;
+        let value: *const i32 = &length;
+        // SAFETY: four bytes that outlive the call.
+        let done = unsafe {
+            libc::setsockopt(
+                self.as_raw_fd(),
+                libc::SOL_UDP,
+                libc::UDP_SEGMENT,
+                value.cast(),
+                4,
+            )
+        };
+        assert_eq!(done, 0);
+    }
 }

@@ -3,7 +3,8 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -42,7 +43,13 @@ impl Namespace {
     pub fn ip(&self, words: &str) -> String {
         let output = self.within(|| {
             let mut command = Command::new("ip");
-            command.args(words.split(' ')).output().expect("ip")
+            command.args(words.split(' '));
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let child = {
+                let _starting = starting();
+                command.spawn()
+            };
+            child.and_then(Child::wait_with_output).expect("ip")
         });
         let complaint = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "ip {words}: {complaint}");
@@ -71,6 +78,19 @@ impl Namespace {
         let (_, value) = pairs.find(|(n, _)| *n == name).expect("the counter");
         value.parse().expect("a number")
     }
+}
+
+/// A child that is being started has copies of all descriptors, until it runs its own program.
+static STARTING: Mutex<()> = Mutex::new(());
+
+fn starting() -> MutexGuard<'static, ()> {
+    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Closes for good: no child has a copy.
+pub fn close<T>(value: T) {
+    let _starting = starting();
+    drop(value);
 }
 
 /// Hosts 1 and 2.

@@ -1,7 +1,6 @@
 //! The XDP program on an interface, and the queues behind it.
 
 use std::net::UdpSocket;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use netstack::phy::{Interface, Port, Wanted, Xdp};
 use rustix::io::Errno;
 
 use crate::frames::{await_frame, fetch, frame, post, route, Family, PORT};
-use crate::namespace::{World, INTERFACE};
+use crate::namespace::{close, Namespace, World, INTERFACE};
 use crate::rig::wanted;
 
 fn interface() -> Interface {
@@ -21,29 +20,29 @@ fn attach(host: u8, mode: Mode) -> Result<Steering, Refusal> {
     Steering::attach(&interface(), &wanted(host), mode)
 }
 
-/// What `ip` says about programs on the interface of the calling thread's namespace.
-fn is_attached() -> bool {
-    let words = ["-details", "link", "show", "dev", INTERFACE];
-    let output = Command::new("ip").args(words).output().expect("ip");
-    String::from_utf8_lossy(&output.stdout).contains("prog/xdp id")
+/// What `ip` says about programs on the interface.
+fn is_attached(host: &Namespace) -> bool {
+    let words = format!("-details link show dev {INTERFACE}");
+    host.ip(&words).contains("prog/xdp id")
 }
 
 /// Another's program is not replaced, whatever its mode; ours is gone when we are.
 #[test]
 fn one_program_at_a_time() {
     let world = World::new(1500, 1);
-    world.hosts[0].within(|| {
-        assert!(!is_attached());
+    let host = &world.hosts[0];
+    host.within(|| {
+        assert!(!is_attached(host));
         for mode in [Mode::Generic, Mode::Native] {
             let first = attach(1, mode).expect("the program");
-            assert!(is_attached());
+            assert!(is_attached(host));
             for other in [Mode::Generic, Mode::Native] {
                 let refusal = attach(1, other).expect_err("a program is there");
                 assert_eq!(refusal, Refusal::Occupied);
                 assert!(refusal.to_string().contains("another XDP program"));
             }
-            drop(first);
-            assert!(!is_attached());
+            close(first);
+            assert!(!is_attached(host));
         }
     });
 }
@@ -52,13 +51,13 @@ fn one_program_at_a_time() {
 #[test]
 fn no_socket_no_change() {
     let world = World::new(1500, 1);
+    let bind = |ip| UdpSocket::bind((ip, PORT)).expect("a port");
+    let server = world.hosts[1].within(|| bind("10.9.0.2"));
+    let client = world.hosts[0].within(|| bind("10.9.0.1"));
+    let patience = Some(Duration::from_millis(200));
+    server.set_read_timeout(patience).expect("a time");
     for mode in [Mode::Generic, Mode::Native] {
         let steering = world.hosts[1].within(|| Arc::new(attach(2, mode).expect("the program")));
-        let bind = |ip| UdpSocket::bind((ip, PORT)).expect("a port");
-        let server = world.hosts[1].within(|| bind("10.9.0.2"));
-        let client = world.hosts[0].within(|| bind("10.9.0.1"));
-        let patience = Some(Duration::from_millis(200));
-        server.set_read_timeout(patience).expect("a time");
         let passes = || {
             client
                 .send_to(b"hello", ("10.9.0.2", PORT))
@@ -69,8 +68,9 @@ fn no_socket_no_change() {
         assert!(passes());
         let port = world.hosts[1].within(open);
         assert!(!passes());
-        drop(port);
+        close(port);
         assert!(passes());
+        close(steering);
     }
 }
 
@@ -101,8 +101,9 @@ fn what_cannot_be_is_refused() {
             let first = open(Options::default()).expect("a port");
             assert!(!first.is_zero_copy());
             assert_eq!(open(Options::default()).err(), Some(Errno::BUSY));
-            drop(first);
-            assert!(open(Options::default()).is_ok());
+            close(first);
+            close(open(Options::default()).expect("a port"));
+            close(steering);
         }
     });
 }
@@ -135,5 +136,6 @@ fn two_queues() {
             assert_eq!(fetch(&mut receivers[arrives]), frame(&route, 200, seed));
             assert_eq!(await_frame(&mut receivers[1 - arrives], 0), None);
         }
+        close((senders, receivers));
     }
 }

@@ -7,7 +7,7 @@ use netstack::phy::{Port, Trouble};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
 use crate::frames::{await_frame, fetch, frame, now, post, route, Family};
-use crate::namespace::INTERFACE;
+use crate::namespace::{close, INTERFACE};
 use crate::on_every_kernel_port;
 use crate::rig::{AnyPort, Ends, Kind};
 
@@ -37,7 +37,7 @@ fn reopened(kind: Kind) {
         exchange(&mut ends, 1000);
         for host in [1, 2] {
             let gone = std::mem::replace(&mut ends.ports[host - 1], nothing());
-            drop(gone);
+            close(gone);
             ends.ports[host - 1] = kind.open(&world, host as u8);
         }
     }

@@ -1,8 +1,6 @@
 //! An AF_XDP socket with its rings, on one queue of an interface.
 
 use std::os::fd::AsFd;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use rustix::io::{self, Errno};
 use rustix::net::sockopt as option;
@@ -11,6 +9,7 @@ use rustix::net::xdp::{
     XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING,
 };
 use rustix::net::{bind, socket_with, AddressFamily, SocketFlags, SocketType};
+use rustix::thread::{nanosleep, Timespec};
 
 use super::ring::{bytes, Consumer, Entry, Producer};
 use super::umem::{Shape, Umem};
@@ -18,8 +17,11 @@ use super::Copies;
 use crate::phy::sys::{Fd, Map};
 
 /// The kernel gives a queue back some 10 ms after its last socket was closed.
-const PATIENCE: Duration = Duration::from_millis(500);
-const PAUSE: Duration = Duration::from_millis(2);
+const TRIES: usize = 250;
+const PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 2_000_000,
+};
 
 /// What a socket is bound to.
 #[derive(Clone, Copy, Debug)]
@@ -45,13 +47,14 @@ pub struct Socket {
 impl Socket {
     /// Waits up to half a second for a queue that is just given back.
     pub fn open(place: Place, umem: &Umem, shape: Shape) -> io::Result<Socket> {
-        let start = Instant::now();
-        loop {
+        for _ in 0..TRIES {
             match Socket::try_open(place, umem, shape) {
-                Err(Errno::BUSY) if start.elapsed() < PATIENCE => thread::sleep(PAUSE),
+                // A signal only makes the pause shorter.
+                Err(Errno::BUSY) => drop(nanosleep(&PAUSE)),
                 other => return other,
             }
         }
+        Err(Errno::BUSY)
     }
 
     fn try_open(place: Place, umem: &Umem, shape: Shape) -> io::Result<Socket> {
