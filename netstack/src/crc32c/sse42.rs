@@ -9,6 +9,9 @@ use super::table::Shift;
 const LANE: usize = 128;
 const WORDS: usize = LANE / 8;
 
+/// Fewer bytes fill no lanes.
+const SHORT: usize = 3 * LANE;
+
 static PAST_ONE_LANE: Shift = Shift::past(LANE);
 static PAST_TWO_LANES: Shift = Shift::past(2 * LANE);
 
@@ -34,7 +37,12 @@ pub fn is_there() -> bool {
 pub fn add(crc: u32, bytes: &[u8]) -> u32 {
     debug_assert!(is_there());
     // SAFETY: callers have asked `is_there`.
-    unsafe { run(crc, bytes, &mut Nowhere) }
+    unsafe {
+        match bytes.len() {
+            ..SHORT => tail(crc, bytes),
+            _ => run(crc, bytes, &mut Nowhere),
+        }
+    }
 }
 
 #[inline]
@@ -99,7 +107,6 @@ fn run(crc: u32, bytes: &[u8], sink: &mut impl Sink) -> u32 {
 
 /// What does not fill lanes: eight words at a time, then by the word, half a word, and the byte.
 #[target_feature(enable = "sse4.2")]
-#[inline]
 fn tail(mut crc: u32, bytes: &[u8]) -> u32 {
     let (words, rest) = bytes.as_chunks::<8>();
     let (eights, words) = words.as_chunks::<8>();

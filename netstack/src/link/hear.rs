@@ -64,7 +64,6 @@ impl<W: Window + Clone> Link<W> {
     }
 
     /// [K4] Lets the peer know of room, if it is worth a packet.
-    #[inline]
     pub(super) fn tell_room(&mut self, now: Instant, id: Id) {
         let Some(conn) = self.table.get_mut(id) else {
             return;

@@ -74,6 +74,7 @@ impl Ledger {
         self.entries.is_empty()
     }
 
+    #[inline]
     pub fn sent(&mut self, at: Instant, bytes: usize, content: Content) {
         let bytes = bytes as u32;
         if self.entries.is_empty() {
@@ -89,13 +90,36 @@ impl Ledger {
         self.next += 1;
     }
 
+    #[inline]
     pub fn oldest(&self) -> Option<&Sent> {
         self.entries.front().and_then(Option::as_ref)
     }
 
+    /// Whether these numbers begin with the oldest, and nothing was lost that they could also speak of.
+    #[inline]
+    pub fn is_next(&self, numbers: &Range<u64>) -> bool {
+        numbers.start <= self.first && self.lost.is_empty()
+    }
+
+    /// Takes the oldest packet out if its number is below: it was received, as all before it.
+    #[inline]
+    pub fn take_below(&mut self, end: u64) -> Option<Sent> {
+        while self.first < end {
+            let entry = self.entries.pop_front()?;
+            self.first += 1;
+            if let Some(sent) = entry {
+                self.in_flight -= u64::from(sent.bytes);
+                return Some(sent);
+            }
+        }
+        if !self.beyond.is_empty() {
+            self.trim();
+        }
+        None
+    }
+
     /// These numbers were received. `each` hears of those that were in flight, `late` of those that had
     /// been taken for lost.
-    #[inline]
     pub fn acknowledge(
         &mut self,
         numbers: Range<u64>,
@@ -108,18 +132,9 @@ impl Ledger {
         if numbers.start > self.first {
             return self.acknowledge_beyond(numbers, each);
         }
-        // In order, as most are.
-        while self.first < numbers.end {
-            let Some(entry) = self.entries.pop_front() else {
-                break;
-            };
-            self.first += 1;
-            if let Some(sent) = entry {
-                self.in_flight -= u64::from(sent.bytes);
-                each(&sent);
-            }
+        while let Some(sent) = self.take_below(numbers.end) {
+            each(&sent);
         }
-        self.trim();
     }
 
     /// The same for numbers that leave a gap.
@@ -150,7 +165,6 @@ impl Ledger {
         }
     }
 
-    #[cold]
     fn find_late(&mut self, numbers: &Range<u64>, mut late: impl FnMut(&Sent)) {
         let lost = &mut self.lost;
         let at = lost.partition_point(|sent| sent.number < numbers.start);
@@ -175,7 +189,6 @@ impl Ledger {
     }
 
     /// The oldest entry is always one whose fate is open.
-    #[inline]
     fn trim(&mut self) {
         while let Some(None) = self.entries.front() {
             self.entries.pop_front();

@@ -11,6 +11,7 @@ use super::pacer::Pacer;
 use super::received::{self, Received};
 use super::rtt::Rtt;
 use super::schedule::Schedule;
+use super::settle::Acknowledged;
 use super::window::{Acked, Lost, Window};
 use crate::time::Instant;
 use crate::wire::number::expand;
@@ -166,22 +167,53 @@ impl<W: Window> Path<W> {
         true
     }
 
-    /// [P6] The full number of the largest packet that is acknowledged, if all it says can be.
-    #[inline]
-    pub fn check(&self, ack: &Ack<'_>) -> Option<u64> {
+    /// [P6] What an acknowledgement says, if all of it can be.
+    #[inline(always)]
+    pub fn check<'a>(&self, ack: &'a Ack<'a>) -> Option<Acknowledged<'a>> {
         let next = self.ledger.next_number();
         let largest = expand(ack.largest(), next.checked_sub(1)?);
-        let possible = largest < next && ack.ranges(largest).all(|range| range.is_some());
-        possible.then_some(largest)
+        let newest = ack.newest(largest).filter(|newest| newest.end <= next)?;
+        let possible = !ack.has_more() || ack.ranges(largest).all(|range| range.is_some());
+        possible.then_some(Acknowledged { ack, newest })
     }
 
-    /// An acknowledgement that was checked.
+    /// Whether it speaks of the oldest packets, as most do: then `advance` is enough.
     #[inline]
-    pub fn acknowledge(&mut self, now: Instant, ack: &Ack<'_>, largest: u64, fates: &mut Fates) {
-        let in_flight = self.ledger.in_flight();
-        let mut newly = Newly::default();
+    pub fn is_next(&self, acknowledged: &Acknowledged<'_>) -> bool {
+        self.ledger.is_next(&acknowledged.newest)
+    }
+
+    /// The oldest packets are acknowledged. What `settles` does not see to by itself is kept.
+    #[inline]
+    pub fn advance(
+        &mut self,
+        now: Instant,
+        acknowledged: &Acknowledged<'_>,
+        fates: &mut Fates,
+        mut settles: impl FnMut(&Content) -> bool,
+    ) {
+        let mut newly = Newly::new(self.ledger.in_flight());
+        while let Some(sent) = self.ledger.take_below(acknowledged.newest.end) {
+            newly.follow(&sent);
+            if !settles(&sent.content) {
+                keep(fates, sent.content);
+            }
+        }
+        self.conclude(now, acknowledged, &newly, fates);
+    }
+
+    /// Any packets are acknowledged.
+    #[inline(never)]
+    pub fn acknowledge(
+        &mut self,
+        now: Instant,
+        acknowledged: &Acknowledged<'_>,
+        fates: &mut Fates,
+    ) {
+        let largest = acknowledged.largest();
+        let mut newly = Newly::new(self.ledger.in_flight());
         let mut late = Vec::new();
-        for range in ack.ranges(largest).flatten() {
+        for range in acknowledged.ack.ranges(largest).flatten() {
             let numbers = *range.start()..*range.end() + 1;
             let each = |sent: &Sent| {
                 newly.add(sent);
@@ -193,28 +225,33 @@ impl<W: Window> Path<W> {
         if !late.is_empty() {
             self.forgive(now, &late, largest, fates);
         }
+        self.conclude(now, acknowledged, &newly, fates);
+    }
+
+    /// What an acknowledgement says about the path.
+    #[inline]
+    fn conclude(
+        &mut self,
+        now: Instant,
+        acknowledged: &Acknowledged<'_>,
+        newly: &Newly,
+        fates: &mut Fates,
+    ) {
         self.heard(now);
         if newly.packets > 0 {
             if newly.largest > self.mtu.base() as u32 {
                 self.large_losses = 0;
             }
             (self.probes, self.probes_owed) = (0, 0);
-            self.measure(now, ack, largest, &newly, in_flight);
+            self.measure(now, acknowledged, newly);
             self.find_losses(now, fates);
         }
         self.rest();
     }
 
-    /// What newly acknowledged packets say about the path.
     #[inline]
-    fn measure(
-        &mut self,
-        now: Instant,
-        ack: &Ack<'_>,
-        largest: u64,
-        newly: &Newly,
-        in_flight: u64,
-    ) {
+    fn measure(&mut self, now: Instant, acknowledged: &Acknowledged<'_>, newly: &Newly) {
+        let (ack, largest) = (acknowledged.ack, acknowledged.largest());
         let advances = self.largest_acknowledged.is_none_or(|old| old < largest);
         if advances {
             self.largest_acknowledged = Some(largest);
@@ -230,11 +267,11 @@ impl<W: Window> Path<W> {
         };
         self.window.on_ack(&Acked {
             now,
-            bytes: newly.bytes,
+            bytes: newly.in_flight - self.ledger.in_flight(),
             sent: newly.sent,
             sample: sample.map(Duration::from_nanos),
             rtt: &self.rtt,
-            in_flight,
+            in_flight: newly.in_flight,
             limited: newly.newest < self.limited_below,
             packets: marked.map_or(0, |_| newly.packets),
             marked: marked.unwrap_or(0),
@@ -242,6 +279,7 @@ impl<W: Window> Path<W> {
     }
 
     /// [R7] The peer is there, also if it did not take what we sent last.
+    #[inline]
     fn heard(&mut self, now: Instant) {
         self.silent_since = Some(now);
         self.last_answer = Some(now);
@@ -249,6 +287,7 @@ impl<W: Window> Path<W> {
     }
 
     /// With nothing under way there is no silence.
+    #[inline]
     fn rest(&mut self) {
         if self.ledger.is_settled() && self.probes_owed == 0 {
             self.silent_since = None;
@@ -256,7 +295,6 @@ impl<W: Window> Path<W> {
     }
 
     /// [R6] Packets were only late.
-    #[cold]
     fn forgive(&mut self, now: Instant, late: &[Sent], largest: u64, fates: &mut Fates) {
         for sent in late {
             self.late += 1;
@@ -273,11 +311,19 @@ impl<W: Window> Path<W> {
     }
 
     /// [R2]
+    #[inline]
     fn find_losses(&mut self, now: Instant, fates: &mut Fates) {
         self.loss_at = None;
-        let Some(largest) = self.largest_acknowledged else {
-            return;
-        };
+        let oldest = self.ledger.oldest().map(|oldest| oldest.number);
+        if let (Some(oldest), Some(largest)) = (oldest, self.largest_acknowledged) {
+            if oldest <= largest {
+                self.lose_before(largest, now, fates);
+            }
+        }
+    }
+
+    /// Packets before this number, which was received, may be lost.
+    fn lose_before(&mut self, largest: u64, now: Instant, fates: &mut Fates) {
         let mut lost = Losses::default();
         while let Some(oldest) = self.ledger.oldest() {
             if oldest.number > largest {
@@ -441,10 +487,10 @@ impl<W: Window> Path<W> {
 }
 
 /// Packets newly acknowledged.
-#[derive(Default)]
 struct Newly {
+    /// Bytes in flight before.
+    in_flight: u64,
     packets: u32,
-    bytes: u64,
     /// Bytes of the largest.
     largest: u32,
     /// The number of the newest, and when it was sent.
@@ -454,14 +500,36 @@ struct Newly {
 
 impl Newly {
     #[inline]
-    fn add(&mut self, sent: &Sent) {
-        if self.packets == 0 || self.newest < sent.number {
-            (self.newest, self.sent) = (sent.number, sent.at);
+    fn new(in_flight: u64) -> Newly {
+        Newly {
+            in_flight,
+            packets: 0,
+            largest: 0,
+            newest: 0,
+            sent: Instant::ZERO,
         }
+    }
+
+    /// One that is newer than those before it.
+    #[inline]
+    fn follow(&mut self, sent: &Sent) {
+        (self.newest, self.sent) = (sent.number, sent.at);
         self.packets += 1;
-        self.bytes += u64::from(sent.bytes);
         self.largest = self.largest.max(sent.bytes);
     }
+
+    fn add(&mut self, sent: &Sent) {
+        let (newest, at) = (self.newest, self.sent);
+        self.follow(sent);
+        if newest > sent.number {
+            (self.newest, self.sent) = (newest, at);
+        }
+    }
+}
+
+#[cold]
+fn keep(fates: &mut Fates, content: Content) {
+    fates.push((Fate::Acknowledged, content));
 }
 
 #[derive(Default)]

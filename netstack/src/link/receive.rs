@@ -13,7 +13,7 @@ use crate::crc32c::Crc;
 use crate::time::Instant;
 use crate::wire::frame::{Arrival, Ecn};
 use crate::wire::number::expand;
-use crate::wire::{Header, Kind, Packet};
+use crate::wire::{Kind, Packet};
 
 impl<W: Window + Clone> Link<W> {
     /// [X1] Takes in a datagram. One that is not right has changed nothing, and is counted.
@@ -23,13 +23,13 @@ impl<W: Window + Clone> Link<W> {
         arrival: &Arrival<'_>,
         streams: &mut impl Streams,
     ) -> Result<(), Dropped> {
-        let taken = match Packet::parse(arrival.payload) {
-            Err(malformed) => Err(malformed.into()),
+        let taken = match &Packet::parse(arrival.payload) {
+            Err(malformed) => Err((*malformed).into()),
             Ok(packet) => match packet.header.kind {
-                Kind::Hello => self.hear_hello(arrival, &packet),
-                Kind::Welcome => self.hear_welcome(now, arrival, &packet),
-                Kind::Confirm => self.hear_confirm(now, arrival, &packet),
-                _ => self.take(now, arrival, &packet, streams),
+                Kind::Hello => self.hear_hello(arrival, packet),
+                Kind::Welcome => self.hear_welcome(now, arrival, packet),
+                Kind::Confirm => self.hear_confirm(now, arrival, packet),
+                _ => self.take(now, arrival, packet, streams),
             },
         };
         match taken {
@@ -72,12 +72,14 @@ impl<W: Window + Clone> Link<W> {
             self.finish(now, acknowledged, streams);
             return Ok(());
         }
-        self.take_asking(now, arrival.ecn, packet, crc, streams)
+        match self.take_next(now, arrival.ecn, packet, crc, streams) {
+            Some(()) => Ok(()),
+            None => self.take_any(now, arrival.ecn, packet, crc, streams),
+        }
     }
 
     /// One that is to be acknowledged.
-    #[inline]
-    fn take_asking(
+    fn take_any(
         &mut self,
         now: Instant,
         ecn: Ecn,
@@ -85,37 +87,26 @@ impl<W: Window + Clone> Link<W> {
         crc: Crc,
         streams: &mut impl Streams,
     ) -> Result<(), Dropped> {
-        let Header { path, ask, .. } = packet.header;
-        let path = usize::from(path);
-        let received = &self.paths[path].received;
-        let number = expand(packet.header.number, received.expected());
-        let known = received.knows(number);
-        // [W3] What simply follows is copied and checked in one pass.
-        let next = self.next(packet).filter(|_| known == Known::New);
-        let crc = match &next {
-            Some(next) => streams.place(next.id, next.from, packet.body, crc),
-            None => crc.over(packet.body),
-        };
-        check(packet, crc)?;
+        check(packet, crc.over(packet.body))?;
         let acknowledged = self.check_acknowledgement(packet)?;
-        match known {
+        let path = usize::from(packet.header.path);
+        let received = &mut self.paths[path].received;
+        let number = expand(packet.header.number, received.expected());
+        match received.knows(number) {
             Known::New => {}
             // [P2]
             Known::Again => {
-                self.paths[path].received.again(now);
+                received.again(now);
                 return Err(Dropped::Again);
             }
             Known::TooOld => return Err(Dropped::Again),
         }
-        let taken = match next {
-            Some(next) => self.append(now, &next, packet, streams),
-            None => self.deliver(now, packet, streams),
-        };
+        let taken = self.deliver(now, packet, streams);
         // BYE leaves none.
         let received = self.paths.get_mut(path).map(|path| &mut path.received);
         match (taken, received) {
             // [P7]
-            (Ok(()), Some(received)) => received.note(now, number, ask, ecn),
+            (Ok(()), Some(received)) => received.note(now, number, packet.header.ask, ecn),
             // Nothing is wrong with it; what it says about our packets counts. [R7] The peer hears
             // that we are there.
             (Err(Dropped::Full | Dropped::Frozen | Dropped::Ended), Some(received)) => {
@@ -130,7 +121,7 @@ impl<W: Window + Clone> Link<W> {
 
     /// What a packet says about us.
     #[inline]
-    fn finish(
+    pub(super) fn finish(
         &mut self,
         now: Instant,
         acknowledged: Option<Acknowledged<'_>>,
@@ -145,18 +136,19 @@ impl<W: Window + Clone> Link<W> {
     }
 
     /// [P6]
-    #[inline]
-    fn check_acknowledgement<'a>(
+    #[inline(always)]
+    pub(super) fn check_acknowledgement<'a>(
         &self,
-        packet: &Packet<'a>,
+        packet: &'a Packet<'a>,
     ) -> Result<Option<Acknowledged<'a>>, Dropped> {
-        let Some(ack) = packet.ack else {
+        let Some(ack) = &packet.ack else {
             return Ok(None);
         };
         let path = self.paths.get(usize::from(ack.path()));
-        let largest = path.and_then(|path| path.check(&ack));
-        let largest = largest.ok_or(Dropped::Acknowledgement)?;
-        Ok(Some(Acknowledged { ack, largest }))
+        match path.and_then(|path| path.check(ack)) {
+            None => Err(Dropped::Acknowledgement),
+            acknowledged => Ok(acknowledged),
+        }
     }
 
     /// Does what an asking packet came for, or nothing at all.

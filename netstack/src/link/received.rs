@@ -77,7 +77,7 @@ impl Received {
     }
 
     /// [P7] A packet has done what it came for.
-    #[inline]
+    #[inline(always)]
     pub fn note(&mut self, now: Instant, number: u64, ask: bool, ecn: Ecn) {
         // Older gaps do not count: numbers are never used again, so those of lost packets stay open.
         let in_order = number == self.expected;

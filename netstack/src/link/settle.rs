@@ -1,5 +1,7 @@
 //! What became of packets that we sent, told to those that they carried something for.
 
+use core::ops::Range;
+
 use super::conn::{Owed, Stage};
 use super::ledger::Content;
 use super::path::Fate;
@@ -9,10 +11,18 @@ use super::{Id, Link};
 use crate::time::Instant;
 use crate::wire::Ack;
 
-/// [P6] An acknowledgement that can be, with the full number of its largest packet.
+/// [P6] An acknowledgement that can be.
 pub(super) struct Acknowledged<'a> {
-    pub ack: Ack<'a>,
-    pub largest: u64,
+    pub ack: &'a Ack<'a>,
+    /// Its range with the largest number.
+    pub newest: Range<u64>,
+}
+
+impl Acknowledged<'_> {
+    #[inline]
+    pub fn largest(&self) -> u64 {
+        self.newest.end - 1
+    }
 }
 
 impl<W: Window + Clone> Link<W> {
@@ -21,20 +31,25 @@ impl<W: Window + Clone> Link<W> {
     pub(super) fn acknowledge(
         &mut self,
         now: Instant,
-        Acknowledged { ack, largest }: &Acknowledged<'_>,
+        acknowledged: &Acknowledged<'_>,
         streams: &mut impl Streams,
     ) {
-        let number = usize::from(ack.path());
+        let number = usize::from(acknowledged.ack.path());
         // BYE leaves none.
         let Some(path) = self.paths.get_mut(number) else {
             return;
         };
-        path.acknowledge(now, ack, *largest, &mut self.fates);
-        self.settle(now, number, streams);
+        if path.is_next(acknowledged) {
+            self.advance(now, acknowledged, streams);
+        } else {
+            path.acknowledge(now, acknowledged, &mut self.fates);
+        }
+        if !self.fates.is_empty() {
+            self.settle(now, number, streams);
+        }
     }
 
     /// Tells connections what became of their packets.
-    #[inline]
     pub(super) fn settle(&mut self, now: Instant, path: usize, streams: &mut impl Streams) {
         let mut told = 0;
         while let Some(&(fate, content)) = self.fates.get(told) {

@@ -81,6 +81,7 @@ impl Spans {
         }
     }
 
+    #[inline(never)]
     fn insert_anywhere(&mut self, range: Range<u64>, mut fresh: impl FnMut(Range<u64>)) {
         let at = self.find(range.start);
         let (mut start, mut end) = (range.start, range.end);

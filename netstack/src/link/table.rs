@@ -36,13 +36,13 @@ impl Table {
     #[inline]
     pub fn get_mut(&mut self, id: Id) -> Option<&mut Conn> {
         let conn = self.slots.get_mut(id.index as usize)?.as_mut()?;
-        (conn.id == id).then_some(conn)
+        (conn.id.generation == id.generation).then_some(conn)
     }
 
     #[inline]
     pub fn get(&self, id: Id) -> Option<&Conn> {
         let conn = self.slots.get(id.index as usize)?.as_ref()?;
-        (conn.id == id).then_some(conn)
+        (conn.id.generation == id.generation).then_some(conn)
     }
 
     pub fn remove(&mut self, id: Id) -> Option<Conn> {

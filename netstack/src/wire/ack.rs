@@ -1,9 +1,9 @@
 //! The acknowledgement block: which numbers of a path have been received.
 
-use core::ops::RangeInclusive;
+use core::ops::{Range, RangeInclusive};
 use core::time::Duration;
 
-use super::{Malformed, PATHS};
+use super::PATHS;
 
 /// [P3] Ranges that a block can hold.
 pub const RANGES: usize = 32;
@@ -35,37 +35,36 @@ pub struct Ack<'a> {
 }
 
 impl<'a> Ack<'a> {
-    /// [W1] [W7] The block at the beginning of these bytes, and what follows it.
+    /// [W7] The block at the beginning of these bytes, and what follows it; `None` if it is cut, or has no
+    /// range or too many.
     #[inline]
-    pub(super) fn parse(
-        bytes: &'a [u8],
-        has_marks: bool,
-    ) -> Result<(Ack<'a>, &'a [u8]), Malformed> {
-        let cut = Malformed::Length;
-        let (fixed, rest) = bytes.split_first_chunk::<FIXED>().ok_or(cut)?;
+    pub(super) fn split(bytes: &'a [u8], has_marks: bool) -> Option<(Ack<'a>, &'a [u8])> {
+        let (fixed, rest) = bytes.split_first_chunk::<FIXED>()?;
         let count = usize::from(fixed[1]);
         if !(1..=RANGES).contains(&count) {
-            return Err(Malformed::Length);
+            return None;
         }
-        let (ranges, mut rest) = rest.split_at_checked(count * RANGE).ok_or(cut)?;
+        let (ranges, mut rest) = rest.split_at_checked(count * RANGE)?;
         let ranges = ranges.as_chunks().0;
         let mut marks = None;
         if has_marks {
-            let (counts, after) = rest.split_first_chunk::<MARKS>().ok_or(cut)?;
+            let (counts, after) = rest.split_first_chunk::<MARKS>()?;
             marks = Some(counts);
             rest = after;
-        }
-        // Nothing comes after the last range.
-        let ends = matches!(ranges.last(), Some([_, _, 0, 0]));
-        if usize::from(fixed[0]) >= PATHS || !ends {
-            return Err(Malformed::Field);
         }
         let ack = Ack {
             fixed,
             ranges,
             marks,
         };
-        Ok((ack, rest))
+        Some((ack, rest))
+    }
+
+    /// [W1] It names a path that there can be, and nothing comes after the last range.
+    #[inline]
+    pub(super) fn is_sound(&self) -> bool {
+        let ends = matches!(self.ranges.last(), Some([_, _, 0, 0]));
+        usize::from(self.path()) < PATHS && ends
     }
 
     #[inline]
@@ -93,6 +92,20 @@ impl<'a> Ack<'a> {
             capable: u32::from_be_bytes([c0, c1, c2, c3]),
             congested: u32::from_be_bytes([m0, m1, m2, m3]),
         })
+    }
+
+    /// The range of the largest, once its full number is known; `None` if it would reach below zero.
+    #[inline]
+    pub fn newest(&self, largest: u64) -> Option<Range<u64>> {
+        let [l0, l1, ..] = *self.ranges.first()?;
+        let low = largest.checked_sub(u16::from_be_bytes([l0, l1]).into())?;
+        Some(low..largest.checked_add(1)?)
+    }
+
+    /// There are others.
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        self.ranges.len() > 1
     }
 
     /// The ranges from the largest down, once its full number is known; `None` for one that would

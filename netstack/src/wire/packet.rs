@@ -60,7 +60,6 @@ impl Kind {
         )
     }
 
-    #[inline]
     fn allows_body(self, length: usize) -> bool {
         match self {
             Kind::Data => length > 0,
@@ -157,13 +156,15 @@ impl<'a> Packet<'a> {
             offset: u32_at(fixed, 24),
             credit: u32_at(fixed, 28),
         };
-        let (ack, body) = match flags & ACK {
-            0 => (None, rest),
-            _ => {
-                let (ack, body) = Ack::parse(rest, flags & MARKS != 0)?;
-                (Some(ack), body)
+        let (mut ack, mut body) = (None, rest);
+        if flags & ACK != 0 {
+            let split = Ack::split(rest, flags & MARKS != 0);
+            let (block, after) = split.ok_or(Malformed::Length)?;
+            if !block.is_sound() {
+                return Err(Malformed::Field);
             }
-        };
+            (ack, body) = (Some(block), after);
+        }
         let length = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
         if body.len() != length {
             return Err(Malformed::Length);
@@ -189,29 +190,42 @@ impl Header {
     /// Whether the kind can have such a body, and has all that is there.
     #[inline]
     fn check(&self, has_ack: bool, body: usize) -> Result<(), Malformed> {
-        match self.kind {
-            // It has all that there is.
-            Kind::Data if body > 0 => return Ok(()),
-            _ if !self.kind.allows_body(body) => return Err(Malformed::Length),
-            _ => {}
+        // The two of which there are most.
+        let is_data = self.kind == Kind::Data && body > 0;
+        let is_ack = self.kind == Kind::Ack && body == 0 && has_ack && self.is_bare();
+        match is_data || is_ack {
+            true => Ok(()),
+            false => self.check_any(has_ack, body),
+        }
+    }
+
+    fn check_any(&self, has_ack: bool, body: usize) -> Result<(), Malformed> {
+        if !self.kind.allows_body(body) {
+            return Err(Malformed::Length);
         }
         self.fits(has_ack).then_some(()).ok_or(Malformed::Field)
     }
 
+    /// It has no number, and names no connection.
+    #[inline]
+    fn is_bare(&self) -> bool {
+        let number = u64::from(self.number) | u64::from(self.ask);
+        number | self.token | u64::from(self.offset) | u64::from(self.credit) == 0
+    }
+
     /// Fields that the kind does not have are zero, and it has an acknowledgement only if it may.
     fn fits(&self, has_ack: bool) -> bool {
-        let no_number = self.number == 0 && !self.ask;
         let no_offsets = self.offset == 0 && self.credit == 0;
         let no_token = self.token == 0 && no_offsets;
         match self.kind {
             Kind::Data | Kind::Credit | Kind::Close | Kind::Reset => true,
             // It acknowledges something.
-            Kind::Ack => no_number && no_token && has_ack,
+            Kind::Ack => self.is_bare() && has_ack,
             Kind::Accept => no_offsets,
             Kind::Open | Kind::Ping | Kind::Bye => no_token,
             // Before a link is up there is nothing to acknowledge.
-            Kind::Welcome | Kind::Confirm => no_number && no_token && !has_ack,
-            Kind::Hello => no_number && no_token && !has_ack && self.tag == 0,
+            Kind::Welcome | Kind::Confirm => self.is_bare() && !has_ack,
+            Kind::Hello => self.is_bare() && !has_ack && self.tag == 0,
         }
     }
 

@@ -184,6 +184,7 @@ impl Receiving {
 
     /// [K4] The peer should hear of the room by itself: half of the ring, or a packet's worth for one
     /// that has used up all it had.
+    #[inline]
     pub fn should_tell(&self, packet: u64) -> bool {
         let more = self.limit - self.told;
         let half = self.ring.div_ceil(2);

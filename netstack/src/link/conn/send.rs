@@ -103,6 +103,21 @@ impl Sending {
         first
     }
 
+    /// [C6] So many bytes from here on are in the peer's ring; how far all are. `None` if that is not so
+    /// simple: they are not the first that are missing there, or the stream ends.
+    #[inline]
+    pub fn advance(&mut self, from: u64, length: u32) -> Option<u64> {
+        let is_next = from == self.done
+            && self.close == Close::No
+            && self.lost.is_empty()
+            && self.acknowledged.is_empty();
+        if !is_next {
+            return None;
+        }
+        self.done += u64::from(length);
+        Some(self.done)
+    }
+
     /// [C6] These bytes are in the peer's ring; how far all are, if that has changed.
     #[inline]
     pub fn acknowledge(&mut self, bytes: Range<u64>) -> Option<u64> {
