@@ -16,6 +16,8 @@ mod world;
 mod death;
 #[path = "loom/establish.rs"]
 mod establish;
+#[path = "loom/freeze.rs"]
+mod freeze;
 #[path = "loom/handover.rs"]
 mod handover;
 #[path = "loom/switch.rs"]

@@ -8,6 +8,7 @@ use super::memory::Memory;
 use super::receiver::Receiver;
 use super::shared::MARKS;
 use super::sync::{compiler_fence, Ordering};
+use super::tail::Tail;
 use super::Hostile;
 
 /// Where the bytes are that are not read yet.
@@ -66,7 +67,7 @@ impl<M: Memory> Receiver<'_, M> {
     /// Leaves the ring to who reads the kernel socket from now on, if the kernel's queue of `queued`
     /// bytes shows that everything is there; with `trusting`, as soon as the sender has promised it.
     pub fn onto_kernel(&mut self, queued: u64, trusting: bool) -> Result<Unread, Hostile> {
-        let tail = self.shared.producer.tail.load(Ordering::Acquire);
+        let tail = Tail::read(&self.shared.producer.tail).offset();
         let epoch = self.shared.producer.epoch.load(Ordering::Acquire);
         let out = epoch.wrapping_sub(self.state.epoch);
         if out >= MARKS as u64 {

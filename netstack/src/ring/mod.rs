@@ -5,7 +5,7 @@
 //! finishes a stretch before it reads the next one. [`sender`] and [`receiver`] hold the two sides'
 //! rules, [`shared`] what both map, [`tripwire`] how a sleeper is woken, [`gate`] and [`lock`] how
 //! the threads and forked holders of one side keep out of each other's way, [`handover`] how a
-//! receiver leaves to somebody who knows only the kernel.
+//! receiver leaves to somebody who knows only the kernel, [`tail`] what an engine adds to a ring's tail.
 
 pub mod gate;
 pub mod handover;
@@ -16,6 +16,7 @@ pub mod receiver;
 pub mod sender;
 pub mod shared;
 pub mod sync;
+pub mod tail;
 pub mod tripwire;
 
 pub use gate::Gate;
@@ -26,6 +27,7 @@ pub use memory::{Memory, Sink, Source, AHEAD};
 pub use receiver::{Look, Receiver, RxState};
 pub use sender::{Sender, TxState};
 pub use shared::Shared;
+pub use tail::Tail;
 pub use tripwire::{Slots, Tripwire};
 
 /// The other side wrote something that no honest peer can write; the connection cannot go on.

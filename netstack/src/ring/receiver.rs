@@ -10,6 +10,7 @@ use super::mark::{Carrier, Mark, LEVEL_SIZE};
 use super::memory::{pieces, Memory, Sink};
 use super::shared::{Shared, MARKS};
 use super::sync::{compiler_fence, fence, publish, Ordering};
+use super::tail::Tail;
 use super::tripwire::Slots;
 use super::Hostile;
 
@@ -64,6 +65,16 @@ impl RxState {
         }
     }
 
+    /// Onto the ring of `level` at once, which an engine fills from this byte on.
+    pub fn begin_on_ring(pos: u64, level: u8) -> RxState {
+        RxState {
+            pos,
+            code: Carrier::Ring(level).code(),
+            turn: 1,
+            ..RxState::default()
+        }
+    }
+
     #[inline]
     pub fn carrier(&self) -> Carrier {
         Carrier::from_code(self.code).unwrap_or(Carrier::Kernel)
@@ -91,7 +102,7 @@ impl<M: Memory> Receiver<'_, M> {
     pub fn look(&mut self) -> Result<Look, Hostile> {
         for consumed in 1..=MARKS + 1 {
             // The tail before the epoch: a tail of a later stretch comes with that stretch's mark.
-            let tail = self.shared.producer.tail.load(Ordering::Acquire);
+            let tail = Tail::read(&self.shared.producer.tail).offset();
             let epoch = self.shared.producer.epoch.load(Ordering::Acquire);
             if epoch == self.state.epoch {
                 return self.within(tail);
@@ -184,7 +195,7 @@ impl<M: Memory> Receiver<'_, M> {
     /// The sender has left the ring: nothing comes into it any more, and the tail is its end. The
     /// kernel stretch may begin before it and repeat no more than the rings hold.
     fn before_leaving(&mut self, level: u8, start: u64) -> Result<Option<Look>, Hostile> {
-        let tail = self.shared.producer.tail.load(Ordering::Acquire);
+        let tail = Tail::read(&self.shared.producer.tail).offset();
         let left = self.in_ring(level, tail)?;
         if tail.checked_sub(start).ok_or(Hostile)? > LEVEL_SIZE.iter().sum() {
             return Err(Hostile);
@@ -234,7 +245,7 @@ impl<M: Memory> Receiver<'_, M> {
         let Carrier::Ring(level) = self.state.carrier() else {
             return None;
         };
-        let tail = self.shared.producer.tail.load(Ordering::Acquire);
+        let tail = Tail::read(&self.shared.producer.tail).offset();
         if self.shared.producer.epoch.load(Ordering::Acquire) != self.state.epoch {
             return None;
         }

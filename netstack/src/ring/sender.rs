@@ -54,6 +54,21 @@ impl TxState {
         }
     }
 
+    /// Onto the ring of `level` at once, which an engine empties from this byte on.
+    pub fn begin_on_ring(written: u64, level: u8) -> TxState {
+        let mut state = TxState {
+            written,
+            turn: 1,
+            code: Carrier::Ring(level).code(),
+            head_seen: written,
+            starts: [u64::MAX; LEVELS],
+            full_at: written,
+            ..TxState::default()
+        };
+        state.starts[level as usize] = written;
+        state
+    }
+
     #[inline]
     pub fn carrier(&self) -> Carrier {
         Carrier::from_code(self.code).unwrap_or(Carrier::Kernel)
