@@ -2,8 +2,9 @@
 //!
 //! `ring` holds the shared-memory protocol: byte rings with tripwires, and the rules by which a
 //! stream changes between the kernel and a ring at an exact byte. `wire` and `link` hold the protocol
-//! between two hosts (docs/link.md): its formats, and its behaviour. `phy`, the one part that needs an
-//! operating system (feature `std`), has the ports by which its frames get onto a network.
+//! between two hosts (docs/link.md): its formats, and its behaviour. `failover` holds the rules by which a
+//! connection gets onto it and back (docs/failover.md). `port` says what a port is, by which frames get
+//! onto a network; those that there are, in `phy`, need an operating system (feature `std`).
 #![no_std]
 
 extern crate alloc;
@@ -11,9 +12,11 @@ extern crate alloc;
 extern crate std;
 
 pub mod crc32c;
+pub mod failover;
 pub mod link;
 #[cfg(feature = "std")]
 pub mod phy;
+pub mod port;
 pub mod ring;
 pub mod time;
 pub mod wire;

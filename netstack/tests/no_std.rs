@@ -10,7 +10,13 @@ fn nobody_asks_for_std() {
     assert!(source.lines().any(|line| line == "#![no_std]"));
     let tree = Command::new(env!("CARGO"))
         .current_dir(folder)
-        .args(["tree", "--package", "netstack", "--edges", "normal"])
+        .args([
+            "tree",
+            "--package",
+            env!("CARGO_PKG_NAME"),
+            "--edges",
+            "normal",
+        ])
         .args(["--prefix", "none", "--format", "{p}: {f}", "--offline"])
         .output()
         .expect("cargo");

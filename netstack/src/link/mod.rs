@@ -167,6 +167,11 @@ impl<W: Window + Clone> Link<W> {
         self.table.count()
     }
 
+    /// The ways to the peer, one for each path.
+    pub fn ways(&self) -> &[Way] {
+        &self.config.ways
+    }
+
     /// The two know each other.
     pub fn is_up(&self) -> bool {
         self.shake.peer().is_some()

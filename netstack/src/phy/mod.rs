@@ -15,12 +15,7 @@ mod sys;
 mod wanted;
 pub mod xdp;
 
-use std::os::fd::BorrowedFd;
-
 use rustix::io::Errno;
-
-use crate::time::Instant;
-use crate::wire::frame::{Offload, ETHERNET};
 
 pub use cable::Conditions;
 pub use impaired::Impaired;
@@ -31,145 +26,14 @@ pub use sim::Sim;
 pub use wanted::Wanted;
 pub use xdp::Xdp;
 
-/// What a port can do. What it does not say, it does not do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities {
-    /// Bytes of IP in a frame, as they were when the port was opened.
-    pub mtu: usize,
-    /// Its hardware address.
-    pub address: [u8; 6],
-    /// [W6] UDP checksums that it fills in by itself, and that it checks in every frame. The header
-    /// checksum of IPv4 is never its business.
-    pub offload: Offload,
-}
-
-impl Capabilities {
-    /// Bytes of the largest frame.
-    pub fn frame(&self) -> usize {
-        ETHERNET + self.mtu
-    }
-}
-
-/// A received frame, from the Ethernet header on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame<'a> {
-    pub bytes: &'a [u8],
-    /// Its UDP checksum need not be looked at: hardware has, or it has not left this machine, and the
-    /// kernel has not computed any.
-    pub checked: bool,
-}
-
-/// What has passed since the port was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    pub frames_received: u64,
-    pub bytes_received: u64,
-    pub frames_sent: u64,
-    pub bytes_sent: u64,
-    /// Frames that came for us while there was no room for them.
-    pub overruns: u64,
-    /// Received frames that were not whole.
-    pub truncated: u64,
-    /// Received frames that were not for us.
-    pub foreign: u64,
-    /// Frames of an impossible length that we should have sent.
-    pub refused: u64,
-    /// System calls made for the sake of frames.
-    pub calls: u64,
-}
-
-/// Why nothing leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    /// The interface is down. It may come up again.
-    Down,
-    /// The interface is gone for good.
-    Gone,
-    Failed(Errno),
-}
+pub use crate::port::{Capabilities, Counters, Frame, Port, Trouble};
 
 impl From<Errno> for Trouble {
     fn from(errno: Errno) -> Trouble {
         match errno {
             Errno::NETDOWN => Trouble::Down,
             Errno::NXIO | Errno::NODEV => Trouble::Gone,
-            other => Trouble::Failed(other),
+            other => Trouble::Failed(other.raw_os_error()),
         }
-    }
-}
-
-/// A way onto a network.
-pub trait Port {
-    fn capabilities(&self) -> Capabilities;
-
-    /// The next frame that has arrived, where it lies. `None`: there is none, and all buffers are back
-    /// with whoever fills them.
-    fn receive(&mut self, now: Instant) -> Option<Frame<'_>>;
-
-    /// Where the next frame to send is to be written: room for the largest. It is the same again until
-    /// [`Port::commit`]. `None`: there is no room before some frames have left.
-    fn slot(&mut self) -> Option<&mut [u8]>;
-
-    /// The first `length` bytes of the slot are a frame, which leaves with the next flush. One that is
-    /// shorter than its Ethernet header or longer than the slot is refused and counted.
-    fn commit(&mut self, length: usize);
-
-    /// Sends what is committed. In trouble frames stay where they are as long as there are slots, and
-    /// may leave late.
-    fn flush(&mut self, now: Instant) -> Result<(), Trouble>;
-
-    /// When the port itself has something to do, without any wake-up: only a simulated network has.
-    fn deadline(&self) -> Option<Instant> {
-        None
-    }
-
-    /// Becomes readable when frames arrive. `None`: the port can only be polled. If it reports an error
-    /// instead, [`Port::trouble`] says which, and ends it.
-    fn wake(&self) -> Option<BorrowedFd<'_>>;
-
-    /// What has befallen the port since the last time; frames may arrive all the same.
-    fn trouble(&mut self) -> Option<Trouble> {
-        None
-    }
-
-    /// Asks the kernel for what it counts.
-    fn counters(&mut self) -> Counters;
-}
-
-impl<P: Port + ?Sized> Port for std::boxed::Box<P> {
-    fn capabilities(&self) -> Capabilities {
-        (**self).capabilities()
-    }
-
-    fn receive(&mut self, now: Instant) -> Option<Frame<'_>> {
-        (**self).receive(now)
-    }
-
-    fn slot(&mut self) -> Option<&mut [u8]> {
-        (**self).slot()
-    }
-
-    fn commit(&mut self, length: usize) {
-        (**self).commit(length);
-    }
-
-    fn flush(&mut self, now: Instant) -> Result<(), Trouble> {
-        (**self).flush(now)
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        (**self).deadline()
-    }
-
-    fn wake(&self) -> Option<BorrowedFd<'_>> {
-        (**self).wake()
-    }
-
-    fn trouble(&mut self) -> Option<Trouble> {
-        (**self).trouble()
-    }
-
-    fn counters(&mut self) -> Counters {
-        (**self).counters()
     }
 }

@@ -62,6 +62,11 @@ impl Sim {
             counters: Counters::default(),
         }
     }
+
+    /// For frames that leave from now on.
+    pub fn change(&self, conditions: Conditions) {
+        lock(&self.outgoing).change(conditions);
+    }
 }
 
 /// A thread that panicked with the lock has left a cable like any other.
