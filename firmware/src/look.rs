@@ -1,0 +1,91 @@
+//! What the programs have done: looks at their cursors.
+//!
+//! While a program is active its endpoint is looked at in every poll, and nobody needs to ring. One that
+//! has been quiet for some polls arms its wires, and is looked at when it is rung for.
+
+use netstack::link::window::Window;
+use netstack::ring::Hostile;
+use netstack::time::Instant;
+
+use crate::control::Engine;
+use crate::endpoint::Endpoint;
+use crate::event::EndpointId;
+use crate::segment::Segment;
+
+/// Endpoints that are looked at in one poll.
+const LOOKS: usize = 64;
+/// Looks without news after which an endpoint wants to be rung for. Who answers at once is still
+/// looked at when its answer comes, and has nothing to ring.
+const PATIENCE: u32 = 64;
+/// [K4] A reader that has freed less than this need not ring for it.
+const ROOM: u64 = 1 << 11;
+
+impl<S: Segment, W: Window + Clone> Engine<S, W> {
+    /// Looks at those endpoints whose programs were active.
+    pub(crate) fn look_around(&mut self, now: Instant) {
+        for _ in 0..self.awake.len().min(LOOKS) {
+            let Some(endpoint) = self.awake.pop_front() else {
+                break;
+            };
+            if self.look_at(now, endpoint) {
+                self.awake.push_back(endpoint);
+            }
+        }
+    }
+
+    /// Whether to look at it in the next poll too.
+    fn look_at(&mut self, now: Instant, endpoint: EndpointId) -> bool {
+        self.counters.looks += 1;
+        let Some(known) = self.endpoint(endpoint) else {
+            return false;
+        };
+        match look_or_arm(known) {
+            Ok(true) => self.tell_link(now, endpoint),
+            Ok(false) => {}
+            Err(_) => {
+                self.expel(now, endpoint);
+                return false;
+            }
+        }
+        self.endpoint(endpoint)
+            .is_some_and(|known| known.quiet.is_some())
+    }
+
+    /// Tells the link how far the program has come.
+    pub(crate) fn tell_link(&mut self, now: Instant, endpoint: EndpointId) {
+        let EndpointId { peer, id } = endpoint;
+        let Some(known) = self.peer(peer) else {
+            return;
+        };
+        let Some(rings) = known.rings.get_mut(id) else {
+            return;
+        };
+        known.link.has_data(now, id, rings.filled());
+        known.link.has_read(now, id, rings.read());
+        if rings.has_ended() {
+            known.link.close(now, id);
+        }
+        self.hear(peer);
+        self.touch(peer);
+    }
+}
+
+/// Looks at an endpoint; one that has been quiet for long asks to be rung for, and looks once more.
+fn look_or_arm<S: Segment>(endpoint: &mut Endpoint<S>) -> Result<bool, Hostile> {
+    if endpoint.look()?.is_any() {
+        endpoint.quiet = Some(0);
+        return Ok(true);
+    }
+    let quiet = endpoint.quiet.map_or(0, |polls| polls + 1);
+    endpoint.quiet = Some(quiet);
+    if quiet < PATIENCE {
+        return Ok(false);
+    }
+    endpoint.arm(ROOM);
+    let news = endpoint.look()?.is_any();
+    if news {
+        endpoint.disarm();
+    }
+    endpoint.quiet = news.then_some(0);
+    Ok(news)
+}

@@ -1,0 +1,45 @@
+//! A poll: frames in, looks at the rings, frames out, bells. Each part does a bounded amount, so that no
+//! peer and no program can hold the others up.
+
+use netstack::link::window::Window;
+use netstack::port::Port;
+use netstack::time::Instant;
+
+use crate::arrive::RECEIVED;
+use crate::bells::Bells;
+use crate::control::Engine;
+use crate::segment::Segment;
+
+/// When to poll again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    /// At once: there is more to do, or may be soon.
+    pub busy: bool,
+    /// When the port has room: something waits for it.
+    pub full: bool,
+    /// At this time at the latest, even if nothing happens.
+    pub deadline: Option<Instant>,
+}
+
+impl<S: Segment, W: Window + Clone> Engine<S, W> {
+    /// Does what there is to do, as far as it goes in one poll.
+    pub fn poll(&mut self, now: Instant, port: &mut impl Port, bells: &mut impl Bells) -> Rest {
+        self.counters.polls += 1;
+        let received = self.receive(now, port);
+        self.look_around(now);
+        self.keep_appointments(now);
+        let full = self.transmit(now, port);
+        self.ring(bells);
+        Rest {
+            busy: received == RECEIVED || !self.awake.is_empty() || !full && !self.queue.is_empty(),
+            full,
+            deadline: self
+                .agenda
+                .first()
+                .map(|(at, _)| *at)
+                .into_iter()
+                .chain(port.deadline())
+                .min(),
+        }
+    }
+}

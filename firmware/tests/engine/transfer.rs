@@ -1,0 +1,90 @@
+//! Bytes arrive, once, in order, unchanged, and end where they should.
+
+use std::time::Duration;
+
+use firmware::End;
+use netstack::phy::Conditions;
+
+use crate::world::{World, FROM_A, FROM_B};
+
+const LONG: Duration = Duration::from_secs(2);
+
+fn good() -> Conditions {
+    Conditions {
+        latency: Duration::from_micros(5),
+        rate: Some(10_000_000_000),
+        ..Conditions::default()
+    }
+}
+
+fn bad() -> Conditions {
+    Conditions {
+        jitter: Duration::from_micros(40),
+        loss: 0.03,
+        duplication: 0.02,
+        corruption: 0.02,
+        ..good()
+    }
+}
+
+/// Both programs write so much, end their streams, and read all.
+fn exchange(conditions: &Conditions, seed: u64, connections: u64, level: u8, bytes: u64) -> World {
+    let mut world = World::new(conditions, seed);
+    for name in 0..connections {
+        let (a, b) = world.connect(name, level);
+        let ends = [(&mut world.a, a, FROM_A), (&mut world.b, b, FROM_B)];
+        for (host, endpoint, from) in ends {
+            let program = host.programs.get_mut(&endpoint).expect("just made");
+            program.write_to = Some(from + bytes);
+            program.message = 1 + (seed + name) * 977 % 9000;
+            program.gulp = 1 + (seed + name) * 1231 % 20_000;
+        }
+    }
+    world.run_until(LONG, |world| {
+        let hosts = [&world.a, &world.b];
+        hosts
+            .iter()
+            .all(|host| host.gone.len() as u64 == connections)
+    });
+    for host in [&world.a, &world.b] {
+        assert!(host.programs.values().all(|program| program.is_done()));
+        assert!(host.gone.iter().all(|(_, how)| *how == End::Closed));
+        assert_eq!(host.opened.len() as u64, connections);
+        // [C11]
+        assert_eq!(host.end_acked.len() as u64, connections);
+    }
+    world
+}
+
+#[test]
+fn one_connection() {
+    exchange(&good(), 1, 1, 0, 3_000_000);
+}
+
+#[test]
+fn many_connections() {
+    exchange(&good(), 2, 100, 0, 100_000);
+}
+
+#[test]
+fn a_bad_network() {
+    for seed in 3..23 {
+        exchange(&bad(), seed, 1 + seed % 7, (seed % 3) as u8, 300_000);
+    }
+}
+
+/// [R9] When all is over nobody polls, and nothing is left.
+#[test]
+fn rests_when_all_is_over() {
+    let mut world = exchange(&bad(), 99, 5, 1, 50_000);
+    for _ in 0..100_000 {
+        let next = [world.a.next(world.now), world.b.next(world.now)];
+        let Some(next) = next.into_iter().flatten().min() else {
+            return;
+        };
+        world.now = next.max(world.now + Duration::from_nanos(100));
+        world.a.run(world.now);
+        world.b.run(world.now);
+    }
+    panic!("somebody never rests");
+}
