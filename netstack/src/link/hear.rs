@@ -125,9 +125,9 @@ impl<W: Window + Clone> Link<W> {
                 let id = conn.id;
                 conn.peer = Some(open.token);
                 // [R8] That path works, at least in one direction.
-                let theirs = self.paths.get(usize::from(packet.header.path));
-                if theirs.is_some_and(|path| !path.is_left()) {
-                    conn.path = packet.header.path;
+                let path = self.path_to_answer_on(packet.header.path);
+                if let Some(conn) = self.table.get_mut(id) {
+                    conn.path = path;
                 }
                 self.agree(now, id, &open);
                 Ok(())
@@ -135,12 +135,24 @@ impl<W: Window + Clone> Link<W> {
             // It came twice.
             Some(conn) if conn.peer == Some(open.token) => Ok(()),
             _ => {
-                if self.refusals.len() < MOST_REFUSALS && !self.refusals.contains(&open.token) {
-                    self.refusals.push_back(open.token);
+                let is_known = self.refusals.iter().any(|(_, token)| *token == open.token);
+                if self.refusals.len() < MOST_REFUSALS && !is_known {
+                    let path = self.path_to_answer_on(packet.header.path);
+                    self.refusals.push_back((path, open.token));
                 }
                 Err(Dropped::Offset)
             }
         }
+    }
+
+    /// [R8] The path on which a question came; unless it works only in that direction.
+    fn path_to_answer_on(&self, path: u8) -> u8 {
+        let works = |path: &super::Path<W>| !path.is_left();
+        if self.paths.get(usize::from(path)).is_some_and(works) {
+            return path;
+        }
+        let other = self.paths.iter().position(works);
+        other.map_or(path, |other| other as u8)
     }
 
     /// [C3] Both ends have named their offsets.

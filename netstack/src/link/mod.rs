@@ -118,8 +118,8 @@ pub struct Link<W> {
     table: Table,
     /// [C1] Those that the peer opens or has opened, by name.
     names: BTreeMap<u64, Id>,
-    /// [C1] Tokens of connections that we do not want.
-    refusals: VecDeque<u64>,
+    /// [C1] Tokens of connections that we do not want, and the path that each is told on.
+    refusals: VecDeque<(u8, u64)>,
     /// [K5] Connections that wait for credit, by when they ask.
     questions: BTreeSet<(Instant, Id)>,
     events: VecDeque<Event>,

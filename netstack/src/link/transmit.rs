@@ -182,7 +182,9 @@ impl<W: Window + Clone> Link<W> {
         if self.paths[number].is_full(self.config.most_packets) {
             return None;
         }
-        let token = self.refusals.pop_front()?;
+        let is_here = |&(path, _): &(u8, u64)| usize::from(path) == number;
+        let at = self.refusals.iter().position(is_here)?;
+        let (_, token) = self.refusals.remove(at)?;
         let header = Header {
             tag,
             token,
@@ -331,7 +333,7 @@ impl<W: Window + Clone> Link<W> {
     fn try_size(&mut self, number: usize, now: Instant, out: &mut [u8]) -> Option<usize> {
         let tag = self.shake.peer()?.tag;
         let path = &mut self.paths[number];
-        if !path.rtt().is_known() {
+        if !path.rtt().is_known() || path.is_left() {
             return None;
         }
         let size = path.mtu.next_trial(now, out.len())?;

@@ -244,3 +244,22 @@ fn nobody_accepts_on_a_path_that_was_left() {
     run(&mut pair, MS * 4000);
     assert_eq!(pair.b.rings.get(b).read, 2000);
 }
+
+// [R8] [C1] Nor is anybody refused there, again and again.
+#[test]
+fn nobody_is_refused_on_a_path_that_does_not_work() {
+    let mut pair = with_ways(2);
+    let (_, b) = pair.connect(1, 1 << 16);
+    run(&mut pair, MS * 10);
+    (pair.to_a.cut_ways, pair.to_b.cut_ways) = (0b10, 0b10);
+    for name in 0..200 {
+        // Now and then the other path has its turn.
+        pair.b.write(pair.now, b, name % 3);
+        let (a, unexpected) = pair.connect(2 + 2 * name, 1000);
+        pair.b.reset(pair.now, unexpected, 16);
+        run(&mut pair, MS * 20);
+        let refused = Some(Outcome::ByPeer(netstack::link::reason::UNEXPECTED));
+        assert_eq!(pair.a.rings.get(a).outcome, refused, "{name}");
+    }
+    assert_eq!((death(&pair.a), death(&pair.b)), (None, None));
+}
