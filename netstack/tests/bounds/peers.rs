@@ -40,7 +40,7 @@ fn connections() {
         let said = victim.say_all(100);
         let resets = said.iter().filter(|header| header.kind == Kind::Reset);
         assert!(resets.count() <= 16);
-        victim.wait(&mut hostile, MS, 0);
+        victim.wait(&mut hostile, MS * 100, 0);
         assert_eq!(victim.link.connections(), CONNECTIONS as usize);
     });
 }

@@ -24,7 +24,14 @@ pub const RING: u64 = 1 << 16;
 const CREDIT: u64 = 1 << 30;
 
 /// Rings without memory.
-struct Void;
+#[derive(Debug, Default)]
+pub struct Void {
+    /// Bytes written, contiguously or not.
+    pub placed: u64,
+    /// Published last.
+    tail: (u64, bool),
+    released: u64,
+}
 
 impl Streams for Void {
     fn fetch(&mut self, _: Id, _: u64, into: &mut [u8], crc: Crc) -> Crc {
@@ -32,19 +39,26 @@ impl Streams for Void {
         crc.over(into)
     }
 
-    fn place(&mut self, _: Id, _: u64, bytes: &[u8], crc: Crc) -> Crc {
+    fn place(&mut self, _: Id, offset: u64, bytes: &[u8], crc: Crc) -> Crc {
+        // [K2] [C4] Nobody reads here.
+        assert!(offset + bytes.len() as u64 <= RING);
+        self.placed += bytes.len() as u64;
         crc.over(bytes)
     }
 
-    fn publish(&mut self, _: Id, _: u64, _: bool) -> Result<(), Frozen> {
+    fn publish(&mut self, _: Id, offset: u64, ended: bool) -> Result<(), Frozen> {
+        self.tail = (offset, ended);
         Ok(())
     }
 
-    fn release(&mut self, _: Id, _: u64) {}
+    fn release(&mut self, _: Id, offset: u64) {
+        self.released = offset;
+    }
 }
 
 pub struct Victim {
     pub link: Link<Fixed>,
+    pub rings: Void,
     pub now: Instant,
     pub ways: Vec<Way>,
     /// Bytes in and out.
@@ -65,6 +79,7 @@ impl Victim {
         config.most_packets = PACKETS;
         Victim {
             link: Link::new(config, Fixed::new(1 << 40)),
+            rings: Void::default(),
             now: Instant::from_nanos(1_000_000_000),
             ways: hostile::ways(),
             heard: 0,
@@ -92,7 +107,7 @@ impl Victim {
             ecn: Ecn::NotCapable,
             payload,
         };
-        let taken = self.link.receive(self.now, &arrival, &mut Void);
+        let taken = self.link.receive(self.now, &arrival, &mut self.rings);
         while let Some(event) = self.link.event() {
             assert!(
                 !matches!(event, Event::Dead(_)),
@@ -104,7 +119,9 @@ impl Victim {
 
     /// The next packet that leaves.
     pub fn say(&mut self) -> Option<Vec<u8>> {
-        let departure = self.link.transmit(self.now, &mut Void, &mut self.out)?;
+        let departure = self
+            .link
+            .transmit(self.now, &mut self.rings, &mut self.out)?;
         self.said += departure.length as u64;
         Some(self.out[..departure.length].to_vec())
     }

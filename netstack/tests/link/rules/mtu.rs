@@ -1,5 +1,10 @@
 //! How large packets are.
 
+use std::net::SocketAddr;
+
+use netstack::link::Way;
+use netstack::wire::Addresses;
+
 use super::*;
 
 fn pair_of(port: usize, network: usize) -> Pair<Fixed> {
@@ -39,6 +44,50 @@ fn the_size_is_found() {
         // [M2] Nothing was taken for lost but the trials, and then there is peace.
         assert_eq!(pair.a.link.counters().bytes_again, 0);
         assert_eq!(pair.a.link.deadline(), None);
+    }
+}
+
+// [M1] IPv6 takes 20 bytes more of each packet, and nothing else is otherwise.
+#[test]
+fn over_ipv6() {
+    for (port, network) in [(1500, 1500), (9000, 9000), (1500, 1280)] {
+        let mut pair = pair_of(port, network - 20);
+        for host in [&mut pair.a, &mut pair.b] {
+            let ways = host.ways.iter().map(in_ipv6).collect();
+            *host = Host::new(
+                host.me,
+                host.peer,
+                host.me.into(),
+                Fixed::new(1 << 18),
+                |config| {
+                    (config.ways, config.mtu) = (ways, port);
+                },
+            );
+        }
+        let (a, b) = pair.connect(1, 1 << 16);
+        pair.a.write(pair.now, a, 1 << 20);
+        run(&mut pair, MS * 1000);
+        assert_eq!(pair.b.rings.get(b).read, 1000 + (1 << 20));
+        let size = size(&pair) + 20;
+        assert!(
+            (network - 16..=network).contains(&size),
+            "{size} of {network}"
+        );
+    }
+}
+
+fn in_ipv6(way: &Way) -> Way {
+    let end = |end: SocketAddr| match end {
+        SocketAddr::V4(v4) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
+        SocketAddr::V6(_) => end,
+    };
+    let both = |addresses: Addresses| Addresses {
+        source: end(addresses.source),
+        destination: end(addresses.destination),
+    };
+    Way {
+        outgoing: both(way.outgoing),
+        incoming: both(way.incoming),
     }
 }
 

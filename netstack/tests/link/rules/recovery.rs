@@ -161,6 +161,58 @@ fn with_ways(count: u16) -> Pair<Fixed> {
     pair
 }
 
+// [P1] One path to eight, each with numbers of its own; all of them carry connections.
+#[test]
+fn one_path_to_eight() {
+    for count in 1..=8 {
+        let mut pair = with_ways(count);
+        let used = Rc::new(Cell::new(0u8));
+        let bits = used.clone();
+        pair.to_b.filter.0 = Some(Box::new(move |_, payload| {
+            let header = Packet::parse(payload).expect("a packet of ours").header;
+            if header.kind == Kind::Data {
+                bits.set(bits.get() | 1 << header.path);
+            }
+            false
+        }));
+        let ids: Vec<_> = (0..16).map(|name| pair.connect(name, 1 << 16)).collect();
+        for (a, b) in &ids {
+            pair.a.write(pair.now, *a, 50_000);
+            pair.b.write(pair.now, *b, 50_000);
+        }
+        run(&mut pair, MS * 100);
+        for (a, b) in &ids {
+            assert_eq!(pair.b.rings.get(*b).read, 51_000);
+            assert_eq!(pair.a.rings.get(*a).read, 50_077);
+        }
+        assert_eq!(u32::from(used.get()), (1 << count) - 1);
+        let counters = pair.a.link.counters();
+        assert_eq!((counters.packets_lost, counters.all_dropped()), (0, 0));
+    }
+}
+
+// [R9] Also with connections that are open, and a sender that has been told to wait.
+#[test]
+fn an_idle_link_costs_nothing() {
+    for count in [1, 8] {
+        let mut pair = with_ways(count);
+        for name in 0..10 {
+            let (a, b) = pair.connect(name, 1 << 16);
+            pair.a.write(pair.now, a, 100_000);
+            pair.b.write(pair.now, b, 1000);
+            if name % 2 == 0 {
+                pair.a.link.close(pair.now, a);
+            }
+        }
+        run(&mut pair, MS * 1000);
+        let sent = pair.packets;
+        run(&mut pair, MS * 86_400_000);
+        let deadlines = (pair.a.link.deadline(), pair.b.link.deadline());
+        assert_eq!((deadlines, pair.packets), ((None, None), sent));
+        assert_eq!((pair.a.link.connections(), death(&pair.a)), (10, None));
+    }
+}
+
 // [R8] Whichever path is cut, and whenever: bytes arrive, and the link lives.
 #[test]
 fn a_dead_path_gives_its_connections_away() {
