@@ -10,10 +10,10 @@ pub const BASE: usize = 1200;
 const USUAL: usize = 1500;
 /// [M2] Losses of one size that end its trial.
 const TRIALS: u32 = 3;
-/// [M2] After this the search begins anew.
-const AGAIN: Duration = Duration::from_secs(600);
-/// [M3] And so long after a fall: perhaps it was only a very full queue.
-const AFTER_FALL: Duration = Duration::from_secs(1);
+/// [M2] [M3] After this the search begins anew: perhaps it was only a very full queue. Then after twice
+/// as long each time, at most so long.
+const PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// A gain below this is not worth a search.
 const CLOSE_ENOUGH: usize = 16;
 
@@ -25,6 +25,9 @@ pub struct Mtu {
     most: usize,
     current: usize,
     search: Search,
+    /// The next pause, and when the current size was found.
+    pause: Duration,
+    found: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +56,10 @@ impl Mtu {
             most,
             current: base,
             search: Search::Done { again: None },
+            pause: PAUSE,
+            found: Instant::ZERO,
         };
-        mtu.begin(None);
+        mtu.begin();
         mtu
     }
 
@@ -64,7 +69,7 @@ impl Mtu {
     }
 
     /// [M1] First all that the port allows: mostly the network allows it too.
-    fn begin(&mut self, again: Option<Instant>) {
+    fn begin(&mut self) {
         self.search = if self.most - self.current > CLOSE_ENOUGH {
             Search::Trying {
                 size: self.most,
@@ -73,7 +78,7 @@ impl Mtu {
                 under_way: false,
             }
         } else {
-            Search::Done { again }
+            Search::Done { again: None }
         };
     }
 
@@ -81,7 +86,7 @@ impl Mtu {
     pub fn next_trial(&mut self, now: Instant, room: usize) -> Option<usize> {
         if let Search::Done { again: Some(again) } = self.search {
             if now >= again {
-                self.begin(Some(now + AGAIN));
+                self.begin();
             }
         }
         match &mut self.search {
@@ -102,7 +107,7 @@ impl Mtu {
         if tried <= self.current || tried > self.most {
             return false;
         }
-        self.current = tried;
+        (self.current, self.found) = (tried, now);
         if let Search::Trying { failed, .. } = self.search {
             self.go_on(now, failed);
         }
@@ -145,19 +150,30 @@ impl Mtu {
             }
         } else {
             // At the port's limit there is nothing left to look for.
-            let again = (self.most - self.current > CLOSE_ENOUGH).then_some(now + AGAIN);
+            let more = self.most - self.current > CLOSE_ENOUGH;
+            let again = more.then(|| now + self.next_pause());
             Search::Done { again }
         };
+    }
+
+    /// [M2]
+    fn next_pause(&mut self) -> Duration {
+        let pause = self.pause;
+        self.pause = (pause * 2).min(LONGEST_PAUSE);
+        pause
     }
 
     /// [M3] Large packets do not come through any more; which ones do is to be found out anew.
     pub fn fall_back(&mut self, now: Instant) -> bool {
         let was_larger = self.current > self.base;
         if was_larger {
+            // What has held for longer than the last pause was right until now.
+            if now - self.found > self.pause {
+                self.pause = PAUSE;
+            }
             self.current = self.base;
-            self.search = Search::Done {
-                again: Some(now + AFTER_FALL),
-            };
+            let again = Some(now + self.next_pause());
+            self.search = Search::Done { again };
         }
         was_larger
     }
@@ -169,7 +185,7 @@ impl Mtu {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mtu, AFTER_FALL};
+    use super::{Mtu, LONGEST_PAUSE, PAUSE};
     use crate::time::Instant;
 
     fn found(most: usize, network: usize) -> (usize, u32) {
@@ -210,6 +226,32 @@ mod tests {
         assert!(mtu.fall_back(now));
         assert_eq!(mtu.size() + 28, 1200);
         assert_eq!(mtu.next_trial(now, 9000), None);
-        assert_eq!(mtu.next_trial(now + AFTER_FALL, 9000), Some(size));
+        assert_eq!(mtu.next_trial(now + PAUSE, 9000), Some(size));
+    }
+
+    // [M2] [M3]
+    #[test]
+    fn pauses_grow_until_a_size_has_held_for_long() {
+        let mut now = Instant::ZERO;
+        let mut mtu = Mtu::new(1500, 28);
+        let mut pauses = alloc::vec::Vec::new();
+        for _ in 0..18 {
+            // Nothing over 1,200 bytes comes through.
+            while let Some(size) = mtu.next_trial(now, 9000) {
+                mtu.on_loss(now, size);
+            }
+            let began = now;
+            while mtu.next_trial(now, 9000).is_none() {
+                now = now + PAUSE;
+            }
+            pauses.push(now - began);
+            mtu.on_loss(now, 1472);
+        }
+        assert_eq!(pauses[..3], [PAUSE, PAUSE * 2, PAUSE * 4]);
+        assert_eq!(pauses[17], LONGEST_PAUSE);
+        assert!(mtu.on_ack(now, 1472));
+        let later = now + LONGEST_PAUSE * 2;
+        assert!(mtu.fall_back(later));
+        assert_eq!(mtu.next_trial(later + PAUSE, 9000), Some(1472));
     }
 }

@@ -8,7 +8,7 @@ use netstack::time::Instant;
 use netstack::wire::frame::Ecn;
 use netstack::wire::Addresses;
 
-use crate::net::{Cable, Conditions, Datagram};
+use crate::net::{Cable, Conditions, Datagram, Random};
 
 /// A packet that a host sends; its bytes are in the buffer that it was given.
 pub struct Leaving {
@@ -40,6 +40,17 @@ struct Seat {
     next: Option<Instant>,
 }
 
+impl Seat {
+    /// After a packet that has just left.
+    fn hesitate(&mut self, now: Instant, random: &mut Random) {
+        if self.port_free > now && self.next == Some(self.port_free) {
+            let takes = (self.port_free - now).as_nanos() as u64;
+            self.port_free = self.port_free + Duration::from_nanos(random.below(takes / 8 + 1));
+            self.next = Some(self.port_free);
+        }
+    }
+}
+
 /// The last byte of a host's address.
 pub fn number(right: bool, index: usize) -> u8 {
     index as u8 + if right { 101 } else { 1 }
@@ -55,16 +66,26 @@ pub struct Dumbbell {
     cables: [Cable; 2],
     /// Bits per second of each host's port.
     port: u64,
+    /// How long hosts hesitate.
+    hesitation: Option<Random>,
 }
 
 impl Dumbbell {
     pub fn new(conditions: &Conditions, port: u64, seed: u64) -> Dumbbell {
         Dumbbell {
             port,
+            hesitation: None,
             now: Instant::from_nanos(1_000_000_000),
             seats: [Vec::new(), Vec::new()],
             cables: [seed, seed + 1].map(|seed| Cable::new(conditions.clone(), seed)),
         }
+    }
+
+    /// Hosts wait up to an eighth of a packet's time, at random, before they send the next. Without it
+    /// a port that is exactly as fast as the shared cable takes every place that becomes free in a full
+    /// queue, always before the others.
+    pub fn hesitate(&mut self, seed: u64) {
+        self.hesitation = Some(Random::new(seed));
     }
 
     /// Two hosts that talk to each other.
@@ -112,6 +133,9 @@ impl Dumbbell {
             for seat in &mut self.seats[side] {
                 if seat.next.is_some_and(|next| next <= self.now) {
                     transmit(self.now, seat, self.port, &mut self.cables[side]);
+                    if let Some(random) = &mut self.hesitation {
+                        seat.hesitate(self.now, random);
+                    }
                 }
             }
         }

@@ -3,6 +3,7 @@
 mod dumbbell;
 mod linked;
 mod model;
+mod others;
 mod sharing;
 mod snapshot;
 mod table;
