@@ -1,6 +1,6 @@
 //! A stream of either kind, TCP or Unix socket or bare ring, and how the programs open one.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 
@@ -72,6 +72,34 @@ impl Socket {
                 end.finish();
                 Ok(())
             }
+        }
+    }
+}
+
+impl Socket {
+    /// Takes what has come, without waiting for it.
+    pub fn read_what_is_there(&mut self, into: &mut Vec<u8>) -> io::Result<()> {
+        let mut buffer = [0; 256];
+        self.set_nonblocking(true)?;
+        let came = match self {
+            Socket::Ring(end) => end.pull(&mut buffer),
+            _ => self.read(&mut buffer),
+        };
+        self.set_nonblocking(false)?;
+        match came {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            came => {
+                into.extend_from_slice(&buffer[..came?]);
+                Ok(())
+            }
+        }
+    }
+
+    fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+        match self {
+            Socket::Tcp(socket) => socket.set_nonblocking(on),
+            Socket::Unix(socket) => socket.set_nonblocking(on),
+            Socket::Ring(_) => Ok(()),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! One way at full speed: the client sends messages, one write each; the server counts and checks.
 //!
-//! The server measures, since only what has arrived counts: it leaves out the warm-up, stops at
-//! EOF, and sends its count back to the client, which prints it.
+//! The server measures, since only what has arrived counts: it leaves out the warm-up, and sends its
+//! count back when its time is over. The client goes on until then, however late the server was let
+//! run, and prints it.
 #![forbid(unsafe_code)]
 
 use std::io::{Read, Write};
@@ -23,7 +24,6 @@ const READ_BUFFER: usize = 256 << 10;
 struct Count {
     bytes: u64,
     seconds: f64,
-    total_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -33,7 +33,7 @@ struct Line {
     seconds: f64,
     messages_per_s: f64,
     bytes_per_s: f64,
-    /// Messages with the warm-up's.
+    /// Messages with those before and after the measurement.
     total_messages: u64,
 }
 
@@ -51,11 +51,10 @@ fn main() -> Outcome {
 fn send(load: &Load) -> Result<Line, Box<dyn std::error::Error>> {
     let mut socket = Socket::connect(&load.address)?;
     socket.write_all(&header(load))?;
-    send_for(&mut socket, load)?;
+    let (total_messages, mut reply) = send_until_counted(&mut socket, load)?;
     socket.finish()?;
-    let mut reply = String::new();
-    socket.read_to_string(&mut reply)?;
-    let count: Count = serde_json::from_str(&reply).map_err(|_| "the server gave no count")?;
+    socket.read_to_end(&mut reply)?;
+    let count: Count = serde_json::from_slice(&reply).map_err(|_| "the server gave no count")?;
     let messages = count.bytes / load.size;
     Ok(Line {
         messages,
@@ -63,40 +62,53 @@ fn send(load: &Load) -> Result<Line, Box<dyn std::error::Error>> {
         seconds: count.seconds,
         messages_per_s: messages as f64 / count.seconds,
         bytes_per_s: count.bytes as f64 / count.seconds,
-        total_messages: count.total_bytes / load.size,
+        total_messages,
     })
 }
 
-/// Message size and warm-up in nanoseconds.
-fn header(load: &Load) -> [u8; 16] {
-    let mut header = [0; 16];
-    header[..8].copy_from_slice(&load.size.to_le_bytes());
-    header[8..].copy_from_slice(&(load.warm_up.as_nanos() as u64).to_le_bytes());
+/// Message size; warm-up and measurement in nanoseconds.
+fn header(load: &Load) -> [u8; 24] {
+    let mut header = [0; 24];
+    let nanos = |time: Duration| time.as_nanos() as u64;
+    let words = [load.size, nanos(load.warm_up), nanos(load.seconds)];
+    for (place, word) in header.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
     header
 }
 
-fn send_for(socket: &mut Socket, load: &Load) -> Outcome {
+/// Returns how many were sent, and the beginning of the server's count. It is looked for only when it is
+/// due.
+fn send_until_counted(
+    socket: &mut Socket,
+    load: &Load,
+) -> Result<(u64, Vec<u8>), Box<dyn std::error::Error>> {
     let mut message = vec![0x5a; usize::try_from(load.size)?];
     let stamp = message.len().min(8);
     let messages_per_look = (CLOCK_EVERY / load.size).max(1);
     let start = Instant::now();
     let mut number: u64 = 0;
-    while start.elapsed() < load.warm_up + load.seconds {
+    let mut reply = Vec::new();
+    while reply.is_empty() {
         for _ in 0..messages_per_look {
             message[..stamp].copy_from_slice(&number.to_le_bytes()[..stamp]);
             socket.write_all(&message)?;
             number += 1;
         }
+        if start.elapsed() >= load.warm_up + load.seconds {
+            socket.read_what_is_there(&mut reply)?;
+        }
     }
-    Ok(())
+    Ok((number, reply))
 }
 
 fn serve(mut socket: Socket) -> Outcome {
-    let mut header = [0; 16];
+    let mut header = [0; 24];
     socket.read_exact(&mut header)?;
     let word = |at: usize| header[at..at + 8].try_into().map(u64::from_le_bytes);
     let mut check = Check::new(word(0)?)?;
-    let mut meter = Meter::new(Duration::from_nanos(word(8)?));
+    let nanos = |at: usize| word(at).map(Duration::from_nanos);
+    let mut meter = Meter::new(nanos(8)?, nanos(16)?);
     let mut buffer = vec![0; READ_BUFFER];
     loop {
         let length = socket.read(&mut buffer)?;
@@ -104,10 +116,10 @@ fn serve(mut socket: Socket) -> Outcome {
             break;
         }
         check.look(&buffer[..length])?;
-        meter.add(length as u64);
+        if let Some(count) = meter.add(length as u64) {
+            socket.write_all(serde_json::to_string(&count)?.as_bytes())?;
+        }
     }
-    let count = meter.finish();
-    socket.write_all(serde_json::to_string(&count)?.as_bytes())?;
     Ok(())
 }
 
@@ -152,44 +164,90 @@ impl Check {
     }
 }
 
-/// Counts bytes, and starts the measurement when the warm-up is over.
+/// Counts bytes, from the end of the warm-up until time is over.
 struct Meter {
     warm_up: Duration,
+    length: Duration,
     begun: Instant,
-    /// When the warm-up ended, and how many bytes had come by then.
-    measured_from: Option<(Instant, u64)>,
+    phase: Phase,
     bytes: u64,
     next_look: u64,
 }
 
+#[derive(Clone, Copy)]
+enum Phase {
+    WarmUp,
+    /// Since when, and how many bytes had come by then.
+    Measurement(Instant, u64),
+    Over,
+}
+
 impl Meter {
-    fn new(warm_up: Duration) -> Meter {
+    fn new(warm_up: Duration, length: Duration) -> Meter {
         Meter {
             warm_up,
+            length,
             begun: Instant::now(),
-            measured_from: None,
+            phase: Phase::WarmUp,
             bytes: 0,
             next_look: 0,
         }
     }
 
-    fn add(&mut self, bytes: u64) {
+    /// Returns the count, once.
+    fn add(&mut self, bytes: u64) -> Option<Count> {
         self.bytes += bytes;
-        if self.measured_from.is_none() && self.bytes >= self.next_look {
-            self.next_look = self.bytes + CLOCK_EVERY;
-            let now = Instant::now();
-            if now - self.begun >= self.warm_up {
-                self.measured_from = Some((now, self.bytes));
-            }
+        if self.bytes < self.next_look {
+            return None;
         }
+        self.next_look = self.bytes + CLOCK_EVERY;
+        self.look(Instant::now())
     }
 
-    fn finish(self) -> Count {
-        let (start, before) = self.measured_from.unwrap_or((self.begun, 0));
-        Count {
-            bytes: self.bytes - before,
-            seconds: start.elapsed().as_secs_f64(),
-            total_bytes: self.bytes,
+    fn look(&mut self, now: Instant) -> Option<Count> {
+        match self.phase {
+            Phase::WarmUp if now - self.begun >= self.warm_up => {
+                self.phase = Phase::Measurement(now, self.bytes);
+                None
+            }
+            Phase::Measurement(since, before) if now - since >= self.length => {
+                self.phase = Phase::Over;
+                Some(Count {
+                    bytes: self.bytes - before,
+                    seconds: (now - since).as_secs_f64(),
+                })
+            }
+            _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Bytes come at these seconds, in large pieces; what is counted of them.
+    fn counted(at: &[u32]) -> Vec<(u64, f64)> {
+        let mut meter = Meter::new(SECOND, 2 * SECOND);
+        let begun = meter.begun;
+        let mut look = |second: &u32| {
+            meter.bytes += 1000;
+            let count = meter.look(begun + *second * SECOND)?;
+            Some((count.bytes, count.seconds))
+        };
+        at.iter().filter_map(&mut look).collect()
+    }
+
+    #[test]
+    fn counts_what_comes_after_the_warm_up_and_once() {
+        assert_eq!(counted(&[0, 1, 2, 3, 4, 5]), [(2000, 2.0)]);
+    }
+
+    #[test]
+    fn who_is_late_has_its_time_nevertheless() {
+        assert_eq!(counted(&[0, 90, 91, 99]), [(2000, 9.0)]);
+        assert_eq!(counted(&[90]), []);
     }
 }
