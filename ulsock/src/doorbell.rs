@@ -4,19 +4,18 @@
 //! eventfd serves peers of our own uid only: a stranger could make it block or steal its count.
 //! Nothing here ever blocks, whatever a peer did to the descriptor that it gave us.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::event::{eventfd, EventfdFlags};
 use rustix::fs::{fcntl_getfl, OFlags};
 use rustix::io::{self, read, write, Errno};
 use rustix::net::sockopt::{set_socket_send_buffer_size, socket_domain, socket_type};
 use rustix::net::{
-    getpeername, recv, send, socketpair, AddressFamily, RecvFlags, SendFlags, SocketFlags,
-    SocketType,
+    getpeername, send, socketpair, AddressFamily, SendFlags, SocketFlags, SocketType,
 };
 
 use crate::sys::fds::{to_high, InternalFd};
-use crate::sys::proc;
+use crate::sys::{proc, raw};
 
 /// How a doorbell is rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +43,10 @@ impl DoorbellKind {
     }
 }
 
-/// Rings taken off in one go. Strangers can ring as fast as we drain; what is left wakes us again.
-const DRAIN: usize = 64;
+/// Rings taken off with one call: more than a pair's queue usually holds.
+const AT_ONCE: usize = 16;
+/// Calls to drain one bell. Strangers can ring as fast as we drain; what is left wakes us again.
+const DRAINS: usize = 4;
 
 /// The waiter's side.
 #[derive(Debug)]
@@ -102,12 +103,31 @@ impl Doorbell {
     pub fn drain(&self) -> bool {
         match self.kind() {
             DoorbellKind::Event => read(&self.wait, &mut [0; 8]).is_ok(),
-            DoorbellKind::Socket => {
-                let take = || recv(&self.wait, &mut [0; 1], RecvFlags::DONTWAIT);
-                (0..DRAIN).take_while(|_| take().is_ok()).count() > 0
-            }
+            DoorbellKind::Socket => self.drain_pair(),
         }
     }
+
+    fn drain_pair(&self) -> bool {
+        let mut any = false;
+        for _ in 0..DRAINS {
+            let taken = take_rings(self.wait.as_fd());
+            any |= taken > 0;
+            if taken < AT_ONCE {
+                break;
+            }
+        }
+        any
+    }
+}
+
+/// Takes up to [`AT_ONCE`] datagrams, whatever is in them, with one call.
+fn take_rings(from: BorrowedFd<'_>) -> usize {
+    // SAFETY: all zero is a message without room for anything.
+    let mut messages: [libc::mmsghdr; AT_ONCE] = unsafe { std::mem::zeroed() };
+    let (fd, at) = (from.as_raw_fd() as usize, messages.as_mut_ptr() as usize);
+    let flags = libc::MSG_DONTWAIT as usize;
+    // SAFETY: the messages live during the call, and are as many.
+    unsafe { raw::syscall(libc::SYS_recvmmsg, [fd, at, AT_ONCE, flags, 0]) }.unwrap_or(0)
 }
 
 /// Why a peer's doorbell was refused.
