@@ -64,8 +64,10 @@ impl Guard {
     }
 }
 
-/// Who spins for ever never sleeps. It turns every 200 us to look at the kernel, and a guard that took
-/// those turns for sleeps would try the kernel while nothing moves.
+/// Who spins for ever never sleeps. It turns every 200 us to look at the kernel, and those turns would
+/// count as sleeps: a send that waits in a full ring would soon try the kernel, whose own buffers are
+/// empty, and go through with 64 KiB more than the program had room for. No byte is lost by that, but
+/// nothing is gained either, and a program that waits to be interrupted there is not.
 fn is_on() -> bool {
     let config = process::config();
     config.guard != Guarding::Off && config.spin != Spin::Forever
