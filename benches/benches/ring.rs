@@ -1,8 +1,10 @@
-//! The ring by itself, without sockets: what a push and a pull cost on one thread, a round trip and
-//! a stream of small messages between two cores, and a publish that nobody waits for.
+//! The ring by itself, without sockets: what a push and a pull cost on one thread, a round trip, one on a
+//! random one of many rings, and a stream of small messages between two cores, and a publish that nobody
+//! waits for.
 
 use std::hint::black_box;
 use std::io::{Read, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use benches::ring::{self, End};
@@ -41,51 +43,86 @@ fn one_thread(c: &mut Criterion) {
     group.finish();
 }
 
-/// Runs `timed` on core 0 with one end, while `other` runs on core 1 with the other end.
-fn on_two_cores(other: impl FnOnce(End) + Send, timed: impl FnOnce(&mut End) + Send) -> Duration {
-    let (mut here, there) = pair();
+/// Runs `timed` on core 0 while `other` runs on core 1.
+fn on_two_cores(other: impl FnOnce() + Send, timed: impl FnOnce() + Send) -> Duration {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             pin(1);
-            other(there);
+            other();
         });
-        let timed = scope.spawn(move || {
+        let timed = scope.spawn(|| {
             pin(0);
             let begin = Instant::now();
-            timed(&mut here);
+            timed();
             begin.elapsed()
         });
         timed.join().expect("the timed end")
     })
 }
 
+fn answer(end: &mut End) -> std::io::Result<()> {
+    let mut message = [0; SMALL];
+    end.read_exact(&mut message)?;
+    end.write_all(&message)
+}
+
+fn ask(end: &mut End) {
+    let mut message = [7; SMALL];
+    end.write_all(&message).expect("sent");
+    end.read_exact(&mut message).expect("came");
+}
+
 fn round_trips(count: u64) -> Duration {
-    let echo = |mut end: End| {
-        let mut message = [0; SMALL];
-        // Until the other end has gone.
-        while end.read_exact(&mut message).is_ok() {
-            end.write_all(&message).expect("sent");
+    let (mut here, mut there) = pair();
+    // Until the other end has gone.
+    let echo = || while answer(&mut there).is_ok() {};
+    on_two_cores(echo, move || (0..count).for_each(|_| ask(&mut here)))
+}
+
+/// What `crowd` does with sockets: the hardware's own part of that. One word tells the other end which
+/// ring is asked, as a board does.
+fn round_trips_among(rings: &mut [(End, End)], count: u64) -> Duration {
+    const NOBODY: usize = usize::MAX;
+    let asked = AtomicUsize::new(NOBODY);
+    let (mut here, mut there): (Vec<_>, Vec<_>) = rings.iter_mut().map(|(a, b)| (a, b)).unzip();
+    let echo = || {
+        for _ in 0..count {
+            let chosen = loop {
+                match asked.load(Ordering::Acquire) {
+                    NOBODY => std::hint::spin_loop(),
+                    chosen => break chosen,
+                }
+            };
+            asked.store(NOBODY, Ordering::Relaxed);
+            answer(there[chosen]).expect("answered");
         }
     };
-    on_two_cores(echo, |end| {
-        let mut message = [7; SMALL];
+    on_two_cores(echo, || {
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
         for _ in 0..count {
-            end.write_all(&message).expect("sent");
-            end.read_exact(&mut message).expect("came");
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let chosen = (random % here.len() as u64) as usize;
+            let mut message = [7; SMALL];
+            here[chosen].write_all(&message).expect("sent");
+            asked.store(chosen, Ordering::Release);
+            here[chosen].read_exact(&mut message).expect("came");
         }
     })
 }
 
 fn messages(count: u64) -> Duration {
-    let send = |mut end: End| {
+    let (mut here, mut there) = pair();
+    let send = || {
         for _ in 0..count {
-            end.write_all(&[7; SMALL]).expect("sent");
+            there.write_all(&[7; SMALL]).expect("sent");
         }
     };
-    on_two_cores(send, |end| {
+    on_two_cores(send, || {
         let mut message = [0; SMALL];
         for _ in 0..count {
-            end.read_exact(black_box(&mut message)).expect("came");
+            here.read_exact(black_box(&mut message)).expect("came");
         }
     })
 }
@@ -94,6 +131,13 @@ fn two_threads(c: &mut Criterion) {
     let mut group = c.benchmark_group("two cores");
     group.throughput(Throughput::Elements(1));
     group.bench_function("round trip 64 B", |b| b.iter_custom(round_trips));
+    for number in [1, 1000, 5000] {
+        let mut rings: Vec<_> = (0..number).map(|_| pair()).collect();
+        let name = format!("round trip 64 B on a random one of {number}");
+        group.bench_function(name, |b| {
+            b.iter_custom(|count| round_trips_among(&mut rings, count))
+        });
+    }
     group.bench_function("stream 64 B", |b| b.iter_custom(messages));
     group.finish();
 }

@@ -14,6 +14,7 @@ use crate::memory::{reserve_pointers, reserve_private};
 use crate::record::{flag, Counts, Record, State};
 use crate::rundir::RunDir;
 use crate::sys::fds::InternalFd;
+use crate::sys::fetch::{fetch_to_read, fetch_two_to_read, fetch_two_to_write};
 use crate::sys::map::{Access, Mapping};
 use crate::sys::text::Text;
 use crate::thread;
@@ -212,6 +213,16 @@ impl Family {
     pub fn link(&self, number: u32) -> Option<&Link> {
         // SAFETY: null, or a link that is freed only after every critical section has ended.
         unsafe { self.link_word(number).load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Receives and sends on this connection are about to come.
+    pub fn fetch(&self, number: u32) {
+        let record = self.record(number);
+        fetch_to_read(record);
+        fetch_two_to_write(&record.rx);
+        fetch_two_to_write(&record.tx);
+        // A hint only: it may have gone.
+        fetch_two_to_read(self.link_word(number).load(Ordering::Relaxed));
     }
 
     /// Puts a link there, or takes it away; the old one is the caller's to retire.

@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
-use netstack::ring::mark::LEVELS;
+use netstack::ring::mark::{LEVELS, LEVEL_SIZE};
 use netstack::ring::{Memory, Shared, Sink, Slots, Source, Tripwire, AHEAD};
 
 use crate::conn::guard::Guard;
 use crate::layout::{Block, SideLine, SideNumber, RELEASED};
 use crate::pair::{Pair, PairSegment};
-use crate::sys::fetch::fetch_eight_to_write;
+use crate::sys::fetch::{fetch_eight_to_write, fetch_two_to_read, fetch_two_to_write};
 use crate::upkeep;
 
 /// The rings of one direction, all levels.
@@ -209,6 +209,23 @@ impl Drop for Link {
     }
 }
 
+impl Rings {
+    /// The stream's bytes at `offset` will be read soon. The offset has lain in shared memory, and may be any.
+    pub fn fetch_to_read(&self, level: u8, offset: u64) {
+        fetch_two_to_read(self.place(level, offset));
+    }
+
+    /// They will be written.
+    pub fn fetch_to_write(&self, level: u8, offset: u64) {
+        fetch_two_to_write(self.place(level, offset));
+    }
+
+    fn place(&self, level: u8, offset: u64) -> *const u8 {
+        let level = level as usize % LEVELS;
+        self.base[level].wrapping_add((offset & (LEVEL_SIZE[level] - 1)) as usize)
+    }
+}
+
 impl Memory for Rings {
     #[inline]
     fn fill<S: Source + ?Sized>(&self, level: u8, at: usize, len: usize, from: &mut S) -> usize {
@@ -220,6 +237,11 @@ impl Memory for Rings {
     fn fetch(&self, level: u8, at: usize) {
         const { assert!(AHEAD == 8 * 64) };
         fetch_eight_to_write(self.base[level as usize].wrapping_add(at));
+    }
+
+    #[inline(always)]
+    fn fetch_here(&self, level: u8, at: usize) {
+        fetch_two_to_write(self.base[level as usize].wrapping_add(at));
     }
 
     #[inline]

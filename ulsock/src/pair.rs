@@ -18,6 +18,7 @@ use crate::message::{Message, VERSION};
 use crate::process;
 use crate::segment::{ReadOnlySegment, Segment};
 use crate::sys::fds::InternalFd;
+use crate::sys::fetch::{fetch_to_read, fetch_to_write};
 use crate::waiter::{Waiter, PAGE, WAITERS};
 
 /// Segments of one pair: 64 Ki connections.
@@ -345,6 +346,19 @@ impl PairSegment {
         debug_assert!(self.has_block(conn));
         // SAFETY: the layout keeps every block within the segment.
         unsafe { self.memory.base().add(self.layout.block(conn)).cast() }
+    }
+
+    /// This side will soon receive from that connection, and answer.
+    pub fn fetch(&self, conn: u32, side: SideNumber) {
+        // SAFETY: the layout keeps every block within the segment; atomics only, valid for any content.
+        let block = unsafe { &*self.block(conn) };
+        let (tx, rx) = (&block.directions[side], &block.directions[1 - side]);
+        fetch_to_read(&rx.producer);
+        fetch_to_read(&tx.wait);
+        fetch_to_write(&rx.consumer);
+        fetch_to_read(&rx.room);
+        fetch_to_write(&tx.producer);
+        fetch_to_write(&rx.wait);
     }
 
     pub fn ring(&self, level: usize, conn: u32, direction: usize) -> *mut u8 {

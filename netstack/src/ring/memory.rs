@@ -34,6 +34,8 @@ pub trait Memory {
     /// The [`AHEAD`] bytes from byte `at` on will be written soon. Their reader has the cache lines
     /// now; who fetches one only when it writes, waits for it at the next publish.
     fn fetch(&self, _level: u8, _at: usize) {}
+    /// A few bytes at byte `at` will be written very soon, and nobody has been there for a while.
+    fn fetch_here(&self, _level: u8, _at: usize) {}
     /// Reads `len` bytes from byte `at` on, without wrapping.
     fn drain<S>(&self, level: u8, at: usize, len: usize, to: &mut S)
     where

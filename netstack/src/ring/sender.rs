@@ -233,6 +233,15 @@ impl<M: Memory> Sender<'_, M> {
         Some(self.publish_tail(len))
     }
 
+    /// Before a [`Self::put`], if other things come first.
+    #[inline(always)]
+    pub fn fetch(&self) {
+        if let Carrier::Ring(level) = self.state.carrier() {
+            let at = self.state.written & (LEVEL_SIZE[level as usize] - 1);
+            self.memory.fetch_here(level, at as usize);
+        }
+    }
+
     fn copy_in(&self, level: u8, len: u64, from: &mut dyn Source) -> u64 {
         let mut done = 0;
         for (at, piece) in pieces(self.state.written, len, self.size()) {

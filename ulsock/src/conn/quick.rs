@@ -17,7 +17,7 @@ use crate::chaos;
 use crate::family::Family;
 use crate::link::Link;
 use crate::record::{flag, Counts, Record, State};
-use crate::sys::fetch::{fetch_to_read, fetch_to_write};
+use crate::sys::fetch::{fetch_to_read, fetch_to_write, fetch_two_to_write};
 use crate::thread::{self, Critical, Thread};
 
 /// A larger message costs its copy.
@@ -56,7 +56,12 @@ pub fn send(
         return false;
     };
     let critical = Critical::of(me);
-    let sent = Usual::find(family, record, handle, me).and_then(|conn| conn.send(out, len));
+    let again = me.is_same_sender(record);
+    if !again {
+        fetch_two_to_write(&record.tx);
+    }
+    let conn = Usual::find(family, record, handle, me);
+    let sent = conn.and_then(|conn| conn.send(out, len, again));
     critical.end();
     sent.is_some()
 }
@@ -103,25 +108,27 @@ impl<'a> Usual<'a> {
     }
 
     #[inline(always)]
-    fn send(self, out: &mut impl Source, len: usize) -> Option<()> {
+    fn send(self, out: &mut impl Source, len: usize, again: bool) -> Option<()> {
         let (side, link) = (&self.record.tx, self.link);
-        if !side.gate.is_closed() || link.peer_closed() {
-            return None;
-        }
-        let again = self.me.is_same_sender(self.record);
         if !again {
             self.fetch_for_send();
         }
-        let mut held = Held::try_take(side, self.me, self.is_alone())?;
-        let sends = side.counts.messages.load(Ordering::Relaxed);
-        if sends >= side.glances.load(Ordering::Relaxed) {
-            look_for_end(self.record, link, self.number, self.fd);
+        if !side.gate.is_closed() || link.peer_closed() {
+            return None;
         }
+        let mut held = Held::try_take(side, self.me, self.is_alone())?;
         let mut tx = Sender {
             shared: link.tx_shared(),
             memory: &link.tx,
             state: held.state(),
         };
+        if !again {
+            tx.fetch();
+        }
+        let sends = side.counts.messages.load(Ordering::Relaxed);
+        if sends >= side.glances.load(Ordering::Relaxed) {
+            look_for_end(self.record, link, self.number, self.fd);
+        }
         if self.record.has(UNUSUAL) || tx.wishes_change() {
             return None;
         }
@@ -182,6 +189,8 @@ impl<'a> Usual<'a> {
     #[inline(always)]
     fn fetch_for_send(&self) {
         let shared = self.link.tx_shared();
+        fetch_to_read(&self.link.tx);
+        fetch_to_read(&self.link.rx_shared().producer);
         fetch_to_write(&shared.producer);
         fetch_to_read(&shared.wait);
     }

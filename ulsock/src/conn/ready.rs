@@ -5,7 +5,7 @@
 //! carrier.
 
 use std::os::fd::AsRawFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use libc::{
     c_short, pollfd, POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM,
@@ -65,6 +65,20 @@ impl Conn<'_> {
             }
         }
         events & (wanted | POLLHUP | POLLERR)
+    }
+
+    /// Bytes are there, and a receive and an answer will follow: the memory of both is asked for.
+    pub fn fetch_bytes(&self) {
+        let (record, link) = (self.record, self.link);
+        let carried = |carrier: &AtomicU8| carrier.load(Ordering::Relaxed).checked_sub(1);
+        if let Some(level) = carried(&record.rx.carrier) {
+            let head = link.rx_shared().consumer.head.load(Ordering::Relaxed);
+            link.rx.fetch_to_read(level, head);
+        }
+        if let Some(level) = carried(&record.tx.carrier) {
+            let tail = link.tx_shared().producer.tail.load(Ordering::Relaxed);
+            link.tx.fetch_to_write(level, tail);
+        }
     }
 
     fn kernel_spoke(&self) -> bool {

@@ -79,9 +79,17 @@ fn examine(member: &mut Member) -> Finding {
         return Finding::Gone;
     };
     send::serve(&conn);
-    if member.is_edge() {
-        return examine_edge(member, &conn);
+    let finding = match member.is_edge() {
+        true => examine_edge(member, &conn),
+        false => examine_level(member, &conn),
+    };
+    if matches!(&finding, Finding::News(news) if news.revents & POLLIN != 0) {
+        conn.fetch_bytes();
     }
+    finding
+}
+
+fn examine_level(member: &mut Member, conn: &Conn<'_>) -> Finding {
     let revents = conn.revents(member.wanted());
     member.told.blocked = member.wanted() & POLLOUT & !revents != 0;
     match revents {

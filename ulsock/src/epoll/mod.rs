@@ -20,6 +20,7 @@ mod set;
 mod shared;
 mod state;
 mod tag;
+mod view;
 mod wait;
 mod wires;
 

@@ -11,7 +11,7 @@ use super::member::{Member, Moved};
 use super::numbers::{NumberMap, NumberSet};
 use super::shared::{Holders, Registration};
 use super::tag::{self, Aliases, Meaning};
-use super::wires::View;
+use super::view::View;
 use super::Entry;
 use crate::conn::{Conn, Handle};
 use crate::process;

@@ -6,21 +6,13 @@ use std::sync::Arc;
 use libc::{EPOLLET, EPOLLIN};
 
 use super::kernel;
-use super::numbers::NumberMap;
 use super::state::State;
 use super::tag;
+use super::view::{View, Watched};
 use crate::conn::ready::Armed;
 use crate::conn::Conn;
 use crate::pair::PairSegment;
 use crate::waiter;
-
-/// A board of ours in a segment, and the members it speaks of.
-pub struct View {
-    segment: Arc<PairSegment>,
-    side: usize,
-    board: usize,
-    fds: NumberMap<u32, Vec<RawFd>>,
-}
 
 impl State {
     /// A waiter for the set, a bell in the kernel's set, a board in the member's segment.
@@ -44,8 +36,8 @@ impl State {
         let Some(view) = self.view(&conn.link.segment, conn.link.side) else {
             return false;
         };
-        let board = view.board;
-        view.fds.entry(conn.link.conn).or_default().push(fd);
+        let (board, record) = (view.number, conn.handle.number);
+        view.add(conn.link.conn, Watched { fd, record });
         if let Some(member) = self.members.get_mut(&fd) {
             member.name = waiter.number | (board as u32 + 1) << 16;
         }
@@ -62,20 +54,11 @@ impl State {
     }
 
     fn view(&mut self, segment: &Arc<PairSegment>, side: usize) -> Option<&mut View> {
-        let known = self
-            .boards
-            .iter()
-            .position(|view| Arc::ptr_eq(&view.segment, segment));
+        let known = self.boards.iter().position(|view| view.is_of(segment));
         let index = match known {
             Some(index) => index,
             None => {
-                let board = segment.take_board()?;
-                self.boards.push(View {
-                    segment: segment.clone(),
-                    side,
-                    board,
-                    fds: NumberMap::default(),
-                });
+                self.boards.push(View::new(segment, side)?);
                 self.boards.len() - 1
             }
         };
@@ -157,42 +140,23 @@ impl State {
 
     fn leave_board(&mut self, fd: RawFd, conn: &Conn<'_>) {
         let (segment, number) = (&conn.link.segment, conn.link.conn);
-        let Some(index) = self
-            .boards
-            .iter()
-            .position(|view| Arc::ptr_eq(&view.segment, segment))
-        else {
-            return;
-        };
-        let view = &mut self.boards[index];
-        if let Some(fds) = view.fds.get_mut(&number) {
-            fds.retain(|other| *other != fd);
-            if fds.is_empty() {
-                view.fds.remove(&number);
-            }
-        }
-        if view.fds.is_empty() {
-            let view = self.boards.swap_remove(index);
-            view.segment.give_board(view.board);
+        let known = self.boards.iter().position(|view| view.is_of(segment));
+        if let Some(index) = known.filter(|index| !self.boards[*index].remove(number, fd)) {
+            self.boards.swap_remove(index).give_back();
         }
     }
 
     /// Has any board something new? Cheap enough to spin on.
     #[inline]
     pub fn posted(&self) -> bool {
-        self.boards
-            .iter()
-            .any(|view| !view.segment.board(view.side, view.board).is_empty())
+        self.boards.iter().any(View::is_posted)
     }
 
     /// Takes what the peers posted.
     pub fn collect(&mut self) {
         let mut fresh = Vec::new();
-        for view in &self.boards {
-            let board = view.segment.board(view.side, view.board);
-            if !board.is_empty() {
-                board.take(|conn| fresh.extend(view.fds.get(&conn).into_iter().flatten()));
-            }
+        for view in self.boards.iter().filter(|view| view.is_posted()) {
+            view.take(|fd| fresh.push(fd));
         }
         fresh.into_iter().for_each(|fd| self.enqueue(fd));
     }

@@ -27,7 +27,21 @@ pub fn fetch_to_write<T>(at: *const T) {
     let _ = at;
 }
 
-/// So will the eight lines from there on.
+/// The line where `at` begins, and the next one.
+#[inline(always)]
+pub fn fetch_two_to_read<T>(at: *const T) {
+    fetch_to_read(at);
+    fetch_to_read(at.cast::<u8>().wrapping_add(64));
+}
+
+/// The same, to be written.
+#[inline(always)]
+pub fn fetch_two_to_write<T>(at: *const T) {
+    fetch_to_write(at);
+    fetch_to_write(at.cast::<u8>().wrapping_add(64));
+}
+
+/// Eight lines from there on will be written.
 #[inline(always)]
 pub fn fetch_eight_to_write<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
