@@ -7,18 +7,28 @@ use crate::pattern;
 use crate::rng::Rng;
 
 /// Sends everything back until EOF, at once.
-pub fn serve(stream: &TcpStream) -> io::Result<()> {
+pub fn serve(mut stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    serve_lazily(stream)
-}
-
-/// Sends everything back until EOF, when Nagle's algorithm lets it.
-pub fn serve_lazily(mut stream: &TcpStream) -> io::Result<()> {
     let mut buffer = vec![0; 16 * 1024];
     loop {
         match stream.read(&mut buffer)? {
             0 => return Ok(()),
             n => stream.write_all(&buffer[..n])?,
+        }
+    }
+}
+
+/// Waits for each whole message of `length` bytes and sends it back in two pieces, when Nagle's algorithm
+/// lets them go, until EOF.
+pub fn serve_whole(mut stream: &TcpStream, length: usize) -> io::Result<()> {
+    let mut message = vec![0; length];
+    loop {
+        match stream.read_exact(&mut message) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            read => read?,
+        }
+        for piece in message.chunks(length.div_ceil(2)) {
+            stream.write_all(piece)?;
         }
     }
 }

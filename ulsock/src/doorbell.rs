@@ -44,7 +44,7 @@ impl DoorbellKind {
 }
 
 /// Rings taken off with one call: more than a pair's queue usually holds.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 8;
 /// Calls to drain one bell. Strangers can ring as fast as we drain; what is left wakes us again.
 const DRAINS: usize = 4;
 

@@ -130,11 +130,6 @@ impl Waiter {
         None
     }
 
-    /// Has any of them a bell?
-    pub fn has_strangers(&self) -> bool {
-        self.strangers[0].get().is_some()
-    }
-
     /// The bell for peers of our own uid.
     pub fn event_fd(&self) -> BorrowedFd<'_> {
         self.event.wait_fd()

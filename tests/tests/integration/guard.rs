@@ -171,7 +171,7 @@ fn no_nagle_on_the_way() {
         .with("ULSOCK_DRAG", 500)
         .with("ULSOCK_SPIN_US", 0);
     let options = "rounds=1000000000 fixed=64 pieces=2";
-    let mut echo = Echo::start(place, "echo_threads lazy=1", 1, options);
+    let mut echo = Echo::start(place, "echo_threads whole=64", 1, options);
     echo.until("it is on the kernel", is_slower);
     echo.stop().check_quiet();
 }

@@ -108,7 +108,7 @@ fn sleep_for_data(
     let woken = if ready {
         Woken::Look(0)
     } else if watched && handle.is_open() {
-        waiter.watch.sleep(&bed)
+        waiter.watch.sleep(waiter, &bed)
     } else {
         paced(sleep(&bed, Some(waiter), socket, events, until), deadline)
     };

@@ -1,13 +1,14 @@
 //! Where a thread sleeps that waits for one connection again and again: an epoll set of its own, with
-//! its bell and the connection's kernel socket.
+//! its bells and the connection's kernel socket.
 //!
-//! The kernel keeps both registered from one sleep to the next, and tells of each ring once. So a
-//! sleep is one system call, and a short one; after a poll, a second one takes the ring off the bell.
+//! The kernel keeps them registered from one sleep to the next, and tells of each ring once. So a sleep
+//! is one system call, and a short one; after a poll, a second one takes the ring off the bell. (So it
+//! does here for strangers' bells, which hold a few rings only.)
 //! But a set, unlike a poll, does not keep a socket open that another thread closes: who closes leaves
 //! a duplicate in the sleeper's bed ([`keep_open`]).
 
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
 use libc::{c_short, epoll_event, EPOLLET, EPOLLIN, EPOLLRDHUP};
@@ -19,19 +20,21 @@ use super::wait::Woken;
 use super::{Conn, Handle};
 use crate::bed::Sleep;
 use crate::chaos;
+use crate::doorbell::DoorbellKind;
 use crate::epoll::kernel;
 use crate::family::Family;
 use crate::process::Locked;
 use crate::record::Watchers;
 use crate::sys::fds::{to_high, InternalFd};
 use crate::thread;
-use crate::waiter::Waiter;
+use crate::waiter::{Waiter, BELLS};
 
 /// So many sleeps in a row for one connection, and it is registered: that costs as much as some ten
 /// sleeps by epoll save.
 const ENOUGH: u32 = 16;
-/// What the bell's registration carries; a socket's carries its turn.
+/// What the registrations of our own bell and of strangers' carry; a socket's carries its turn.
 const BELL: u64 = 0;
+const STRANGER: u64 = u64::MAX;
 
 /// Sets of this process so far: they are kept with their waiters.
 static MADE: AtomicU64 = AtomicU64::new(0);
@@ -46,6 +49,8 @@ fn most() -> u64 {
 #[derive(Default)]
 pub struct Watch {
     set: OnceLock<InternalFd>,
+    /// Bells that are in it.
+    bells: AtomicUsize,
     /// For whom the last sleeps were, and how many they are. After more than [`ENOUGH`] of them its
     /// socket is registered.
     name: AtomicU64,
@@ -61,7 +66,7 @@ pub struct Watch {
 impl Watch {
     /// Shall this sleep be here? Then what it needs is registered.
     pub fn is_worth_while(&self, waiter: &Waiter, conn: &Conn<'_>) -> bool {
-        if self.spoilt.load(Ordering::Relaxed) || waiter.has_strangers() {
+        if self.spoilt.load(Ordering::Relaxed) {
             return false;
         }
         let (name, fd) = (conn.handle.name(), conn.handle.fd);
@@ -73,7 +78,7 @@ impl Watch {
             return false;
         }
         if sleeps > ENOUGH {
-            return true;
+            return self.has_all(waiter) || self.register(waiter, conn);
         }
         let sleeps = if chaos::is_on() { ENOUGH } else { sleeps };
         self.sleeps.store(sleeps + 1, Ordering::Relaxed);
@@ -109,34 +114,47 @@ impl Watch {
         done.is_ok()
     }
 
-    /// The set, with the bell in it.
+    /// The set, with all bells in it.
     fn begin(&self, waiter: &Waiter) -> Result<RawFd, Errno> {
         if self.set.get().is_none() {
             if MADE.fetch_add(1, Ordering::Relaxed) >= most() {
                 return Err(Errno::MFILE);
             }
-            let set = to_high(create(CreateFlags::CLOEXEC)?)?;
-            let bell = waiter.event_fd().as_raw_fd();
-            kernel::add(set.as_raw_fd(), bell, (EPOLLIN | EPOLLET) as u32, BELL)?;
-            let _ = self.set.set(set);
+            let _ = self.set.set(to_high(create(CreateFlags::CLOEXEC)?)?);
         }
-        self.set.get().map(AsRawFd::as_raw_fd).ok_or(Errno::BADF)
+        let set = self.set.get().map(AsRawFd::as_raw_fd).ok_or(Errno::BADF)?;
+        let known = self.bells.load(Ordering::Relaxed);
+        for bell in waiter.bells().skip(known) {
+            let data = match bell.kind() {
+                DoorbellKind::Event => BELL,
+                DoorbellKind::Socket => STRANGER,
+            };
+            let fd = bell.wait_fd().as_raw_fd();
+            kernel::add(set, fd, (EPOLLIN | EPOLLET) as u32, data)?;
+            self.bells.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(set)
+    }
+
+    /// Strangers may have been given bells since.
+    fn has_all(&self, waiter: &Waiter) -> bool {
+        waiter.bells().count() == self.bells.load(Ordering::Relaxed)
     }
 
     fn next_turn(&self) -> u64 {
         self.turn.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Sleeps until the bell rings or the socket has something.
-    pub fn sleep(&self, bed: &Sleep) -> Woken {
+    /// Sleeps until a bell of its waiter's rings or the socket has something.
+    pub fn sleep(&self, waiter: &Waiter, bed: &Sleep) -> Woken {
         let set = self.set.get().map_or(-1, AsRawFd::as_raw_fd);
-        let mut events = [epoll_event { events: 0, u64: 0 }; 2];
+        let mut events = [epoll_event { events: 0, u64: 0 }; 1 + BELLS];
         let (slept, undisturbed) = bed.lie(std::ptr::null(), |door, mask| {
             kernel::raw_wait(door, set, &mut events, None, mask)
         });
         match slept {
             Ok(_) | Err(Errno::INTR) if !undisturbed => Woken::Interrupted,
-            Ok(n) => Woken::Look(self.of_socket(&events[..n])),
+            Ok(n) => Woken::Look(self.hear(waiter, &events[..n])),
             // Stopped and continued, which a receive or a poll would not tell.
             Err(Errno::INTR) => Woken::Look(0),
             Err(_) => {
@@ -147,13 +165,14 @@ impl Watch {
     }
 
     /// What the set tells about the socket; its flags are those of poll.
-    fn of_socket(&self, told: &[epoll_event]) -> c_short {
+    fn hear(&self, waiter: &Waiter, told: &[epoll_event]) -> c_short {
         let turn = self.turn.load(Ordering::Relaxed);
         let mut events = 0;
         for event in told {
             let number = event.u64;
             match number {
                 BELL => {}
+                STRANGER => waiter.make_room(),
                 _ if number == turn => events = event.events as c_short,
                 _ => self.spoilt.store(true, Ordering::Relaxed),
             }
