@@ -5,6 +5,8 @@
 
 #[path = "phy/conformance.rs"]
 mod conformance;
+#[path = "phy/figures.rs"]
+mod figures;
 #[path = "phy/foreign.rs"]
 mod foreign;
 #[path = "phy/frames.rs"]

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -43,13 +43,8 @@ impl Namespace {
     pub fn ip(&self, words: &str) -> String {
         let output = self.within(|| {
             let mut command = Command::new("ip");
-            command.args(words.split(' '));
-            command.stdout(Stdio::piped()).stderr(Stdio::piped());
-            let child = {
-                let _starting = starting();
-                command.spawn()
-            };
-            child.and_then(Child::wait_with_output).expect("ip")
+            let _starting = starting();
+            command.args(words.split(' ')).output().expect("ip")
         });
         let complaint = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "ip {words}: {complaint}");
@@ -80,7 +75,8 @@ impl Namespace {
     }
 }
 
-/// A child that is being started has copies of all descriptors, until it runs its own program.
+/// A child that is being started has copies of all descriptors, until it runs its own program; and a
+/// little longer: the kernel closes them after it has told the parent that it does.
 static STARTING: Mutex<()> = Mutex::new(());
 
 fn starting() -> MutexGuard<'static, ()> {
