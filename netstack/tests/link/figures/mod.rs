@@ -5,6 +5,7 @@ mod linked;
 mod model;
 mod others;
 mod sharing;
+mod small;
 mod snapshot;
 mod table;
 mod tcp;

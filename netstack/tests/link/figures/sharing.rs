@@ -15,7 +15,7 @@ const TRIP: Duration = Duration::from_micros(100);
 /// Bytes in the queue from which on it marks: two fifths of what is on the way.
 const MARKS_AT: u64 = 50_000;
 /// The hosts' ports are faster than what they share.
-const PORT: u64 = 25_000_000_000;
+pub const PORT: u64 = 25_000_000_000;
 
 pub fn add_link<W: Window + Clone + 'static>(net: &mut Dumbbell, index: usize, window: W) {
     let ends = [number(false, index), number(true, index)];
@@ -50,7 +50,7 @@ pub fn jain(rates: &[f64]) -> f64 {
     sum * sum / (rates.len() as f64 * squares)
 }
 
-fn network(rtt: Duration, queue: u64, marks_at: Option<u64>) -> Conditions {
+pub fn network(rtt: Duration, queue: u64, marks_at: Option<u64>) -> Conditions {
     Conditions {
         latency: rtt / 2,
         queue,
