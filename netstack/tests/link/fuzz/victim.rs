@@ -1,6 +1,6 @@
 //! Two hosts that go on with their transfer, an eavesdropper on both cables, and what must not happen.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use netstack::link::window::Fixed;
@@ -36,6 +36,8 @@ pub struct Victims {
     /// A packet of the attacker's own making was taken: whoever knows all can do all, but for what is
     /// asserted on the way.
     fooled: bool,
+    /// How far packets of the attacker's own making have come: kind, and why they were dropped.
+    pub reached: BTreeSet<String>,
 }
 
 impl Victims {
@@ -64,6 +66,7 @@ impl Victims {
             seen: VecDeque::new(),
             names: None,
             fooled: false,
+            reached: BTreeSet::new(),
         };
         victims.write(1500);
         // The attacker comes during the handshake, or later.
@@ -159,6 +162,10 @@ impl Victims {
         let dropped = receive(host, |host| host.receive(now, &datagram), &datagram.payload);
         let forged = matches!(attack.change, Change::Fields(_));
         let kind = Packet::parse(&datagram.payload).map(|packet| packet.header.kind);
+        self.reached.insert(match (kind, dropped) {
+            (Ok(kind), None) => format!("{kind:?}"),
+            (_, why) => format!("{why:?}"),
+        });
         // [C1] A refusal is an answer, too.
         let refused = dropped == Some(Dropped::Offset) && kind == Ok(Kind::Open);
         if (dropped.is_none() || refused) && !is_genuine {
