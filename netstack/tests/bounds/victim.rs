@@ -28,8 +28,14 @@ const CREDIT: u64 = 1 << 30;
 pub struct Void {
     /// Bytes written, contiguously or not.
     pub placed: u64,
-    /// Published last.
-    tail: (u64, bool),
+    pub known: Known,
+}
+
+/// What its programs can see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    tail: u64,
+    ended: bool,
     released: u64,
 }
 
@@ -47,12 +53,12 @@ impl Streams for Void {
     }
 
     fn publish(&mut self, _: Id, offset: u64, ended: bool) -> Result<(), Frozen> {
-        self.tail = (offset, ended);
+        (self.known.tail, self.known.ended) = (offset, ended);
         Ok(())
     }
 
     fn release(&mut self, _: Id, offset: u64) {
-        self.released = offset;
+        self.known.released = offset;
     }
 }
 
