@@ -172,6 +172,12 @@ impl<W: Window + Clone> Link<W> {
     }
 
     /// [H3]
+    #[inline]
+    pub(super) fn owes_confirm(&self) -> bool {
+        self.confirm_owed && matches!(self.shake, Shake::Up { heard: false, .. })
+    }
+
+    /// [H3]
     pub(super) fn say_confirm(&mut self, number: usize, out: &mut [u8]) -> Option<usize> {
         let Shake::Up { peer, heard: false } = self.shake else {
             return None;

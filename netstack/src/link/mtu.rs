@@ -64,6 +64,7 @@ impl Mtu {
     }
 
     /// The largest packet now.
+    #[inline]
     pub fn size(&self) -> usize {
         self.current
     }
@@ -80,6 +81,12 @@ impl Mtu {
         } else {
             Search::Done { again: None }
         };
+    }
+
+    /// There is nothing left to look for.
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.search == Search::Done { again: None }
     }
 
     /// The size to try with a PING, if it is time and there is room to write one.

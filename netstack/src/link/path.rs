@@ -144,6 +144,15 @@ impl<W: Window> Path<W> {
             .on_sent(now, bytes as u64, self.window.rate(&self.rtt));
     }
 
+    /// [S1] Whether nothing goes before new bytes.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.probes_owed == 0
+            && !self.ping_owed
+            && self.schedule.is_fresh_only()
+            && self.mtu.is_settled()
+    }
+
     /// [X2] Whether control packets, which do not wait for the window, have to wait for answers.
     pub fn is_full(&self, most_packets: usize) -> bool {
         self.ledger.len() >= 2 * most_packets
@@ -386,6 +395,7 @@ impl<W: Window> Path<W> {
     }
 
     /// When a probe is due.
+    #[inline]
     fn probe_at(&self) -> Option<Instant> {
         if self.ledger.is_settled() || self.probes_owed > 0 || self.is_left() {
             return None;

@@ -28,7 +28,9 @@ impl<W: Window + Clone> Link<W> {
             if self.paths.len() > 1 {
                 self.leave_dead_path(now, number);
             }
-            self.settle(now, number, streams);
+            if !self.fates.is_empty() {
+                self.settle(now, number, streams);
+            }
         }
         if self.shake.is_in_vain(now) || self.silence_ends().is_some_and(|at| at <= now) {
             self.die(Why::Silence);

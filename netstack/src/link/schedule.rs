@@ -64,7 +64,7 @@ impl Schedule {
         if !conn.can_send() {
             return;
         }
-        if !conn.queued.lost && conn.send.again().is_some() {
+        if !conn.queued.lost && conn.send.has_lost() {
             conn.queued.lost = true;
             self.lost.push_back(conn.id);
         }
@@ -79,6 +79,12 @@ impl Schedule {
         }
     }
 
+    /// Nothing but bytes that never left waits for its turn.
+    #[inline]
+    pub fn is_fresh_only(&self) -> bool {
+        self.control.is_empty() && self.lost.is_empty()
+    }
+
     pub fn first_control(&self) -> Option<Id> {
         self.control.front().copied()
     }
@@ -87,6 +93,7 @@ impl Schedule {
         self.lost.front().copied()
     }
 
+    #[inline]
     pub fn first_data(&self) -> Option<Id> {
         self.fresh.front().or(self.round.front()).copied()
     }

@@ -74,8 +74,8 @@ impl<W: Window + Clone> Link<W> {
         out: &mut [u8],
     ) -> Option<Departure> {
         let count = self.paths.len();
-        for turn in 0..count {
-            let number = (self.turn + turn) % count;
+        for turn in self.turn..self.turn + count {
+            let number = if turn < count { turn } else { turn % count };
             if let Some(length) = self.transmit_on(number, now, streams, out) {
                 let ecn = self
                     .paths
@@ -100,10 +100,29 @@ impl<W: Window + Clone> Link<W> {
         streams: &mut impl Streams,
         out: &mut [u8],
     ) -> Option<usize> {
-        self.paths[number].paced = None;
+        let path = &mut self.paths[number];
+        path.paced = None;
         if self.bye {
             return self.say_bye(number, out);
         }
+        // Mostly nothing.
+        let owes = !path.is_plain() || !self.refusals.is_empty() || self.owes_confirm();
+        let owed = match owes {
+            true => self.transmit_owed(number, now, streams, out),
+            false => None,
+        };
+        owed.or_else(|| self.send_fresh(number, now, streams, out))
+            .or_else(|| self.acknowledge_only(number, now, out))
+    }
+
+    /// What goes before new bytes.
+    fn transmit_owed(
+        &mut self,
+        number: usize,
+        now: Instant,
+        streams: &mut impl Streams,
+        out: &mut [u8],
+    ) -> Option<usize> {
         self.say_confirm(number, out)
             .or_else(|| self.probe(number, now, streams, out))
             .or_else(|| self.ask_path(number, now, out))
@@ -111,8 +130,6 @@ impl<W: Window + Clone> Link<W> {
             .or_else(|| self.refuse(number, now, out))
             .or_else(|| self.try_size(number, now, out))
             .or_else(|| self.send_lost(number, now, streams, out))
-            .or_else(|| self.send_fresh(number, now, streams, out))
-            .or_else(|| self.acknowledge_only(number, now, out))
     }
 
     /// What a connection owes besides bytes.
@@ -251,8 +268,10 @@ impl<W: Window + Clone> Link<W> {
             let length = self.send_data(number, now, Piece::new(id, bytes), streams, out)?;
             if let Some(conn) = self.table.get_mut(id) {
                 self.paths[number].schedule.data_done(conn, length as u64);
+                if conn.send.may_close() || conn.send.is_blocked() {
+                    self.note(now, id);
+                }
             }
-            self.note(now, id);
             return Some(length);
         }
     }

@@ -62,6 +62,7 @@ impl Sending {
     }
 
     /// The host has written up to here.
+    #[inline]
     pub fn extend(&mut self, end: u64) {
         if self.close == Close::No {
             self.end = self.end.max(end);
@@ -75,6 +76,7 @@ impl Sending {
         more
     }
 
+    #[inline]
     pub fn is_blocked(&self) -> bool {
         self.next < self.end && self.next >= self.credit
     }
@@ -83,6 +85,12 @@ impl Sending {
     #[inline]
     pub fn fresh(&self) -> Range<u64> {
         self.next..self.end.min(self.credit).max(self.next)
+    }
+
+    /// There are bytes to be sent again.
+    #[inline]
+    pub fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
     }
 
     /// The first of the bytes to be sent again.
@@ -170,6 +178,7 @@ impl Sending {
     }
 
     /// [C7] The end goes once all bytes have gone.
+    #[inline]
     pub fn may_close(&self) -> bool {
         self.close == Close::Wanted && self.next == self.end
     }
