@@ -3,9 +3,11 @@
 //! --toggle-collect=counted_link_send carried link 100`.
 
 use std::error::Error;
+use std::hint::black_box;
 
 use benches::link::{self, SIZE};
 use benches::tcp;
+use netstack::wire::{Addresses, Seal, HEADER};
 
 /// One step of each kind; never inlined, so that the name stays.
 mod steps {
@@ -15,6 +17,7 @@ mod steps {
     use benches::tcp;
     use netstack::crc32c::Crc;
     use netstack::time::Instant;
+    use netstack::wire::{frame, Seal};
 
     #[no_mangle]
     #[inline(never)]
@@ -57,6 +60,25 @@ mod steps {
     #[inline(never)]
     pub fn counted_crc_copy(from: &[u8; SIZE], to: &mut [u8; SIZE]) -> u32 {
         Crc::START.copy(from, to).value()
+    }
+
+    /// The header of DATA; with the block of an ACK behind it, that of an ACK.
+    #[no_mangle]
+    #[inline(never)]
+    pub fn counted_crc_head(seal: Seal, head: &[u8]) -> Crc {
+        seal.head(head)
+    }
+
+    #[no_mangle]
+    #[inline(never)]
+    pub fn counted_crc_ack(seal: Seal, head: &[u8]) -> u32 {
+        seal.head(head).value()
+    }
+
+    #[no_mangle]
+    #[inline(never)]
+    pub fn counted_ip_sum(header: &[u8; 20]) -> u16 {
+        frame::sum(header)
     }
 
     #[no_mangle]
@@ -130,9 +152,19 @@ fn over_tcp(count: u32) -> Result<(), Box<dyn Error>> {
 
 fn copies(count: u32) -> Result<(), Box<dyn Error>> {
     let (from, mut to) = ([7; SIZE], [0; SIZE]);
+    let (source, destination) = (([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into());
+    let addresses = Addresses {
+        source,
+        destination,
+    };
+    let seal = Seal::link(&addresses, 1, 2);
     for _ in 0..count {
         steps::counted_crc_copy(&from, &mut to);
         steps::counted_copy(&from, &mut to);
+        black_box(steps::counted_crc_head(seal, &from[..HEADER]));
+        // One range, and counts of marks.
+        black_box(steps::counted_crc_ack(seal, &from[..HEADER + 8 + 4 + 8]));
+        black_box(steps::counted_ip_sum(&[7; 20]));
     }
     check(to == from)
 }

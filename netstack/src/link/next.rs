@@ -48,7 +48,10 @@ impl<W: Window + Clone> Link<W> {
         // [W3] Copied and checked in one pass.
         let crc = streams.place(id, from, packet.body, crc);
         check(packet, crc).ok()?;
-        let acknowledged = self.check_acknowledgement(packet).ok()?;
+        let acknowledged = match &packet.ack {
+            Some(ack) => Some(self.check_acknowledgement(ack).ok()?),
+            None => None,
+        };
         self.append(now, id, packet, streams)?;
         let path = self.paths.get_mut(usize::from(header.path))?;
         path.received.note(now, number, header.ask, ecn);

@@ -238,7 +238,7 @@ impl<W: Window> Path<W> {
     }
 
     /// What an acknowledgement says about the path.
-    #[inline]
+    #[inline(always)]
     fn conclude(
         &mut self,
         now: Instant,

@@ -13,7 +13,7 @@ use crate::crc32c::Crc;
 use crate::time::Instant;
 use crate::wire::frame::{Arrival, Ecn};
 use crate::wire::number::expand;
-use crate::wire::{Kind, Packet};
+use crate::wire::{Ack, Bare, Header, Kind, Packet, Seal};
 
 impl<W: Window + Clone> Link<W> {
     /// [X1] Takes in a datagram. One that is not right has changed nothing, and is counted.
@@ -23,13 +23,16 @@ impl<W: Window + Clone> Link<W> {
         arrival: &Arrival<'_>,
         streams: &mut impl Streams,
     ) -> Result<(), Dropped> {
-        let taken = match &Packet::parse(arrival.payload) {
-            Err(malformed) => Err((*malformed).into()),
-            Ok(packet) => match packet.header.kind {
-                Kind::Hello => self.hear_hello(arrival, packet),
-                Kind::Welcome => self.hear_welcome(now, arrival, packet),
-                Kind::Confirm => self.hear_confirm(now, arrival, packet),
-                _ => self.take(now, arrival, packet, streams),
+        let taken = match &Bare::parse(arrival.payload) {
+            Some(bare) => self.take_bare(now, arrival, bare, streams),
+            None => match &Packet::parse(arrival.payload) {
+                Err(malformed) => Err((*malformed).into()),
+                Ok(packet) => match packet.header.kind {
+                    Kind::Hello => self.hear_hello(arrival, packet),
+                    Kind::Welcome => self.hear_welcome(now, arrival, packet),
+                    Kind::Confirm => self.hear_confirm(now, arrival, packet),
+                    _ => self.take(now, arrival, packet, streams),
+                },
             },
         };
         match taken {
@@ -47,7 +50,36 @@ impl<W: Window + Clone> Link<W> {
             .ok_or(Dropped::Way)
     }
 
-    /// A packet of a link that is up.
+    /// What a packet of a link that is up begins its checksum with, if it came the way that it says.
+    #[inline(always)]
+    fn seal(&self, arrival: &Arrival<'_>, path: u8, tag: u32) -> Result<Seal, Dropped> {
+        if tag != self.config.identity.tag || !self.is_up() {
+            return Err(Dropped::Tag);
+        }
+        let path = self.paths.get(usize::from(path));
+        let path = path.filter(|path| path.way.incoming == arrival.addresses);
+        path.map(|path| path.incoming).ok_or(Dropped::Way)
+    }
+
+    /// One that only acknowledges.
+    #[inline(always)]
+    fn take_bare(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival<'_>,
+        bare: &Bare<'_>,
+        streams: &mut impl Streams,
+    ) -> Result<(), Dropped> {
+        let seal = self.seal(arrival, bare.path, bare.tag)?;
+        if seal.head(arrival.payload).value() != bare.crc {
+            return Err(Dropped::Crc);
+        }
+        let acknowledged = self.check_acknowledgement(&bare.ack)?;
+        self.finish(now, Some(acknowledged), streams);
+        Ok(())
+    }
+
+    /// Any other packet of a link that is up.
     #[inline]
     fn take(
         &mut self,
@@ -56,22 +88,8 @@ impl<W: Window + Clone> Link<W> {
         packet: &Packet<'_>,
         streams: &mut impl Streams,
     ) -> Result<(), Dropped> {
-        let header = &packet.header;
-        if header.tag != self.config.identity.tag || !self.is_up() {
-            return Err(Dropped::Tag);
-        }
-        let path = self.paths.get(usize::from(header.path));
-        let path = path.ok_or(Dropped::Way)?;
-        if path.way.incoming != arrival.addresses {
-            return Err(Dropped::Way);
-        }
-        let crc = path.incoming.head(packet.head());
-        if header.kind == Kind::Ack {
-            check(packet, crc)?;
-            let acknowledged = self.check_acknowledgement(packet)?;
-            self.finish(now, acknowledged, streams);
-            return Ok(());
-        }
+        let Header { path, tag, .. } = packet.header;
+        let crc = self.seal(arrival, path, tag)?.head(packet.head());
         match self.take_next(now, arrival.ecn, packet, crc, streams) {
             Some(()) => Ok(()),
             None => self.take_any(now, arrival.ecn, packet, crc, streams),
@@ -88,7 +106,10 @@ impl<W: Window + Clone> Link<W> {
         streams: &mut impl Streams,
     ) -> Result<(), Dropped> {
         check(packet, crc.over(packet.body))?;
-        let acknowledged = self.check_acknowledgement(packet)?;
+        let acknowledged = match &packet.ack {
+            Some(ack) => Some(self.check_acknowledgement(ack)?),
+            None => None,
+        };
         let path = usize::from(packet.header.path);
         let received = &mut self.paths[path].received;
         let number = expand(packet.header.number, received.expected());
@@ -139,16 +160,11 @@ impl<W: Window + Clone> Link<W> {
     #[inline(always)]
     pub(super) fn check_acknowledgement<'a>(
         &self,
-        packet: &'a Packet<'a>,
-    ) -> Result<Option<Acknowledged<'a>>, Dropped> {
-        let Some(ack) = &packet.ack else {
-            return Ok(None);
-        };
+        ack: &'a Ack<'a>,
+    ) -> Result<Acknowledged<'a>, Dropped> {
         let path = self.paths.get(usize::from(ack.path()));
-        match path.and_then(|path| path.check(ack)) {
-            None => Err(Dropped::Acknowledgement),
-            acknowledged => Ok(acknowledged),
-        }
+        let acknowledged = path.and_then(|path| path.check(ack));
+        acknowledged.ok_or(Dropped::Acknowledgement)
     }
 
     /// Does what an asking packet came for, or nothing at all.

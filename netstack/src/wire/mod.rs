@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ack;
+mod bare;
 pub mod body;
 pub mod frame;
 pub mod number;
@@ -13,6 +14,7 @@ pub mod packet;
 pub mod seal;
 
 pub use ack::Ack;
+pub use bare::Bare;
 pub use packet::{Header, Kind, Malformed, Packet};
 pub use seal::{Addresses, Seal};
 

@@ -73,10 +73,10 @@ impl Kind {
     }
 }
 
-const ACK: u8 = 0x80;
+pub(super) const ACK: u8 = 0x80;
 const ASK: u8 = 0x40;
-const MARKS: u8 = 0x20;
-const PATH: u8 = PATHS as u8 - 1;
+pub(super) const MARKS: u8 = 0x20;
+pub(super) const PATH: u8 = PATHS as u8 - 1;
 
 /// What every packet has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,10 +190,8 @@ impl Header {
     /// Whether the kind can have such a body, and has all that is there.
     #[inline]
     fn check(&self, has_ack: bool, body: usize) -> Result<(), Malformed> {
-        // The two of which there are most.
-        let is_data = self.kind == Kind::Data && body > 0;
-        let is_ack = self.kind == Kind::Ack && body == 0 && has_ack && self.is_bare();
-        match is_data || is_ack {
+        // It has all that there is.
+        match self.kind == Kind::Data && body > 0 {
             true => Ok(()),
             false => self.check_any(has_ack, body),
         }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use netstack::wire::frame::{self, Offload};
-use netstack::wire::{body, Packet, HEADER};
+use netstack::wire::{body, Bare, Kind, Packet, HEADER};
 
 /// What a run of the tests spends on each, unless told otherwise.
 const TIME: Duration = Duration::from_secs(1);
@@ -54,7 +54,10 @@ fn frames() {
 
 /// [W7] And whatever is a packet is written in one way only.
 fn read_packet(bytes: &[u8]) {
-    let Ok(packet) = Packet::parse(bytes) else {
+    let parsed = Packet::parse(bytes);
+    let is_ack = parsed.is_ok_and(|packet| packet.header.kind == Kind::Ack);
+    assert_eq!(Bare::parse(bytes).is_some(), is_ack);
+    let Ok(packet) = parsed else {
         return;
     };
     assert_eq!([packet.head(), packet.body].concat(), bytes);

@@ -1,7 +1,7 @@
 //! Packets come out as they went in, and nothing else is one.
 
 use netstack::wire::body::{Hello, Open, Welcome};
-use netstack::wire::{Kind, Malformed, Packet, HEADER, VERSION};
+use netstack::wire::{Bare, Kind, Malformed, Packet, HEADER, VERSION};
 use proptest::prelude::*;
 
 use super::draft::{drafts, some_seal, Draft};
@@ -47,6 +47,12 @@ proptest! {
         } else {
             prop_assert_eq!(bytes.len(), HEADER + draft.body.len());
         }
+        let bare = Bare::parse(&bytes).map(|bare| (bare.path, bare.tag, bare.crc, bare.ack.largest()));
+        let is_ack = packet.header.kind == Kind::Ack;
+        let whole = packet.ack.filter(|_| is_ack).map(|ack| {
+            (packet.header.path, packet.header.tag, packet.crc, ack.largest())
+        });
+        prop_assert_eq!(bare, whole);
         let crc = some_seal().head(packet.head()).over(packet.body);
         prop_assert_eq!(packet.crc, crc.value());
     }
