@@ -180,6 +180,17 @@ mod tests {
         );
     }
 
+    // [P4]
+    #[test]
+    fn a_mark_is_told_at_once() {
+        let now = Instant::from_nanos(1000);
+        for (ecn, due) in [(Ecn::Capable, now + DELAY), (Ecn::Congested, now)] {
+            let mut received = Received::default();
+            received.note(now, 0, false, ecn);
+            assert_eq!(received.due(), Some(due));
+        }
+    }
+
     // [P3]
     #[test]
     fn old_gaps_make_no_acknowledgement_longer() {

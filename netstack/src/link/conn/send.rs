@@ -205,3 +205,24 @@ impl Sending {
         self.close == Close::Acknowledged && self.done == self.end
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Sending;
+
+    // [R3] [C6] What was acknowledged meanwhile does not go again.
+    #[test]
+    fn only_what_is_needed_goes_again() {
+        let mut send = Sending::new(0);
+        send.extend(100);
+        assert!(send.sent(0..100));
+        assert_eq!(send.acknowledge(40..60), None);
+        send.lose(0..100);
+        assert_eq!(send.again(), Some(0..40));
+        assert!(!send.sent(0..40));
+        assert_eq!(send.again(), Some(60..100));
+        assert_eq!(send.acknowledge(0..40), Some(60));
+        send.lose(0..50);
+        assert_eq!(send.again(), Some(60..100));
+    }
+}
