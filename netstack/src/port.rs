@@ -85,7 +85,8 @@ pub trait Port {
     /// may leave late.
     fn flush(&mut self, now: Instant) -> Result<(), Trouble>;
 
-    /// When the port itself has something to do, without any wake-up: only a simulated network has.
+    /// When the port is to be flushed or read without any wake-up: its driver was busy, or the network is
+    /// simulated.
     fn deadline(&self) -> Option<Instant> {
         None
     }

@@ -15,6 +15,8 @@ mod sys;
 mod wanted;
 pub mod xdp;
 
+use core::time::Duration;
+
 use rustix::io::Errno;
 
 pub use cable::Conditions;
@@ -27,6 +29,9 @@ pub use wanted::Wanted;
 pub use xdp::Xdp;
 
 pub use crate::port::{Capabilities, Counters, Frame, Port, Trouble};
+
+/// After so long a driver that was busy is asked again: some ten frames of 10 Gb/s.
+const RETRY: Duration = Duration::from_micros(20);
 
 impl From<Errno> for Trouble {
     fn from(errno: Errno) -> Trouble {

@@ -51,6 +51,16 @@ impl Namespace {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Frames that the interface itself could not send.
+    pub fn dropped(&self) -> u64 {
+        let text = self.ip(&format!("-s link show dev {INTERFACE}"));
+        // After its number and what it received: bytes, packets, errors, dropped.
+        let lines = text.lines().map(str::trim_start);
+        let numbers = lines.filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
+        let fourth = |line: &str| line.split_whitespace().nth(3)?.parse::<u64>().ok();
+        numbers.skip(2).find_map(fourth).expect("what ip says")
+    }
+
     /// Until the kernel itself can send: some time after both ends are up it still drops all (without
     /// any port of ours, 5 of 60 first datagrams were lost).
     fn wait_until_up(&self) {

@@ -13,7 +13,7 @@ use rustix::io::{self, Errno};
 use rustix::net::{send, socket_with, sockopt, AddressFamily, SendFlags, SocketFlags, SocketType};
 
 use super::sys::{attach_filter, option, set_option, syscall, Fd, Map};
-use super::{Capabilities, Counters, Frame, Interface, Port, Trouble, Wanted};
+use super::{Capabilities, Counters, Frame, Interface, Port, Trouble, Wanted, RETRY};
 use crate::time::Instant;
 use crate::wire::frame::{Offload, ETHERNET};
 use ring::{Ring, Shape};
@@ -54,6 +54,8 @@ pub struct Packet {
     held: bool,
     /// Frames are committed that the kernel has not taken.
     pending: bool,
+    /// The driver was full: when to ask it again.
+    retry: Option<Instant>,
     counters: Counters,
 }
 
@@ -88,6 +90,7 @@ impl Packet {
             sending: Ring::new(sending, receiving.bytes()),
             held: false,
             pending: false,
+            retry: None,
             counters: Counters::default(),
         })
     }
@@ -222,18 +225,26 @@ impl Port for Packet {
         self.counters.bytes_sent += length as u64;
     }
 
-    fn flush(&mut self, _now: Instant) -> Result<(), Trouble> {
+    fn flush(&mut self, now: Instant) -> Result<(), Trouble> {
+        self.retry = None;
         while self.pending {
             match self.send() {
                 Ok(()) => self.pending = !self.is_all_sent(),
-                // The driver or the buffer is full: later.
-                Err(Errno::AGAIN | Errno::NOBUFS) => return Ok(()),
+                // The driver or the buffer is full.
+                Err(Errno::AGAIN | Errno::NOBUFS) => {
+                    self.retry = Some(now + RETRY);
+                    break;
+                }
                 // It may be an error of the past, which is told once.
                 Err(Errno::NETDOWN) => self.send()?,
                 Err(errno) => return Err(errno.into()),
             }
         }
         Ok(())
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.retry
     }
 
     fn trouble(&mut self) -> Option<Trouble> {

@@ -21,7 +21,7 @@ use rustix::io::{self, Errno};
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use rustix::net::{recv, send, sockopt, RecvFlags, SendFlags};
 
-use super::{Capabilities, Counters, Frame, Port, Trouble};
+use super::{Capabilities, Counters, Frame, Port, Trouble, RETRY};
 use crate::time::Instant;
 use crate::wire::frame::{Offload, ETHERNET};
 pub use attach::{Mode, Refusal, Steering};
@@ -80,6 +80,8 @@ pub struct Xdp {
     /// Slots that are ours, and chunks of each of the others that the kernel still has.
     free: Vec<u32>,
     outstanding: Vec<u32>,
+    /// The driver was busy: when to ask it again.
+    retry: Option<Instant>,
     counters: Counters,
     _steering: Arc<Steering>,
 }
@@ -121,6 +123,7 @@ impl Xdp {
             joining: false,
             free: (0..shape.slots).rev().collect(),
             outstanding: vec![0; shape.slots as usize],
+            retry: None,
             counters: Counters::default(),
             _steering: Arc::clone(steering),
         })
@@ -306,24 +309,28 @@ impl Port for Xdp {
         self.counters.bytes_sent += length as u64;
     }
 
-    fn flush(&mut self, _now: Instant) -> Result<(), Trouble> {
+    fn flush(&mut self, now: Instant) -> Result<(), Trouble> {
         self.socket.sent.publish();
+        self.retry = None;
         let mut pending = self.socket.sent.pending();
         while pending > 0 && self.socket.sent.needs_wakeup() {
             match self.kick() {
-                // The kernel sends some 32 at a time.
-                Ok(()) | Err(Errno::AGAIN) => {}
-                // The driver is busy: later.
-                Err(Errno::BUSY | Errno::NOBUFS) => return Ok(()),
+                // The kernel sends some 32 at a time. Busy: the driver has lost one, and may take others.
+                Ok(()) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS) => {}
                 Err(errno) => return Err(errno.into()),
             }
             let left = self.socket.sent.pending();
             if left == pending {
-                return Ok(());
+                self.retry = Some(now + RETRY);
+                break;
             }
             pending = left;
         }
         Ok(())
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.retry
     }
 
     fn trouble(&mut self) -> Option<Trouble> {
