@@ -12,6 +12,11 @@ use crate::pair::{Pair, PairSegment};
 use crate::sys::fetch::{fetch_eight_to_write, fetch_two_to_read, fetch_two_to_write};
 use crate::upkeep;
 
+/// What a side hints at when its kernel socket should be looked at: it has closed or ended its direction,
+pub const CLOSED: u32 = 1;
+/// or shut both down.
+pub const SHUT_BOTH: u32 = 2;
+
 /// The rings of one direction, all levels.
 #[repr(transparent)]
 pub struct Rings {
@@ -132,6 +137,12 @@ impl Link {
     #[inline]
     pub fn peer_closed(&self) -> bool {
         self.rx_shared().producer.closed.load(Ordering::Relaxed) != 0
+    }
+
+    /// The peer's hint that it has shut both directions down: what its kernel gets from then on draws a
+    /// reset. It can still read what is in the ring.
+    pub fn peer_shut_both(&self) -> bool {
+        self.rx_shared().producer.closed.load(Ordering::Relaxed) == SHUT_BOTH
     }
 
     pub fn mine(&self) -> &SideLine {

@@ -11,6 +11,7 @@ use rustix::net::{sockopt, Shutdown};
 use super::wait::{sleep, Deadline};
 use super::{Conn, Handle};
 use crate::bed::Sleep;
+use crate::link;
 use crate::record::flag;
 
 /// How long closing waits for a peer that does not read.
@@ -48,11 +49,10 @@ impl Conn<'_> {
 
 /// The peer's spinners look at their kernel socket at once.
 fn hint(conn: &Conn<'_>) {
-    conn.link
-        .tx_shared()
-        .producer
-        .closed
-        .store(1, Ordering::Release);
+    let both = conn.record.has(flag::SHUT) && conn.record.has(flag::SHUT_READING);
+    let hint = if both { link::SHUT_BOTH } else { link::CLOSED };
+    let producer = &conn.link.tx_shared().producer;
+    producer.closed.store(hint, Ordering::Release);
 }
 
 /// The whole of a `shutdown` that ends our own direction: later sends find the kernel's EPIPE, and
@@ -61,6 +61,9 @@ pub fn shutdown(handle: Handle, how: c_int) -> Option<Result<(), Errno>> {
     crate::epoll::shut_down(handle);
     if let (libc::SHUT_RD | libc::SHUT_RDWR, Some(conn)) = (how, Conn::enter(handle)) {
         conn.record.set(flag::SHUT_READING);
+        if conn.record.has(flag::SHUT) {
+            hint(&conn);
+        }
     }
     let kernel = match how {
         libc::SHUT_WR => Shutdown::Write,

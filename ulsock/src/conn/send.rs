@@ -229,7 +229,10 @@ impl Conn<'_> {
     fn follow_wish(&self, tx: &mut Sender<'_, Rings>) -> Result<(), Hostile> {
         if tx.state.on_ring() {
             if tx.wishes_change() {
-                let slots = tx.yield_ring()?;
+                let slots = match self.link.peer_shut_both() {
+                    true => tx.leave_ring(),
+                    false => tx.yield_ring()?,
+                };
                 self.ring_data(tx, slots);
             } else if self
                 .record
@@ -300,7 +303,10 @@ impl Conn<'_> {
     /// A sleeper whose bell we do not have: it hears its kernel socket.
     #[cold]
     fn poke(&self, tx: &mut Sender<'_, Rings>) {
-        let slots = tx.leave_with_poke();
+        let slots = match self.link.peer_shut_both() {
+            true => tx.leave_ring(),
+            false => tx.leave_with_poke(),
+        };
         self.link.ring(&self.link.tx_shared().wait.data, slots);
         let _ = self.flush_resend(tx);
     }
