@@ -19,6 +19,9 @@ const LOWEST: RawFd = 3;
 /// highest number and copies it at every fork (8 bytes each, fs/file.c).
 const HIGHEST_FLOOR: u64 = 4096;
 
+/// With a lower limit we keep to our quarter: the rest may be just what the program needs.
+const SCARCE: u64 = 256;
+
 /// Called with `(fd, true)` when an internal fd is born, `(fd, false)` just before it is closed.
 pub type Observer = fn(RawFd, bool);
 
@@ -52,7 +55,7 @@ impl Transient {
         if self.as_raw_fd() < floor() {
             match duplicate_high(self.as_fd()) {
                 Ok(high) => return Ok(high),
-                Err(Errno::MFILE) if self.as_raw_fd() >= LOWEST => {}
+                Err(Errno::MFILE) if self.as_raw_fd() >= LOWEST && !are_scarce() => {}
                 Err(errno) => return Err(errno),
             }
         }
@@ -135,8 +138,8 @@ impl Drop for InternalFd {
     }
 }
 
-/// Moves `fd` out of the program's way. A full high range is no failure: lower ones are tried, and
-/// in the end the number stays as it is.
+/// Moves `fd` out of the program's way. A full high range is no failure, unless numbers are scarce: lower
+/// ones are tried, and in the end the number stays as it is.
 pub fn to_high(fd: OwnedFd) -> io::Result<InternalFd> {
     Transient::new(fd).into_high()
 }
@@ -153,6 +156,7 @@ pub fn duplicate_high(fd: BorrowedFd<'_>) -> io::Result<InternalFd> {
     let mut floor = floor();
     loop {
         match fcntl_dupfd_cloexec(fd, floor) {
+            Err(Errno::MFILE) if are_scarce() => return Err(Errno::MFILE),
             // EINVAL: the limit has meanwhile sunk below this floor.
             Err(Errno::MFILE | Errno::INVAL) if floor > LOWEST => floor = (floor / 2).max(LOWEST),
             other => return other.map(InternalFd::born),
@@ -160,9 +164,17 @@ pub fn duplicate_high(fd: BorrowedFd<'_>) -> io::Result<InternalFd> {
     }
 }
 
+fn limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+fn are_scarce() -> bool {
+    limit() < SCARCE
+}
+
 /// Where our numbers begin: the last quarter below the soft limit, within reason.
 fn floor() -> RawFd {
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let limit = limit();
     let floor = (limit - limit / 4).min(HIGHEST_FLOOR);
     RawFd::try_from(floor).unwrap_or(LOWEST).max(LOWEST)
 }
