@@ -52,7 +52,7 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
 
     /// What a link has to say.
     pub(crate) fn hear(&mut self, peer: PeerId) {
-        let Some(known) = self.peers.get_mut(peer.index()).and_then(Option::as_mut) else {
+        let Some(known) = self.peers.get_mut(peer.index()) else {
             return;
         };
         let tripped = known.rings.tripped.drain(..);

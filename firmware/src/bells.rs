@@ -21,10 +21,7 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
     pub(crate) fn ring(&mut self, bells: &mut impl Bells) {
         let mut tripped = core::mem::take(&mut self.tripped);
         for name in tripped.drain(..) {
-            let known = self
-                .peers
-                .get_mut(name.peer.index())
-                .and_then(Option::as_mut);
+            let known = self.peers.get_mut(name.peer.index());
             if let Some(endpoint) = known.and_then(|peer| peer.rings.get_mut(name.id)) {
                 self.counters.wakes += ring_one(name, endpoint, bells);
             }

@@ -26,8 +26,8 @@ pub mod reason {
 
 /// The control program of one NIC.
 pub struct Engine<S, W> {
-    /// An id is not given twice: its place stays empty.
-    pub(crate) peers: Vec<Option<Peer<S, W>>>,
+    /// By their ids.
+    pub(crate) peers: Vec<Peer<S, W>>,
     pub(crate) addresses: BTreeMap<IpAddr, PeerId>,
     /// Peers that may have something to send, each once.
     pub(crate) queue: VecDeque<PeerId>,
@@ -93,7 +93,7 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         let routes = routes(&config.ways, source, destination)?;
         let id = PeerId(self.peers.len() as u32);
         self.peers
-            .push(Some(Peer::new(Link::new(config, window), routes)));
+            .push(Peer::new(Link::new(config, window), routes));
         self.addresses.insert(address, id);
         Some(id)
     }
@@ -232,11 +232,11 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
 
     /// The link to a peer, for those who want to look.
     pub fn link(&self, peer: PeerId) -> Option<&Link<W>> {
-        Some(&self.peers.get(peer.index())?.as_ref()?.link)
+        Some(&self.peers.get(peer.index())?.link)
     }
 
     pub(crate) fn peer(&mut self, peer: PeerId) -> Option<&mut Peer<S, W>> {
-        self.peers.get_mut(peer.index())?.as_mut()
+        self.peers.get_mut(peer.index())
     }
 
     pub(crate) fn endpoint(&mut self, endpoint: EndpointId) -> Option<&mut Endpoint<S>> {

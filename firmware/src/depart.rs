@@ -89,7 +89,7 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
 
     /// It has nothing to send before its deadline.
     fn make_appointment(&mut self, peer: PeerId) {
-        let Some(known) = self.peers.get_mut(peer.index()).and_then(Option::as_mut) else {
+        let Some(known) = self.peers.get_mut(peer.index()) else {
             return;
         };
         known.is_queued = false;

@@ -39,21 +39,6 @@ impl Cursors {
     }
 }
 
-/// What a look has found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct News {
-    /// The program has written more, or has ended.
-    pub written: bool,
-    /// The program has read more.
-    pub read: bool,
-}
-
-impl News {
-    pub fn is_any(self) -> bool {
-        self.written || self.read
-    }
-}
-
 /// Wires that are to be rung.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tripped {
@@ -105,12 +90,9 @@ impl<S: Segment> Endpoint<S> {
         }
     }
 
-    /// Reads the program's cursors, once each, and checks them.
-    pub fn look(&mut self) -> Result<News, Hostile> {
-        Ok(News {
-            written: self.look_at_writer()?,
-            read: self.look_at_reader()?,
-        })
+    /// Reads the program's cursors, once each, and checks them. `true`: it has written, read or ended.
+    pub fn look(&mut self) -> Result<bool, Hostile> {
+        Ok(self.look_at_writer()? | self.look_at_reader()?)
     }
 
     fn look_at_writer(&mut self) -> Result<bool, Hostile> {

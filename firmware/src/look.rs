@@ -72,7 +72,7 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
 
 /// Looks at an endpoint; one that has been quiet for long asks to be rung for, and looks once more.
 fn look_or_arm<S: Segment>(endpoint: &mut Endpoint<S>) -> Result<bool, Hostile> {
-    if endpoint.look()?.is_any() {
+    if endpoint.look()? {
         endpoint.quiet = Some(0);
         return Ok(true);
     }
@@ -82,7 +82,7 @@ fn look_or_arm<S: Segment>(endpoint: &mut Endpoint<S>) -> Result<bool, Hostile> 
         return Ok(false);
     }
     endpoint.arm(ROOM);
-    let news = endpoint.look()?.is_any();
+    let news = endpoint.look()?;
     if news {
         endpoint.disarm();
     }
