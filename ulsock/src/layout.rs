@@ -69,6 +69,24 @@ pub struct SideLine {
     pub shared: AtomicU32,
     /// This side's guard keeps the connection from its rings, and why; see `conn/guard`.
     pub away: AtomicU32,
+    pub promotion: Promotion,
+}
+
+/// How a library and the daemon of its host agree on a promotion to the NIC, in a block that they share
+/// (docs/failover.md). All zero: none.
+///
+/// The program's side has made the block's cursors ready before it says anything here. As the one that
+/// has connected it proposes, and the daemon says `refused` if nothing comes of it; as the one that has
+/// accepted it finds the peer's proposal on the daemon's side, and repeats `epoch` on its own to agree.
+#[repr(C)]
+pub struct Promotion {
+    /// Written last: the other fields belong to this epoch.
+    pub epoch: AtomicU64,
+    pub key: AtomicU64,
+    pub sent: AtomicU64,
+    pub received: AtomicU64,
+    /// The daemon's: this epoch will not be.
+    pub refused: AtomicU64,
 }
 
 /// The offering side has checked and mapped the block.
@@ -124,6 +142,7 @@ impl Layout {
     }
 }
 
+const _: () = assert!(std::mem::size_of::<SideLine>() == 64);
 const _: () = assert!(BOARD_AREA + 2 * BOARDS * std::mem::size_of::<Board>() <= BLOCK_AREA);
 
 #[cfg(test)]

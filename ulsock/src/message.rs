@@ -29,17 +29,28 @@ pub enum Message {
     },
     /// Rings one of the sender's waiters; with the end to ring.
     Doorbell { waiter: u32, kind: DoorbellKind },
+    /// To the daemon: a connection that shall be known to the peer's daemon, and be given a block; with
+    /// a duplicate of its socket, which proves that it is the sender's.
+    Show { cookie: u64, connected: bool },
+    /// From the daemon: it will not claim that connection, for this reason.
+    Refuse { cookie: u64, reason: u16 },
+    /// To the daemon: the program has closed a connection that the link carries; with a duplicate of its
+    /// socket. The daemon does the rest ([F24] of docs/failover.md).
+    Leave { segment: u32, conn: u32 },
 }
 
 const HELLO: u16 = 1;
 const SEGMENT: u16 = 2;
 const CLAIM: u16 = 3;
 const DOORBELL: u16 = 4;
+const SHOW: u16 = 5;
+const REFUSE: u16 = 6;
+const LEAVE: u16 = 7;
 
 impl Message {
     /// Whether exactly one descriptor travels with this message; otherwise none does.
     pub fn carries_fd(&self) -> bool {
-        !matches!(self, Message::Claim { .. })
+        !matches!(self, Message::Claim { .. } | Message::Refuse { .. })
     }
 
     /// The message's bytes: a 16-bit kind and the fields in order of declaration.
@@ -64,6 +75,15 @@ impl Message {
             Message::Doorbell { waiter, kind } => Encoded::new(DOORBELL)
                 .put(&waiter.to_le_bytes())
                 .put(&[kind.to_wire()]),
+            Message::Show { cookie, connected } => Encoded::new(SHOW)
+                .put(&cookie.to_le_bytes())
+                .put(&[connected.into()]),
+            Message::Refuse { cookie, reason } => Encoded::new(REFUSE)
+                .put(&cookie.to_le_bytes())
+                .put(&reason.to_le_bytes()),
+            Message::Leave { segment, conn } => Encoded::new(LEAVE)
+                .put(&segment.to_le_bytes())
+                .put(&conn.to_le_bytes()),
         }
     }
 
@@ -88,6 +108,18 @@ impl Message {
             DOORBELL => Message::Doorbell {
                 waiter: rest.u32()?,
                 kind: DoorbellKind::from_wire(rest.u8()?)?,
+            },
+            SHOW => Message::Show {
+                cookie: rest.u64()?,
+                connected: rest.bool()?,
+            },
+            REFUSE => Message::Refuse {
+                cookie: rest.u64()?,
+                reason: rest.u16()?,
+            },
+            LEAVE => Message::Leave {
+                segment: rest.u32()?,
+                conn: rest.u32()?,
             },
             _ => return None,
         };
@@ -136,6 +168,14 @@ impl Rest<'_> {
         self.take().map(u8::from_le_bytes)
     }
 
+    fn bool(&mut self) -> Option<bool> {
+        match self.u8()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
     fn u16(&mut self) -> Option<u16> {
         self.take().map(u16::from_le_bytes)
     }
@@ -168,6 +208,10 @@ mod tests {
                 }
             ),
             (any::<u32>(), kind).prop_map(|(waiter, kind)| Message::Doorbell { waiter, kind }),
+            any::<(u64, bool)>()
+                .prop_map(|(cookie, connected)| Message::Show { cookie, connected }),
+            any::<(u64, u16)>().prop_map(|(cookie, reason)| Message::Refuse { cookie, reason }),
+            any::<(u32, u32)>().prop_map(|(segment, conn)| Message::Leave { segment, conn }),
         ]
     }
 
@@ -190,7 +234,7 @@ mod tests {
         }
 
         #[test]
-        fn never_panics(mut bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0u8..6) {
+        fn never_panics(mut bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0u8..9) {
             let _ = Message::decode(&bytes);
             if bytes.len() >= 2 {
                 (bytes[0], bytes[1]) = (kind, 0);

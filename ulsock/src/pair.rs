@@ -5,7 +5,7 @@
 //! before it was checked.
 
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -33,10 +33,44 @@ pub struct Claim {
     pub conn: u32,
 }
 
+/// What comes between a library and the daemon of its host, beside claims.
+#[derive(Debug)]
+pub enum Mail {
+    /// To the daemon: see [`Message::Show`].
+    Shown {
+        cookie: u64,
+        connected: bool,
+        socket: InternalFd,
+    },
+    /// To the daemon: see [`Message::Leave`].
+    Left {
+        segment: u32,
+        conn: u32,
+        socket: InternalFd,
+    },
+    /// From the daemon: see [`Message::Refuse`].
+    Refused { cookie: u64, reason: u16 },
+}
+
+/// Who is at the other end of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Other {
+    /// A process with the other end of a connection.
+    Peer,
+    /// The daemon of this host.
+    Daemon,
+    /// A program, and we are the daemon.
+    Program,
+}
+
+/// Letters that wait to be read: nobody may fill our fd table.
+const MOST_MAIL: usize = 256;
+
 /// Bells of 64 waiters; most peers have only a few.
 type Ringers = [OnceLock<Ringer>; 64];
 
 pub struct Pair {
+    other: Other,
     channel: Channel,
     peer: Credentials,
     same_uid: bool,
@@ -49,6 +83,7 @@ pub struct Pair {
     handed: [AtomicU64; WAITERS / 64],
     segments: Mutex<Vec<Arc<PairSegment>>>,
     claims: Mutex<VecDeque<Claim>>,
+    mail: Mutex<VecDeque<Mail>>,
     dead: AtomicBool,
     /// The tick in which the channel was last asked whether the peer lives.
     asked: AtomicU64,
@@ -58,9 +93,15 @@ pub struct Pair {
 impl Pair {
     /// Over a fresh channel; introduces us to the peer.
     pub fn new(channel: Channel) -> Option<Arc<Pair>> {
+        Pair::with(Other::Peer, channel)
+    }
+
+    /// The same, for the daemon and the programs that it serves.
+    pub fn with(other: Other, channel: Channel) -> Option<Arc<Pair>> {
         let peer = channel.peer().ok()?;
         let same_uid = peer.uid == rustix::process::geteuid().as_raw();
         let pair = Pair {
+            other,
             channel,
             peer,
             same_uid,
@@ -70,6 +111,7 @@ impl Pair {
             handed: [const { AtomicU64::new(0) }; WAITERS / 64],
             segments: Mutex::default(),
             claims: Mutex::default(),
+            mail: Mutex::default(),
             dead: AtomicBool::new(false),
             asked: AtomicU64::new(0),
             gone: AtomicBool::new(false),
@@ -241,7 +283,57 @@ impl Pair {
                 });
                 claims.len() < 1 << 16
             }
+            Message::Show { cookie, connected } => fd.is_some_and(|socket| {
+                self.keep_mail(
+                    Other::Program,
+                    Mail::Shown {
+                        cookie,
+                        connected,
+                        socket,
+                    },
+                )
+            }),
+            Message::Leave { segment, conn } => fd.is_some_and(|socket| {
+                self.keep_mail(
+                    Other::Program,
+                    Mail::Left {
+                        segment,
+                        conn,
+                        socket,
+                    },
+                )
+            }),
+            Message::Refuse { cookie, reason } => {
+                self.keep_mail(Other::Daemon, Mail::Refused { cookie, reason })
+            }
         }
+    }
+
+    /// `false` if it is not for the other end to write such a thing, or it writes too much.
+    fn keep_mail(&self, from: Other, mail: Mail) -> bool {
+        let Ok(mut kept) = self.mail.lock() else {
+            return false;
+        };
+        kept.push_back(mail);
+        self.other == from && kept.len() <= MOST_MAIL
+    }
+
+    pub fn next_mail(&self) -> Option<Mail> {
+        self.mail.lock().ok()?.pop_front()
+    }
+
+    /// `false` when the channel is full or closed.
+    pub fn tell(&self, message: &Message, fd: Option<BorrowedFd<'_>>) -> bool {
+        self.channel.send(message, fd).is_ok()
+    }
+
+    /// Readable when something has come, or the other end is gone.
+    pub fn channel(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+
+    pub fn other(&self) -> Other {
+        self.other
     }
 
     pub fn next_claim(&self) -> Option<Claim> {
