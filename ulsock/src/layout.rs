@@ -14,6 +14,9 @@ pub const LARGE: u32 = 1024;
 /// Epoll sets of one side that can have members in one segment.
 pub const BOARDS: usize = 32;
 
+/// The level of both rings of a block that the daemon serves. Bulk that needs more is the kernel's.
+pub const NIC_LEVEL: u8 = 1;
+
 const BOARD_AREA: usize = 4096;
 const BLOCK_AREA: usize = 16384;
 
