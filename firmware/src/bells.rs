@@ -5,7 +5,7 @@ use netstack::ring::{Slots, Tripwire};
 
 use crate::control::Engine;
 use crate::endpoint::{Endpoint, Tripped};
-use crate::event::{EndpointId, Event};
+use crate::event::{End, EndpointId, Event};
 use crate::segment::Segment;
 
 /// The bells of programs that sleep, which the host has.
@@ -29,6 +29,9 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         // Its memory serves again.
         self.tripped = tripped;
         for (name, mut endpoint, how) in core::mem::take(&mut self.leaving) {
+            if how != End::Closed {
+                endpoint.freeze();
+            }
             endpoint.wake_all();
             self.counters.wakes += ring_one(name, &mut endpoint, bells);
             self.events.push_back(Event::Gone {

@@ -108,6 +108,20 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         }
     }
 
+    /// [H1] Gets to know a peer before there is anything to send.
+    pub fn greet(&mut self, now: Instant, peer: PeerId) {
+        if let Some(known) = self.peer(peer) {
+            known.link.greet(now);
+            self.touch(peer);
+        }
+    }
+
+    /// [H6] Ends the link to a peer for good: another may have its address.
+    pub fn retire(&mut self, peer: PeerId) {
+        self.leave(peer);
+        self.addresses.retain(|_, known| *known != peer);
+    }
+
     /// [H6] Ends the link to a peer, and its endpoints with it; it can be used again at once.
     pub fn leave(&mut self, peer: PeerId) {
         if let Some(known) = self.peer(peer) {
@@ -126,10 +140,13 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         segment: S,
     ) -> Result<EndpointId, Refused<S>> {
         let endpoint = self.join(peer, name, segment, |link, terms| link.open(now, terms))?;
-        let opened = self
-            .endpoint(endpoint)
-            .is_some_and(|known| known.open().is_ok());
+        let opened = self.endpoint(endpoint).is_some_and(|known| {
+            let opened = known.open().is_ok();
+            known.wake_all();
+            opened
+        });
         if opened {
+            self.tripped.push(endpoint);
             return Ok(endpoint);
         }
         // Nobody has heard of it yet.

@@ -17,6 +17,8 @@ const STEP: usize = 1152;
 
 /// The slot of the engine's own on every wire that it waits at: nobody else waits on its side.
 const OURS: usize = 0;
+/// What a program finds there: waiter 0 of the engine's process, and the first of its boards above it.
+const NAME: u32 = 1 << 16;
 
 /// Where a segment's two streams are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,12 +132,12 @@ impl<S: Segment> Endpoint<S> {
     /// caller looks again afterwards.
     pub fn arm(&self, room: u64) {
         let sending = self.segment.sending().shared;
-        sending.wait.data.arm(OURS, 0, self.filled + 1);
+        sending.wait.data.arm(OURS, NAME, self.filled + 1);
         let receiving = self.segment.receiving().shared;
         receiving
             .room
             .space
-            .arm(OURS, 0, self.read + room.min(self.size));
+            .arm(OURS, NAME, self.read + room.min(self.size));
     }
 
     /// No longer asks.
@@ -165,10 +167,15 @@ impl<S: Segment> Endpoint<S> {
         Tail::read(&self.segment.receiving().shared.producer.tail).is_frozen()
     }
 
+    /// [F15] Nobody serves it any more: its program fails over when it sees that.
+    pub fn freeze(&self) {
+        tail::freeze(&self.segment.receiving().shared.producer.tail);
+    }
+
     /// [F26] Its program is dead: what it has written is all there is, as if it had said so itself, and
     /// nothing is placed any more.
     pub fn orphan(&mut self) -> Result<(), Hostile> {
-        tail::freeze(&self.segment.receiving().shared.producer.tail);
+        self.freeze();
         let producer = &self.segment.sending().shared.producer;
         producer.closed.store(1, Ordering::Release);
         self.look_at_writer()?;

@@ -29,6 +29,7 @@ mod mailbox;
 mod memory;
 mod message;
 mod mlock;
+pub mod nicd;
 mod offers;
 mod options;
 mod pair;

@@ -15,11 +15,16 @@ impl<W: Window + Clone> Link<W> {
         if let Some(conn) = self.conn(id) {
             conn.debts.add(Owed::Open);
         }
+        self.greet(now);
+        self.note(now, id);
+        Some(id)
+    }
+
+    /// [H1] Gets to know the peer, also if there is nothing to send yet.
+    pub fn greet(&mut self, now: Instant) {
         if self.shake == Shake::Down {
             self.shake = Shake::greet(now);
         }
-        self.note(now, id);
-        Some(id)
     }
 
     /// [C1] Announces a connection that the peer will open. `None` as for `open`, or if one of that
