@@ -1,9 +1,11 @@
 //! What the small programs behind `ulsock compare` share: the command line, and the two ends.
 //!
 //! Plain std sockets. Nothing here may know of ulsock: these programs stand for anybody's. Only the
-//! bare ring and the link, which sockets are held against, are ulsock's own.
+//! bare ring, the link and the engine, which sockets are held against, are ulsock's own.
 
+pub mod engine;
 pub mod epoll;
+pub mod hosts;
 pub mod limits;
 pub mod link;
 pub mod memory;

@@ -1,10 +1,11 @@
-//! One packet of 1 KiB over the link, and over smoltcp's TCP, each step in a function of its own whose
-//! name callgrind can be told to collect in: `valgrind --tool=callgrind
-//! --toggle-collect=counted_link_send carried link 100`.
+//! One packet of 1 KiB over the link, and over smoltcp's TCP, and a message of 64 B through two engines,
+//! each step in a function of its own whose name callgrind can be told to collect in: `valgrind
+//! --tool=callgrind --toggle-collect=counted_link_send carried link 100`.
 
 use std::error::Error;
 use std::hint::black_box;
 
+use benches::engine;
 use benches::link::{self, SIZE};
 use benches::tcp;
 use netstack::wire::{Addresses, Seal, HEADER};
@@ -13,6 +14,7 @@ use netstack::wire::{Addresses, Seal, HEADER};
 mod steps {
     use std::hint::black_box;
 
+    use benches::engine::{self, Cord};
     use benches::link::{Frame, Host, SIZE};
     use benches::tcp;
     use netstack::crc32c::Crc;
@@ -56,6 +58,42 @@ mod steps {
         black_box(host).poll(now);
     }
 
+    /// The program has written: from the look at its ring to the frame.
+    #[no_mangle]
+    #[inline(never)]
+    pub fn counted_engine_send(host: &mut engine::Host<Cord>, now: Instant) {
+        host.poll(now);
+    }
+
+    /// A frame has come, which also acknowledges: until the program sees its bytes, and the poll is over.
+    #[no_mangle]
+    #[inline(never)]
+    pub fn counted_engine_receive(host: &mut engine::Host<Cord>, now: Instant) {
+        black_box(host).poll(now);
+    }
+
+    /// The acknowledgement was not needed by anybody else: it leaves by itself.
+    #[no_mangle]
+    #[inline(never)]
+    pub fn counted_engine_owe(host: &mut engine::Host<Cord>, now: Instant) {
+        black_box(&mut *host).poll(black_box(now));
+    }
+
+    #[no_mangle]
+    #[inline(never)]
+    pub fn counted_engine_ack(host: &mut engine::Host<Cord>, now: Instant) {
+        let host = black_box(host);
+        black_box(&mut *host).poll(now);
+    }
+
+    /// Nothing has happened, and nothing is under way.
+    #[no_mangle]
+    #[inline(never)]
+    pub fn counted_engine_idle(host: &mut engine::Host<Cord>, now: Instant) {
+        let host = black_box(host);
+        black_box(&mut *host).poll(black_box(now));
+    }
+
     #[no_mangle]
     #[inline(never)]
     pub fn counted_crc_copy(from: &[u8; SIZE], to: &mut [u8; SIZE]) -> u32 {
@@ -93,12 +131,13 @@ mod steps {
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [what, count] = arguments.as_slice() else {
-        return Err("wanted: carried link|tcp|crc COUNT".into());
+        return Err("wanted: carried link|tcp|engine|crc COUNT".into());
     };
     let count = count.parse()?;
     match what.as_str() {
         "link" => over_link(count),
         "tcp" => over_tcp(count),
+        "engine" => through_engines(count),
         "crc" => copies(count),
         _ => Err(format!("no such thing: {what}").into()),
     }
@@ -150,6 +189,61 @@ fn over_tcp(count: u32) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Bytes of a small message.
+const SMALL: usize = 64;
+
+fn through_engines(count: u32) -> Result<(), Box<dyn Error>> {
+    let mut pair = engine::Pair::new();
+    // Each is two messages.
+    for _ in 0..count / 2 {
+        there_and_back(&mut pair)?;
+    }
+    for _ in 0..count {
+        one_way(&mut pair)?;
+    }
+    for _ in 0..count {
+        check(pair.one.write(&[7; SMALL]))?;
+        pair.settle();
+        check(pair.other.read(&mut [0; SMALL]) == SMALL)?;
+        pair.other.poll(pair.now);
+        steps::counted_engine_idle(&mut pair.other, pair.now);
+    }
+    Ok(())
+}
+
+/// A request and its answer: one frame each.
+fn there_and_back(pair: &mut engine::Pair) -> Result<(), Box<dyn Error>> {
+    for back in [false, true] {
+        let engine::Pair { now, one, other } = pair;
+        let (from, to) = if back { (other, one) } else { (one, other) };
+        check(from.write(&[7; SMALL]))?;
+        steps::counted_engine_send(from, *now);
+        check(from.port.carry(&mut to.port) == 1)?;
+        pair.pass(std::time::Duration::from_micros(2));
+        let to = if back { &mut pair.one } else { &mut pair.other };
+        steps::counted_engine_receive(to, pair.now);
+        check(to.read(&mut [0; SMALL]) == SMALL)?;
+    }
+    Ok(())
+}
+
+/// A message that nobody answers.
+fn one_way(pair: &mut engine::Pair) -> Result<(), Box<dyn Error>> {
+    pair.settle();
+    let engine::Pair { now, one, other } = pair;
+    check(one.write(&[7; SMALL]))?;
+    one.poll(*now);
+    check(one.port.carry(&mut other.port) == 1)?;
+    other.poll(*now);
+    check(other.read(&mut [0; SMALL]) == SMALL)?;
+    other.poll(*now);
+    *now = *now + std::time::Duration::from_micros(25);
+    steps::counted_engine_owe(other, *now);
+    check(other.port.carry(&mut one.port) == 1)?;
+    steps::counted_engine_ack(one, *now);
+    Ok(())
+}
+
 fn copies(count: u32) -> Result<(), Box<dyn Error>> {
     let (from, mut to) = ([7; SIZE], [0; SIZE]);
     let (source, destination) = (([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into());
@@ -169,8 +263,10 @@ fn copies(count: u32) -> Result<(), Box<dyn Error>> {
     check(to == from)
 }
 
+#[track_caller]
 fn check(went_well: bool) -> Result<(), Box<dyn Error>> {
+    let place = std::panic::Location::caller();
     went_well
         .then_some(())
-        .ok_or("a step did not do its part".into())
+        .ok_or_else(|| format!("a step did not do its part: {place}").into())
 }

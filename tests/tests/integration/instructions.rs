@@ -31,13 +31,18 @@ const HEADER: &str = "\
 ";
 
 /// Steps of a packet, and what of `carried` does them.
-const STEPS: [(&str, &str); 11] = [
+const STEPS: [(&str, &str); 16] = [
     ("link_send", "link"),
     ("link_receive", "link"),
     ("link_ack", "link"),
     ("tcp_send", "tcp"),
     ("tcp_receive", "tcp"),
     ("tcp_ack", "tcp"),
+    ("engine_send", "engine"),
+    ("engine_receive", "engine"),
+    ("engine_owe", "engine"),
+    ("engine_ack", "engine"),
+    ("engine_idle", "engine"),
     ("crc_copy", "crc"),
     ("copy", "crc"),
     ("crc_head", "crc"),
@@ -49,6 +54,9 @@ const LINK_HEADER: &str = "\
 # heard. link is ours, with every checksum computed: CRC32C and that of the IPv4 header. tcp is smoltcp's,
 # on a device that takes all checksums off it. What the CRC of the body costs is crc_copy less copy; crc_head
 # is that of DATA's header, crc_ack that of an ACK, ip_sum the check of the IPv4 header.
+# engine is a whole poll of an engine with one endpoint, from ring to frame or from frame to ring: a message of
+# 64 B sent and received where each is the answer to the one before (so that it acknowledges that); the ACK of
+# one that nobody answers, sent and heard; a poll in which nothing happens.
 # Counted by callgrind (benches/src/bin/carried.rs). To accept a change: BLESS=1 tests/run instructions
 ";
 
