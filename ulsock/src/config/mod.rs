@@ -3,12 +3,14 @@
 //! A bad value or an unknown name is an error: the preload library says so in one line and stays on
 //! kernel TCP, `ulsock run` refuses to start. Nothing here touches the network.
 
+mod cidr;
 mod scope;
 
 use std::fmt;
 use std::path::PathBuf;
 
-pub use scope::{Cidr, OutOfScope, Scope};
+pub use cidr::Cidr;
+pub use scope::{OutOfScope, Scope};
 
 use netstack::ring::mark::LEVEL_SIZE;
 

@@ -1,0 +1,438 @@
+//! Channels over loopback: two honest nicds, and all that a dishonest one may try.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use super::*;
+
+/// Two hosts, 127.0.0.1 and 127.0.0.2, and the listener of the second.
+struct Cluster {
+    identities: [Identity; 2],
+    peers: Peers,
+    listener: TcpListener,
+    now: Instant,
+}
+
+impl Cluster {
+    fn new() -> Cluster {
+        let identities = [(); 2].map(|()| Identity::generate().unwrap());
+        Cluster::with_keys(identities, |key, _| key.to_string())
+    }
+
+    /// `keys` gives what stands in a host's line, from its own key and its index.
+    fn with_keys(identities: [Identity; 2], keys: impl Fn(PublicKey, usize) -> String) -> Cluster {
+        let listener = TcpListener::bind("127.0.0.2:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let lines: Vec<String> = identities
+            .iter()
+            .enumerate()
+            .map(|(i, identity)| {
+                format!(
+                    "127.0.0.{}:{port} keys={}\n",
+                    i + 1,
+                    keys(identity.public(), i)
+                )
+            })
+            .collect();
+        Cluster {
+            identities,
+            peers: Peers::parse(&lines.concat()).unwrap(),
+            listener,
+            now: Instant::now(),
+        }
+    }
+
+    fn own(&self) -> &Peer {
+        self.peers.get(0).unwrap()
+    }
+
+    fn other(&self) -> &Peer {
+        self.peers.get(1).unwrap()
+    }
+
+    fn call(&self) -> Secure {
+        let stream = dial(self.own(), self.other()).unwrap();
+        Secure::connect(stream, &self.identities[0], self.other(), self.now).unwrap()
+    }
+
+    fn take(&self) -> Result<Secure, Closed> {
+        let (stream, _) = self.listener.accept().unwrap();
+        Secure::accept(stream, &self.identities[1], &self.peers, self.now)
+    }
+
+    /// A stranger's bare stream from the first host, and the second host's end of it.
+    fn bare(&self) -> (TcpStream, Secure) {
+        let stream = dial(self.own(), self.other()).unwrap();
+        stream.set_nonblocking(false).unwrap();
+        (stream, self.take().unwrap())
+    }
+
+    fn pair(&self) -> (Secure, Secure) {
+        let mut caller = self.call();
+        let mut called = self.take().unwrap();
+        turns(self.now, &mut caller, &mut called, |a, b| {
+            a.peer().is_some() && b.peer().is_some()
+        })
+        .unwrap();
+        (caller, called)
+    }
+}
+
+/// Both take turns until all is done; the first error of either.
+fn turns(
+    now: Instant,
+    a: &mut Secure,
+    b: &mut Secure,
+    done: impl Fn(&mut Secure, &mut Secure) -> bool,
+) -> Result<(), Closed> {
+    let started = Instant::now();
+    while !done(a, b) {
+        a.progress(now)?;
+        b.progress(now)?;
+        assert!(started.elapsed() < Duration::from_secs(20), "no progress");
+    }
+    Ok(())
+}
+
+/// Its end, which must come without time having passed.
+fn end(secure: &mut Secure, now: Instant) -> Closed {
+    let started = Instant::now();
+    loop {
+        if let Err(why) = secure.progress(now) {
+            assert!(secure.peer().is_none() && secure.key().is_none());
+            assert_eq!(secure.send(b"x"), Err(NotSent::Closed));
+            return why;
+        }
+        assert!(started.elapsed() < Duration::from_secs(20), "still open");
+    }
+}
+
+fn frame(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as u16).to_be_bytes(), bytes].concat()
+}
+
+#[test]
+fn both_know_each_other_and_messages_pass() {
+    let cluster = Cluster::new();
+    let (mut caller, mut called) = cluster.pair();
+    assert_eq!((caller.peer(), called.peer()), (Some(1), Some(0)));
+    assert_eq!(caller.key(), Some(cluster.identities[1].public()));
+    assert_eq!(called.key(), Some(cluster.identities[0].public()));
+    for size in [1, 2, 17, MESSAGE - 1, MESSAGE] {
+        let message = vec![size as u8; size];
+        caller.send(&message).unwrap();
+        called.send(&message).unwrap();
+        for end in [&mut caller, &mut called] {
+            let started = Instant::now();
+            let heard = loop {
+                end.progress(cluster.now).unwrap();
+                if let Some(heard) = end.recv() {
+                    break heard;
+                }
+                assert!(started.elapsed() < Duration::from_secs(20));
+            };
+            assert_eq!(heard, message);
+        }
+    }
+    assert_eq!(caller.send(&[]), Err(NotSent::Length));
+    assert_eq!(caller.send(&[0; MESSAGE + 1]), Err(NotSent::Length));
+}
+
+#[test]
+fn what_is_sent_before_the_handshake_goes_out_after_it() {
+    let cluster = Cluster::new();
+    let mut caller = cluster.call();
+    caller.send(b"one").unwrap();
+    caller.send(b"two").unwrap();
+    let mut called = cluster.take().unwrap();
+    called.send(b"three").unwrap();
+    turns(cluster.now, &mut caller, &mut called, |a, b| {
+        a.inbox.len() == 1 && b.inbox.len() == 2
+    })
+    .unwrap();
+    assert_eq!(called.recv().unwrap(), b"one");
+    assert_eq!(called.recv().unwrap(), b"two");
+    assert_eq!(caller.recv().unwrap(), b"three");
+}
+
+#[test]
+fn any_listed_key_is_good_on_either_side() {
+    let other = Identity::generate().unwrap().public();
+    for lists in [format!("{other},KEY"), format!("KEY,{other}")] {
+        for side in [0, 1] {
+            let identities = [(); 2].map(|()| Identity::generate().unwrap());
+            let keys = |key: PublicKey, i| match i == side {
+                true => lists.replace("KEY", &key.to_string()),
+                false => key.to_string(),
+            };
+            Cluster::with_keys(identities, keys).pair();
+        }
+    }
+}
+
+#[test]
+fn a_caller_with_a_key_that_is_not_listed_is_turned_away() {
+    let identities = [(); 2].map(|()| Identity::generate().unwrap());
+    let other = Identity::generate().unwrap().public();
+    let cluster = Cluster::with_keys(identities, |key, i| [other, key][i].to_string());
+    let mut caller = cluster.call();
+    let mut called = cluster.take().unwrap();
+    let why = turns(cluster.now, &mut caller, &mut called, |_, b| {
+        b.peer().is_some()
+    })
+    .unwrap_err();
+    assert!(matches!(why, Closed::WrongKey(key) if key == cluster.identities[0].public()));
+    assert!(matches!(
+        end(&mut caller, cluster.now),
+        Closed::Unwelcome | Closed::Io(_)
+    ));
+    assert!(called.recv().is_none());
+}
+
+#[test]
+fn a_called_host_with_a_key_that_is_not_listed_does_not_learn_who_called() {
+    let identities = [(); 2].map(|()| Identity::generate().unwrap());
+    let other = Identity::generate().unwrap().public();
+    let cluster = Cluster::with_keys(identities, |key, i| [key, other][i].to_string());
+    let mut caller = cluster.call();
+    let mut called = cluster.take().unwrap();
+    caller.send(b"secret").unwrap();
+    let why = turns(cluster.now, &mut caller, &mut called, |a, _| {
+        a.peer().is_some()
+    })
+    .unwrap_err();
+    assert!(matches!(why, Closed::WrongKey(key) if key == cluster.identities[1].public()));
+    assert!(matches!(end(&mut called, cluster.now), Closed::Unwelcome));
+}
+
+#[test]
+fn a_right_key_from_a_wrong_address_is_not_answered() {
+    let cluster = Cluster::new();
+    // Nobody is known there.
+    let mut elsewhere = cluster.own().clone();
+    elsewhere.control.set_ip([127, 0, 0, 3].into());
+    let stream = dial(&elsewhere, cluster.other()).unwrap();
+    let _caller =
+        Secure::connect(stream, &cluster.identities[0], cluster.other(), cluster.now).unwrap();
+    assert!(matches!(cluster.take(), Err(Closed::Stranger(ip)) if ip.to_string() == "127.0.0.3"));
+    // Another host is.
+    elsewhere.control.set_ip([127, 0, 0, 2].into());
+    let stream = dial(&elsewhere, cluster.other()).unwrap();
+    let mut caller =
+        Secure::connect(stream, &cluster.identities[0], cluster.other(), cluster.now).unwrap();
+    let mut called = cluster.take().unwrap();
+    let why = turns(cluster.now, &mut caller, &mut called, |_, b| {
+        b.peer().is_some()
+    })
+    .unwrap_err();
+    assert!(matches!(why, Closed::WrongKey(_)), "{why}");
+}
+
+#[test]
+fn a_replayed_handshake_proves_nothing() {
+    let cluster = Cluster::new();
+    let (mut tap, mut called) = cluster.bare();
+    // A man in the middle passes on, and keeps, what an honest caller says.
+    let middle = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = TcpStream::connect(middle.local_addr().unwrap()).unwrap();
+    let mut caller =
+        Secure::connect(stream, &cluster.identities[0], cluster.other(), cluster.now).unwrap();
+    let (mut honest, _) = middle.accept().unwrap();
+    tap.set_nonblocking(true).unwrap();
+    honest.set_nonblocking(true).unwrap();
+    caller.send(b"message").unwrap();
+    let mut kept = Vec::new();
+    let started = Instant::now();
+    while called.recv().is_none() {
+        caller.progress(cluster.now).unwrap();
+        kept.extend(pass_on(&mut honest, &mut tap));
+        called.progress(cluster.now).unwrap();
+        pass_on(&mut tap, &mut honest);
+        assert!(started.elapsed() < Duration::from_secs(20));
+    }
+    // Again, word for word.
+    let (mut thief, mut called) = cluster.bare();
+    thief.write_all(&kept).unwrap();
+    assert!(matches!(end(&mut called, cluster.now), Closed::Forged));
+    assert!(called.recv().is_none());
+}
+
+fn pass_on(from: &mut TcpStream, to: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = [0; 4096];
+    let count = from.read(&mut bytes).unwrap_or(0);
+    to.write_all(&bytes[..count]).unwrap();
+    bytes[..count].to_vec()
+}
+
+#[test]
+fn garbage_in_the_handshake_ends_it() {
+    let cluster = Cluster::new();
+    for (bytes, forged) in [
+        (vec![0xff; 4096], false),
+        (b"GET / HTTP/1.1\r\n\r\n".to_vec(), false),
+        (frame(&[]), false),
+        (frame(&[7; 33]), false),
+        // The first message is a key like any other; what follows has to be made with its secret.
+        ([frame(&[7; 32]), frame(&[7; 64])].concat(), true),
+        ([frame(&[0; 32]), frame(&[0; 64])].concat(), true),
+        ([frame(&[7; 32]), frame(&[7; 65])].concat(), false),
+    ] {
+        let (mut stream, mut called) = cluster.bare();
+        stream.write_all(&bytes).unwrap();
+        match end(&mut called, cluster.now) {
+            Closed::Forged => assert!(forged, "{bytes:?}"),
+            Closed::Length(_) => assert!(!forged, "{bytes:?}"),
+            why => panic!("{why}"),
+        }
+    }
+}
+
+#[test]
+fn garbage_from_who_was_called_ends_it() {
+    let cluster = Cluster::new();
+    for bytes in [
+        frame(&[9; 96]),
+        frame(&[9; 1024]),
+        vec![0; 2],
+        vec![0xff; 9000],
+    ] {
+        let mut caller = cluster.call();
+        let (mut stream, _) = cluster.listener.accept().unwrap();
+        stream.write_all(&bytes).unwrap();
+        assert!(matches!(
+            end(&mut caller, cluster.now),
+            Closed::Forged | Closed::Length(_)
+        ));
+    }
+}
+
+#[test]
+fn a_handshake_that_stops_ends_with_the_stream_or_in_time() {
+    let cluster = Cluster::new();
+    let first = frame(&[7; 32]);
+    for part in 0..=first.len() {
+        let (mut stream, mut called) = cluster.bare();
+        stream.write_all(&first[..part]).unwrap();
+        called.progress(cluster.now).unwrap();
+        assert_eq!(called.deadline(), Some(cluster.now + HANDSHAKE));
+        assert!(matches!(
+            called.progress(cluster.now + HANDSHAKE),
+            Err(Closed::Late)
+        ));
+        let (mut stream, mut called) = cluster.bare();
+        stream.write_all(&first[..part]).unwrap();
+        drop(stream);
+        assert!(matches!(
+            end(&mut called, cluster.now),
+            Closed::Unwelcome | Closed::Io(_)
+        ));
+    }
+}
+
+/// A byte every 200 ms is no progress.
+#[test]
+fn a_slow_handshake_does_not_gain_time() {
+    let cluster = Cluster::new();
+    let (mut stream, mut called) = cluster.bare();
+    let mut now = cluster.now;
+    for byte in frame(&[7; 32]) {
+        stream.write_all(&[byte]).unwrap();
+        match called.progress(now) {
+            Ok(()) => now += Duration::from_millis(200),
+            Err(Closed::Late) => break,
+            Err(why) => panic!("{why}"),
+        }
+    }
+    assert_eq!(now, cluster.now + HANDSHAKE);
+}
+
+#[test]
+fn whatever_is_changed_on_the_way_ends_the_channel() {
+    for flip in [0, 1, 2, 10, 2 + 5 + 16 - 1] {
+        let cluster = Cluster::new();
+        let (mut caller, mut called) = cluster.pair();
+        caller.noise.seal(b"hello", &mut caller.outbound);
+        caller.outbound.flip(flip);
+        // A longer frame than was sent needs more bytes to be judged.
+        caller.noise.seal(&[0; MESSAGE], &mut caller.outbound);
+        caller.progress(cluster.now).unwrap();
+        assert!(
+            matches!(
+                end(&mut called, cluster.now),
+                Closed::Forged | Closed::Length(_)
+            ),
+            "{flip}"
+        );
+        assert!(called.recv().is_none());
+    }
+}
+
+#[test]
+fn a_frame_that_comes_twice_ends_the_channel() {
+    let cluster = Cluster::new();
+    let (mut caller, mut called) = cluster.pair();
+    caller.noise.seal(b"hello", &mut caller.outbound);
+    caller.outbound.repeat();
+    caller.progress(cluster.now).unwrap();
+    assert!(matches!(end(&mut called, cluster.now), Closed::Forged));
+    assert_eq!(called.recv().unwrap(), b"hello");
+    assert!(called.recv().is_none());
+}
+
+#[test]
+fn who_does_not_read_fills_a_bounded_backlog() {
+    let cluster = Cluster::new();
+    let (mut caller, mut called) = cluster.pair();
+    let mut sent = 0;
+    while caller.send(&[sent as u8; MESSAGE]).is_ok() {
+        caller.progress(cluster.now).unwrap();
+        assert!(caller.outbound.len() <= BACKLOG + 64 * 18);
+        sent += 1;
+        assert!(sent < 100_000);
+    }
+    assert_eq!(caller.send(&[0; MESSAGE]), Err(NotSent::Full));
+    // The other side takes in no more than its own bound, and then all of it as it is fetched.
+    for _ in 0..1000 {
+        called.progress(cluster.now).unwrap();
+    }
+    assert!(called.inbox.len() <= INBOX + (16 << 10) / MESSAGE);
+    let mut heard = 0;
+    let started = Instant::now();
+    while heard < sent {
+        caller.progress(cluster.now).unwrap();
+        called.progress(cluster.now).unwrap();
+        while let Some(message) = called.recv() {
+            assert_eq!(message, [heard as u8; MESSAGE]);
+            heard += 1;
+        }
+        assert!(started.elapsed() < Duration::from_secs(20));
+    }
+}
+
+#[test]
+fn messages_before_the_end_can_be_fetched() {
+    let cluster = Cluster::new();
+    let (mut caller, mut called) = cluster.pair();
+    caller.send(b"last words").unwrap();
+    drop(caller);
+    assert!(matches!(end(&mut called, cluster.now), Closed::Ended));
+    assert_eq!(called.recv().unwrap(), b"last words");
+}
+
+#[test]
+fn nobody_listens_there() {
+    let cluster = Cluster::new();
+    let mut gone = cluster.other().clone();
+    gone.control.set_ip([127, 0, 0, 9].into());
+    let outcome = dial(cluster.own(), &gone).and_then(|stream| {
+        let mut caller = Secure::connect(stream, &cluster.identities[0], &gone, cluster.now)?;
+        match end(&mut caller, cluster.now) {
+            Closed::Io(error) => Err(error),
+            why => panic!("{why}"),
+        }
+    });
+    assert_eq!(
+        outcome.map(|_: Secure| ()).unwrap_err().kind(),
+        io::ErrorKind::ConnectionRefused
+    );
+}
