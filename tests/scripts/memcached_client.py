@@ -9,7 +9,7 @@ def value(number: int, size: int) -> bytes:
 
 
 def main() -> None:
-    connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    connection = socket.create_connection((sys.argv[2] if sys.argv[2:] else "127.0.0.1", int(sys.argv[1])))
     stream = connection.makefile("rwb")
     sizes = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000] * 10
     values = [value(n, size)[:size] for n, size in enumerate(sizes)]

@@ -9,6 +9,8 @@ pub mod cpython;
 pub mod differ;
 pub mod echo;
 pub mod ends;
+pub mod hosts;
+pub mod netns;
 pub mod passing;
 pub mod pattern;
 pub mod place;

@@ -212,7 +212,7 @@ impl Drop for Place {
 
 /// `TESTS_SETTINGS="ULSOCK_CHAOS=50 ULSOCK_UPGRADE_AFTER=1"` runs any test with other settings, to
 /// hunt for bugs.
-fn extra_settings() -> Vec<(String, String)> {
+pub(crate) fn extra_settings() -> Vec<(String, String)> {
     let text = std::env::var("TESTS_SETTINGS").unwrap_or_default();
     text.split_whitespace()
         .filter_map(|word| word.split_once('='))
@@ -225,7 +225,7 @@ fn allow(path: &Path, mode: u32) {
 }
 
 /// The last lines of a program's output.
-fn print_tail(log: &Path) {
+pub(crate) fn print_tail(log: &Path) {
     const LINES: usize = 25;
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

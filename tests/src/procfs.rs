@@ -87,12 +87,12 @@ pub fn system_calls(pid: u32) -> String {
         .collect()
 }
 
-/// Whether somebody listens on TCP `port`; asked without connecting, which would use up the one
-/// connection that `nc -l` or `iperf3 -1` serves.
-pub fn listens(port: u16) -> bool {
+/// Whether somebody listens on TCP `port` of `pid`'s network namespace; asked without connecting, which
+/// would use up the one connection that `nc -l` or `iperf3 -1` serves.
+pub fn listens(pid: u32, port: u16) -> bool {
     const LISTEN: &str = "0A";
-    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
-        let text = fs::read_to_string(table).unwrap_or_default();
+    ["net/tcp", "net/tcp6"].iter().any(|table| {
+        let text = fs::read_to_string(entry(pid, table)).unwrap_or_default();
         text.lines().any(|line| {
             let mut fields = line.split_whitespace().skip(1);
             let local = fields.next().unwrap_or_default();

@@ -7,8 +7,10 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use crate::netns::Namespace;
 use crate::{procfs, top};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -40,6 +42,7 @@ pub struct Program {
     limit: Duration,
     piped: bool,
     run_dir: Option<PathBuf>,
+    namespace: Option<Rc<Namespace>>,
 }
 
 impl Program {
@@ -54,6 +57,7 @@ impl Program {
             limit: LIMIT,
             piped: false,
             run_dir: None,
+            namespace: None,
         }
     }
 
@@ -100,6 +104,12 @@ impl Program {
         self
     }
 
+    /// Starts it in another network namespace.
+    pub fn within(mut self, namespace: &Rc<Namespace>) -> Self {
+        self.namespace = Some(Rc::clone(namespace));
+        self
+    }
+
     /// Its working directory.
     pub fn directory(mut self, path: &Path) -> Self {
         self.command.current_dir(path);
@@ -134,6 +144,13 @@ impl Program {
 
     /// Starts it.
     pub fn start(mut self) -> Running {
+        match self.namespace.take() {
+            Some(namespace) => namespace.enter(|| self.start_here()).expect("setns"),
+            None => self.start_here(),
+        }
+    }
+
+    fn start_here(mut self) -> Running {
         let stdin = if self.piped {
             Stdio::piped()
         } else {
@@ -227,9 +244,9 @@ impl Running {
         }
     }
 
-    /// Waits until somebody listens on `port`.
+    /// Waits until somebody listens on `port` of its network namespace.
     pub fn listening(mut self, port: u16) -> Self {
-        self.until("it listens", |_| procfs::listens(port));
+        self.until("it listens", |running| procfs::listens(running.pid(), port));
         self
     }
 

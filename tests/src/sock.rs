@@ -105,6 +105,15 @@ pub fn set_nonblocking(fd: RawFd, on: bool) -> io::Result<()> {
     zero(unsafe { libc::fcntl(fd, libc::F_SETFL, flags) })
 }
 
+/// TCP_USER_TIMEOUT: how long sent bytes may stay without an acknowledgement.
+pub fn set_user_timeout(fd: RawFd, milliseconds: c_int) -> io::Result<()> {
+    let (level, name) = (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT);
+    let value = ptr::from_ref(&milliseconds).cast();
+    let length = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: pointer and length describe the number.
+    zero(unsafe { libc::setsockopt(fd, level, name, value, length) })
+}
+
 /// `poll`; a negative timeout waits for ever. Gives the number of ready entries.
 pub fn poll(fds: &mut [libc::pollfd], timeout_ms: c_int) -> io::Result<usize> {
     // SAFETY: pointer and length describe `fds`.

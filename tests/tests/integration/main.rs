@@ -12,6 +12,7 @@ mod guard;
 mod handing;
 mod haproxy;
 mod heirs;
+mod hosts;
 mod idle;
 mod inetd;
 mod instructions;

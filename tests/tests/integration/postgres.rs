@@ -10,7 +10,7 @@ use tests::place::{Place, Rings};
 use tests::ports;
 use tests::program::{user_ids, Program, Running};
 
-const USER: &str = "postgres";
+pub const USER: &str = "postgres";
 
 struct Postgres {
     port: u16,
@@ -119,7 +119,7 @@ impl Postgres {
 }
 
 /// Debian keeps the programs of each version apart, outside of PATH.
-fn program(name: &str) -> String {
+pub fn program(name: &str) -> String {
     let versions = fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL");
     let mut paths = versions
         .flatten()

@@ -1,0 +1,236 @@
+//! Several hosts: network namespaces joined by a cable or a bridge, each with a run directory of its own, so
+//! that nothing but the network lies between their programs.
+
+mod wires;
+
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::ends::kernel_only;
+use crate::netns::Namespace;
+use crate::place::{extra_settings, print_tail};
+use crate::program::{built, Program};
+use crate::report::Report;
+
+/// Whose connections may leave the kernel: those to any address of [`wires`].
+const CLUSTER: &str = "10.0.0.0/8,fd00::/8";
+
+/// How much of a host's traffic must have gone over the nic carrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nic {
+    /// Whatever the product decided; only the results count.
+    Any,
+    /// Something.
+    Some,
+    /// At least as much as through kernel TCP.
+    Most,
+}
+
+/// One host.
+pub struct Host {
+    number: usize,
+    namespace: Rc<Namespace>,
+    run_dir: PathBuf,
+    report: PathBuf,
+}
+
+/// The hosts of a test, and its work folder; all is removed on drop, with the programs' output printed first
+/// if the test failed. They must be dropped after the programs that they started.
+pub struct Hosts {
+    folder: PathBuf,
+    hosts: Vec<Host>,
+    /// Where the bridge is, if there is one.
+    switch: Option<Namespace>,
+    settings: Vec<(String, String)>,
+    programs: Cell<u32>,
+}
+
+impl Hosts {
+    /// Two hosts with a cable between them.
+    pub fn two() -> Self {
+        let hosts = Self::unwired(2);
+        wires::cable(&hosts);
+        hosts
+    }
+
+    /// So many hosts on a bridge.
+    pub fn on_a_bridge(count: usize) -> Self {
+        let mut hosts = Self::unwired(count);
+        hosts.switch = Some(Namespace::new().expect("a network namespace"));
+        wires::bridge(&hosts);
+        hosts
+    }
+
+    fn unwired(count: usize) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("ulsock-hosts-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(&name);
+        fs::create_dir_all(&folder).expect("work folder");
+        allow(&folder, 0o755);
+        Self {
+            hosts: (0..count).map(|n| Host::new(n, &name, &folder)).collect(),
+            folder,
+            switch: None,
+            settings: Vec::new(),
+            programs: Cell::new(0),
+        }
+    }
+
+    /// Sets an `ULSOCK_` variable for all programs under ulsock.
+    pub fn with(mut self, name: &str, value: impl ToString) -> Self {
+        self.settings.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// Connections are shown at once: for programs that make few calls.
+    pub fn eager(self) -> Self {
+        self.with("ULSOCK_UPGRADE_AFTER", 1)
+    }
+
+    /// The work folder, which the hosts share.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// One of them.
+    pub fn host(&self, number: usize) -> &Host {
+        &self.hosts[number]
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// A program on a host, under ulsock.
+    pub fn program(&self, host: usize, path: impl AsRef<Path>) -> Program {
+        let program = self.plain(host, path);
+        if kernel_only() {
+            return program;
+        }
+        let host = self.host(host);
+        let mut program = program
+            .preload(&host.run_dir)
+            .env("ULSOCK_CLUSTER", CLUSTER);
+        for (name, value) in host.variables() {
+            program = program.env(name, value);
+        }
+        for (name, value) in self.settings.iter().chain(&extra_settings()) {
+            program = program.env(name, value);
+        }
+        program
+    }
+
+    /// One of our own test programs on a host, under ulsock.
+    pub fn own(&self, host: usize, name: &str) -> Program {
+        self.program(host, built(name))
+    }
+
+    /// A program on a host, on plain kernel TCP.
+    pub fn plain(&self, host: usize, path: impl AsRef<Path>) -> Program {
+        let path = path.as_ref();
+        let number = self.programs.replace(self.programs.get() + 1);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let log = self.folder.join(format!("log-{number:03}-{name}"));
+        let program = Program::new(path, &log).without_ulsock();
+        program.within(&self.host(host).namespace)
+    }
+
+    /// Demands that every host's programs used the nic carrier so much, and that nobody complained; for when
+    /// all programs have ended.
+    pub fn check(&self, nic: Nic) {
+        self.check_quiet();
+        for host in &self.hosts {
+            host.check(nic);
+        }
+    }
+
+    /// Demands that no program printed a line of ours.
+    pub fn check_quiet(&self) {
+        for log in self.logs("err") {
+            let text = fs::read(&log).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
+            let complaint = text.lines().find(|line| line.starts_with("ulsock:"));
+            assert_eq!(complaint, None, "in {}", log.display());
+        }
+    }
+
+    fn logs(&self, ending: &str) -> Vec<PathBuf> {
+        let entries = fs::read_dir(&self.folder).expect("work folder");
+        let paths = entries.flatten().map(|entry| entry.path());
+        let mut logs: Vec<PathBuf> = paths
+            .filter(|path| path.extension().is_some_and(|found| found == ending))
+            .collect();
+        logs.sort();
+        logs
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for ending in ["out", "err", "nicd", "report"] {
+                self.logs(ending).iter().for_each(|log| print_tail(log));
+            }
+        }
+        let run_dirs = self.hosts.iter().map(|host| host.run_dir.clone());
+        let paths: Vec<PathBuf> = run_dirs.chain([self.folder.clone()]).collect();
+        self.hosts.clear();
+        for path in paths.iter().filter(|path| path.exists()) {
+            fs::remove_dir_all(path).unwrap_or_else(|error| eprintln!("{path:?}: {error}"));
+        }
+    }
+}
+
+impl Host {
+    fn new(number: usize, name: &str, folder: &Path) -> Self {
+        let report = folder.join(format!("host-{number}.report"));
+        File::create(&report).expect("report file");
+        // Servers that drop their privileges still append to it.
+        allow(&report, 0o666);
+        Self {
+            number,
+            namespace: Rc::new(Namespace::new().expect("a network namespace")),
+            run_dir: Path::new("/dev/shm").join(format!("{name}-{number}")),
+            report,
+        }
+    }
+
+    /// The sum of the reports of its programs, and their number.
+    pub fn report(&self) -> (Report, usize) {
+        Report::sum(&self.report)
+    }
+
+    /// What differs between the environments of two hosts' programs.
+    pub fn variables(&self) -> [(&str, &Path); 2] {
+        [
+            ("ULSOCK_RUN_DIR", &self.run_dir),
+            ("ULSOCK_REPORT", &self.report),
+        ]
+    }
+
+    /// Its network.
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    fn check(&self, nic: Nic) {
+        let (report, lines) = self.report();
+        let context = format!("{lines} report lines of host {}", self.number);
+        if nic == Nic::Any {
+            return;
+        }
+        assert_eq!(lines > 0, !kernel_only(), "{context}");
+        // Until there are daemons.
+        assert_eq!(report.ring_bytes(), 0, "{context}: {report:?}");
+    }
+}
+
+fn allow(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("chmod");
+}

@@ -1,0 +1,65 @@
+//! Network namespaces without names: each lives as long as somebody holds it or a process is in it, so that
+//! none is left behind whatever ends a test.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// One namespace; only its loopback device is there at first, and it is down.
+pub struct Namespace {
+    file: File,
+}
+
+impl Namespace {
+    /// A new one.
+    pub fn new() -> io::Result<Self> {
+        // A thread of its own: who unshares has left its old namespace.
+        let made = std::thread::spawn(|| {
+            // SAFETY: a plain integer.
+            match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
+                0 => current(),
+                _ => Err(io::Error::last_os_error()),
+            }
+        });
+        let file = made.join().expect("the thread that makes a namespace")?;
+        Ok(Self { file })
+    }
+
+    /// Calls `inside` with this thread in the namespace; what it starts stays there.
+    pub fn enter<T>(&self, inside: impl FnOnce() -> T) -> io::Result<T> {
+        let before = current()?;
+        set(&self.file)?;
+        let result = inside();
+        set(&before)?;
+        Ok(result)
+    }
+
+    /// By which other programs can open it while we live.
+    pub fn path(&self) -> PathBuf {
+        let (pid, fd) = (std::process::id(), self.file.as_raw_fd());
+        PathBuf::from(format!("/proc/{pid}/fd/{fd}"))
+    }
+
+    /// Lets ip(8) do these commands inside, one on each line; `batch` is a file for them.
+    pub fn ip(&self, commands: &str, batch: &Path) {
+        std::fs::write(batch, commands).expect("a file for ip");
+        let run = || Command::new("ip").arg("-batch").arg(batch).output();
+        let output = self.enter(run).expect("setns").expect("ip runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "ip: {errors}in {commands}");
+    }
+}
+
+fn current() -> io::Result<File> {
+    File::open("/proc/thread-self/ns/net")
+}
+
+fn set(namespace: &File) -> io::Result<()> {
+    // SAFETY: plain integers.
+    match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

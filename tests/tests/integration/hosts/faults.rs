@@ -1,0 +1,87 @@
+//! What lies between two hosts fails while a transfer goes on: no byte is lost, and where the other host is
+//! gone, the end is the one that kernel TCP has.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use tests::hosts::{Hosts, Nic};
+
+use super::transfer::Transfer;
+
+/// What goes on meanwhile.
+const STYLES: [&str; 2] = ["style=stream conns=2", "style=echo conns=4"];
+const MORE: u64 = 500_000;
+
+/// Runs each kind of transfer with `fault` in its middle.
+fn through(hosts: fn() -> Hosts, fault: fn(&Hosts)) {
+    for style in STYLES {
+        let hosts = hosts();
+        let mut transfer = Transfer::start(&hosts, style);
+        fault(&hosts);
+        transfer.moves(MORE);
+        transfer.finish();
+        hosts.check(Nic::Some);
+    }
+}
+
+#[test]
+fn device_down_and_up() {
+    through(Hosts::two, |hosts| {
+        hosts.device_down(1);
+        sleep(Duration::from_millis(1500));
+        hosts.device_up(1);
+    });
+}
+
+#[test]
+fn partition_and_heal() {
+    let bridge = || Hosts::on_a_bridge(2);
+    through(bridge, |hosts| {
+        hosts.unplug(0);
+        sleep(Duration::from_millis(1500));
+        hosts.plug(0);
+    });
+}
+
+/// Nothing comes from a host that is gone, so the survivor's kernel gives up when its time is over.
+#[test]
+fn host_gone() {
+    for style in STYLES {
+        let hosts = Hosts::on_a_bridge(2);
+        let transfer = Transfer::start(&hosts, &format!("{style} timeout_ms=1500"));
+        hosts.unplug(0);
+        for ended in transfer.survivor() {
+            assert_eq!(ended.end, "TimedOut", "{ended:?}");
+            assert!(ended.received > 0, "{ended:?}");
+        }
+    }
+}
+
+/// A host whose processes are killed still has a kernel, which says so.
+#[test]
+fn processes_gone() {
+    for style in STYLES {
+        let hosts = Hosts::two();
+        let transfer = Transfer::start(&hosts, style);
+        for ended in transfer.survivor() {
+            let known = ["ConnectionReset", "BrokenPipe", "UnexpectedEof", "end"];
+            assert!(known.contains(&ended.end.as_str()), "{ended:?}");
+        }
+    }
+}
+
+/// With bytes under way: by exit, by exec, with the socket kept and not.
+#[test]
+fn leaving() {
+    for how in ["exit", "_exit", "exec", "exec-keeping", "exec-in-thread"] {
+        let hosts = Hosts::two();
+        let arguments = "port=7000 bytes=3000000";
+        let reader = hosts.own(0, "leave").args("listen host=::").args(arguments);
+        let reader = reader.start().listening(7000);
+        let writer = hosts.own(1, "leave").args("connect").args(arguments);
+        let address = hosts.host(0).address();
+        writer.args(&format!("how={how} host={address}")).run();
+        reader.succeed();
+        hosts.check(Nic::Any);
+    }
+}

@@ -1,0 +1,87 @@
+//! What is not ours goes on as ever on the same interface: ping, ssh, kernel TCP and UDP.
+
+use std::fs;
+
+use tests::hosts::Hosts;
+use tests::program::Program;
+
+use crate::{pattern_file, same_content};
+
+#[test]
+fn ping() {
+    let hosts = Hosts::two();
+    let host = hosts.host(0);
+    for address in [host.address(), host.address6()] {
+        let ping = hosts.plain(1, "ping").args("-c 20 -i 0.01 -s 1400");
+        let output = ping.arg(&address).run();
+        assert!(output.contains("20 received"), "{output}");
+    }
+}
+
+/// Both ends without ulsock, and then one with it and one without.
+#[test]
+fn kernel_tcp() {
+    type Start = fn(&Hosts, usize, &str) -> Program;
+    let plain: Start = |hosts, host, name| hosts.plain(host, tests::program::built(name));
+    let ours: Start = |hosts, host, name| hosts.own(host, name);
+    for (server, client) in [(plain, plain), (ours, plain), (plain, ours)] {
+        let hosts = Hosts::two();
+        let server = server(&hosts, 0, "echo_threads").args("conns=4 host=:: port=7000");
+        let server = server.start().listening(7000);
+        let client = client(&hosts, 1, "echo_client").args("conns=4 rounds=300 port=7000");
+        client
+            .args(&format!("host={}", hosts.host(0).address()))
+            .run();
+        server.succeed();
+        for host in [0, 1] {
+            let (report, _) = hosts.host(host).report();
+            assert_eq!(report.ring_bytes(), 0, "{report:?}");
+        }
+        hosts.check_quiet();
+    }
+}
+
+#[test]
+fn udp() {
+    let hosts = Hosts::two();
+    let server = hosts
+        .plain(0, "iperf3")
+        .args("-s -1")
+        .start()
+        .listening(5201);
+    let client = hosts.plain(1, "iperf3").args("-u -b 50M -t 1 -J -c");
+    let output = client.arg(hosts.host(0).address()).run();
+    let result: serde_json::Value = serde_json::from_str(&output).expect("iperf3's JSON");
+    let packets = result["end"]["sum"]["packets"].as_u64();
+    assert!(packets > Some(1000), "{output}");
+    server.succeed();
+}
+
+#[test]
+fn ssh() {
+    let hosts = Hosts::two();
+    let folder = hosts.folder();
+    // sshd wants it even when told to keep everything else elsewhere.
+    fs::create_dir_all("/run/sshd").expect("/run/sshd");
+    for name in ["key", "user"] {
+        let keygen = hosts.plain(0, "ssh-keygen").args("-q -t ed25519 -N");
+        keygen.arg("").arg("-f").arg(folder.join(name)).run();
+    }
+    let config = format!(
+        "Port 22\nHostKey {0}/key\nPidFile none\nAuthorizedKeysFile {0}/user.pub\n\
+         PermitRootLogin yes\nStrictModes no\nSubsystem sftp internal-sftp\n",
+        folder.display()
+    );
+    fs::write(folder.join("sshd_config"), config).expect("config");
+    let server = hosts.plain(0, "/usr/sbin/sshd").args("-D -e -f");
+    let server = server.arg(folder.join("sshd_config")).start().listening(22);
+    pattern_file(&folder.join("file"), 20_000_000);
+    let options =
+        "-q -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -i";
+    let scp = hosts.plain(1, "scp").args(options).arg(folder.join("user"));
+    let scp = scp.arg(folder.join("file"));
+    let there = format!("{}:{}/copy", hosts.host(0).address(), folder.display());
+    scp.arg(format!("root@{there}")).run();
+    same_content(&folder.join("file"), &folder.join("copy"));
+    server.stop(libc::SIGTERM);
+}
