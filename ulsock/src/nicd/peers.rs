@@ -6,7 +6,7 @@ mod faults;
 mod line;
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 
 use crate::config::Cidr;
@@ -158,6 +158,11 @@ impl Peers {
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
+}
+
+/// Whether this host has the address.
+pub fn is_here(ip: IpAddr) -> bool {
+    UdpSocket::bind((ip, 0)).is_ok()
 }
 
 /// As a line of the file.

@@ -6,6 +6,7 @@ mod compare;
 mod doctor;
 mod failure;
 mod install;
+mod nicd;
 mod preload;
 mod run;
 mod top;
@@ -32,6 +33,8 @@ enum Command {
     Compare(compare::Options),
     /// Say what ulsock would do here and why, and try it
     Doctor,
+    /// Join this host to others: keys and peers of its daemon
+    Nicd(nicd::Options),
     #[command(name = doctor::trial::SUBCOMMAND, hide = true)]
     DoctorEnd(doctor::trial::End),
     #[command(name = compare::guard::SUBCOMMAND, hide = true)]
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Top(options) => top::run(&options),
         Command::Compare(options) => compare::run(options),
         Command::Doctor => doctor::run(),
+        Command::Nicd(options) => nicd::run(&options),
         Command::DoctorEnd(end) => doctor::trial::end(&end),
         Command::CompareGuard { folder } => Ok(compare::guard::run(&folder)),
     };
