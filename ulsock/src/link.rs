@@ -18,9 +18,19 @@ pub const CLOSED: u32 = 1;
 pub const SHUT_BOTH: u32 = 2;
 
 /// The rings of one direction, all levels.
+#[derive(Clone)]
 #[repr(transparent)]
 pub struct Rings {
     base: [*mut u8; LEVELS],
+}
+
+impl Rings {
+    /// Whoever uses them keeps the segment.
+    pub fn of(segment: &PairSegment, conn: u32, direction: SideNumber) -> Rings {
+        Rings {
+            base: std::array::from_fn(|level| segment.ring(level, conn, direction)),
+        }
+    }
 }
 
 /// What a receive needs is in the first cache line, what a send needs in the second one too.
@@ -51,9 +61,7 @@ unsafe impl Sync for Link {}
 
 impl Link {
     pub fn new(pair: Arc<Pair>, segment: Arc<PairSegment>, conn: u32, side: SideNumber) -> Link {
-        let rings = |direction| Rings {
-            base: std::array::from_fn(|level| segment.ring(level, conn, direction)),
-        };
+        let rings = |direction| Rings::of(&segment, conn, direction);
         let (tx, rx, block) = (rings(side), rings(1 - side), segment.block(conn));
         // SAFETY: checked against the layout by `block`, and mapped as long as the segment lives.
         let shared = |direction: SideNumber| unsafe { &raw const (*block).directions[direction] };

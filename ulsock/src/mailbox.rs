@@ -7,7 +7,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::cmsg_space;
 use rustix::event::{poll, PollFd, PollFlags};
@@ -96,7 +96,7 @@ impl Mailbox {
     pub fn accept(&self) -> io::Result<Option<Channel>> {
         for socket in self.socket.iter().chain([&self.twin]) {
             match accept_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                Ok(fd) => return to_high(fd).map(|fd| Some(Channel { fd })),
+                Ok(fd) => return Channel::accepted(fd).map(Some),
                 Err(Errno::AGAIN) => {}
                 Err(errno) => return Err(errno),
             }
@@ -219,6 +219,11 @@ impl Channel {
         Ok(Channel { fd })
     }
 
+    /// One that has come to a socket of the daemon's.
+    pub fn accepted(fd: OwnedFd) -> io::Result<Channel> {
+        to_high(fd).map(|fd| Channel { fd })
+    }
+
     /// rustix's own reader takes the pid for non-zero, which it is not across pid namespaces.
     pub fn peer(&self) -> io::Result<Credentials> {
         let mut bytes = [0; size_of::<libc::ucred>()];
@@ -327,7 +332,6 @@ mod tests {
     use crate::doorbell::DoorbellKind;
     use crate::rundir::scratch::Scratch;
     use rustix::fs::{fstat, memfd_create, MemfdFlags};
-    use std::os::fd::OwnedFd;
 
     const CLAIM: Message = Message::Claim {
         offer_cookie: 1,

@@ -249,6 +249,10 @@ impl Pair {
         fd: Option<InternalFd>,
         claims: &mut VecDeque<Claim>,
     ) -> bool {
+        let made_by_us = matches!(message, Message::Segment { .. } | Message::Claim { .. });
+        if made_by_us && self.other == Other::Program {
+            return false;
+        }
         match message {
             Message::Hello { version, .. } => {
                 let page = fd.and_then(|fd| Segment::adopt_readonly(fd.as_fd(), PAGE).ok());

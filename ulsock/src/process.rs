@@ -144,6 +144,13 @@ pub fn begin() -> Option<&'static Family> {
     family()
 }
 
+/// Of the daemon: it has waiters and a name, and nothing else of what a program has.
+pub fn begin_daemon() -> Option<()> {
+    PID.store(std::process::id(), Ordering::Relaxed);
+    set(&WAITERS, Waiters::create()?);
+    Some(())
+}
+
 fn open_everything() -> Result<(), String> {
     let dir = RunDir::open(&config().run_dir).map_err(|error| error.to_string())?;
     dir.sweep();

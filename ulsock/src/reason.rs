@@ -28,10 +28,12 @@ pub enum Reason {
     IoUring,
     Plugin,
     Slower,
+    NoNicd,
+    NoRoute,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 23] = [
+    pub const ALL: [Reason; 25] = [
         Reason::None,
         Reason::Young,
         Reason::NoPeer,
@@ -55,6 +57,8 @@ impl Reason {
         Reason::IoUring,
         Reason::Plugin,
         Reason::Slower,
+        Reason::NoNicd,
+        Reason::NoRoute,
     ];
 
     pub fn name(self) -> &'static str {
@@ -82,6 +86,8 @@ impl Reason {
             Reason::IoUring => "io-uring",
             Reason::Plugin => "plugin",
             Reason::Slower => "slower",
+            Reason::NoNicd => "no-nicd",
+            Reason::NoRoute => "no-route",
         }
     }
 

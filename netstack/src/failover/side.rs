@@ -89,6 +89,17 @@ impl Side {
         }
     }
 
+    /// A connection that is on the link in this epoch, taken over from somebody who has closed it.
+    pub fn linked(role: Role, epoch: u64, key: u64, read: u64) -> Side {
+        Side {
+            stage: Stage::Linked,
+            epoch,
+            key,
+            heard: false,
+            ..Side::new(role, read)
+        }
+    }
+
     pub fn stage(&self) -> Stage {
         self.stage
     }

@@ -145,8 +145,8 @@ mod tests {
         }
         assert_eq!(fds(&places, 1023), [5]);
         assert_eq!(fds(&places, 3), [6, 7, 8]);
-        assert_eq!(fds(&places, 4), []);
-        assert_eq!(fds(&places, u32::MAX), []);
+        assert!(fds(&places, 4).is_empty());
+        assert!(fds(&places, u32::MAX).is_empty());
     }
 
     #[test]

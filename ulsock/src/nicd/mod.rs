@@ -1,9 +1,35 @@
 //! The daemon of a host: owner of the NIC, engine of all programs here, and the one who speaks with the
 //! daemons of other hosts. `ulsock nicd` runs it; it is a process of its own, without the preload library.
 
+mod block;
+mod calls;
 pub mod caps;
+mod daemon;
+mod door;
+mod heir;
+mod host;
 pub mod identity;
 pub mod key;
+mod lane;
+mod line;
+mod lines;
 pub mod peers;
+mod program;
+mod promote;
 pub mod secure;
+mod set;
+mod signals;
+mod status;
 mod trusted;
+mod ways;
+mod words;
+
+pub use daemon::{Nicd, Options};
+pub use lane::Kind as PortKind;
+pub use status::{ask, Status};
+
+/// One line to whoever started us.
+macro_rules! say {
+    ($($what:tt)*) => { eprintln!("nicd: {}", format_args!($($what)*)) };
+}
+use say;

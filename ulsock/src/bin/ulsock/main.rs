@@ -33,7 +33,7 @@ enum Command {
     Compare(compare::Options),
     /// Say what ulsock would do here and why, and try it
     Doctor,
-    /// Join this host to others: keys and peers of its daemon
+    /// Run the daemon that joins this host to others by the NIC, or ask it, or prepare it
     Nicd(nicd::Options),
     #[command(name = doctor::trial::SUBCOMMAND, hide = true)]
     DoctorEnd(doctor::trial::End),

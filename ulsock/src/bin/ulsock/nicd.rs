@@ -3,15 +3,20 @@
 
 mod check;
 mod key;
+mod serve;
+mod status;
 
 use clap::{Args, Subcommand};
 
 use crate::failure::Outcome;
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Options {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: serve::Options,
 }
 
 #[derive(Subcommand)]
@@ -20,11 +25,15 @@ enum Command {
     Key(key::Options),
     /// Check the peers file, and say what would be done with it
     Check(check::Options),
+    /// Show the hosts and interfaces of the daemon that runs here
+    Status(status::Options),
 }
 
 pub fn run(options: &Options) -> Outcome {
     match &options.command {
-        Command::Key(options) => key::run(options),
-        Command::Check(options) => check::run(options),
+        None => serve::run(&options.serve),
+        Some(Command::Key(options)) => key::run(options),
+        Some(Command::Check(options)) => check::run(options),
+        Some(Command::Status(options)) => status::run(options),
     }
 }

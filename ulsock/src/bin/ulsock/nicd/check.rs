@@ -32,7 +32,7 @@ pub fn run(options: &Options) -> Outcome {
 }
 
 /// As nicd says it, too.
-fn refusal(path: &Path, why: &BadPeers) -> Failure {
+pub fn refusal(path: &Path, why: &BadPeers) -> Failure {
     let path = path.display();
     let text = match why {
         BadPeers::Untrusted(why) => format!("{path} {why}"),

@@ -1,0 +1,72 @@
+//! `ulsock nicd`: runs the daemon of this host until a signal ends it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use ulsock::nicd::caps::{self, User};
+use ulsock::nicd::identity::{Identity, KEY_FILE};
+use ulsock::nicd::peers::{Peers, PEERS_FILE};
+use ulsock::nicd::{self, Nicd, PortKind};
+
+use super::check;
+use crate::failure::{Failure, Outcome};
+use crate::preload;
+
+#[derive(Args)]
+pub struct Options {
+    /// Which hosts there are
+    #[arg(long, value_name = "FILE", default_value = PEERS_FILE)]
+    peers: PathBuf,
+    /// The private key of this host
+    #[arg(long, value_name = "FILE", default_value = KEY_FILE)]
+    key: PathBuf,
+    /// How frames get to the network
+    #[arg(long, value_enum, default_value = "packet")]
+    port: Port,
+    /// Go on as this user, with no more rights than the NIC needs
+    #[arg(long)]
+    user: Option<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Port {
+    /// AF_PACKET: works on every interface
+    Packet,
+    /// AF_XDP: past the kernel's protocols
+    Xdp,
+}
+
+pub fn run(options: &Options) -> Outcome {
+    let config = preload::configuration()?;
+    let Options { peers, key, .. } = options;
+    let peers = Peers::load(peers).map_err(|why| check::refusal(peers, &why))?;
+    let identity =
+        Identity::load(key).map_err(|why| Failure::setup(format!("{} {why}", key.display())))?;
+    let port = match options.port {
+        Port::Packet => PortKind::Packet,
+        Port::Xdp => PortKind::Xdp,
+    };
+    let started = Nicd::start(nicd::Options {
+        run_dir: &config.run_dir,
+        peers,
+        identity,
+        port,
+    });
+    let mut nicd = started.map_err(Failure::setup)?;
+    settle(options.user.as_deref())?;
+    nicd.run();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Everything that takes more rights is open.
+fn settle(user: Option<&str>) -> Result<(), Failure> {
+    let user = user.map(User::find).transpose();
+    let user = user.map_err(|why| Failure::setup(format!("--user: {why}")))?;
+    let missing = caps::settle(user);
+    let missing = missing.map_err(|why| Failure::setup(format!("cannot give up rights: {why}")))?;
+    if !missing.is_empty() {
+        eprintln!("ulsock: {missing}");
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! `ulsock nicd status`: asks the daemon that runs here how things are.
+
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
+use clap::Args;
+use ulsock::nicd::{self, Status};
+
+use crate::failure::{Failure, Outcome};
+use crate::preload;
+
+#[derive(Args)]
+pub struct Options {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(options: &Options) -> Outcome {
+    let config = preload::configuration()?;
+    let status = nicd::ask(&config.run_dir).map_err(|why| match why.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => Failure::work(format!(
+            "no nicd runs in this network namespace ({}): start it with `ulsock nicd`",
+            config.run_dir.display()
+        )),
+        _ => Failure::work(format!("nicd does not answer: {why}")),
+    })?;
+    if options.json {
+        let text = serde_json::to_string(&status);
+        println!("{}", text.map_err(|why| Failure::work(why.to_string()))?);
+    } else {
+        print!("{}", text(&status));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(status: &Status) -> String {
+    let mut lines = vec![format!(
+        "nicd {} at {}, serving {} programs",
+        status.pid, status.address, status.programs
+    )];
+    for peer in &status.peers {
+        let state = match (peer.in_touch, peer.link_up) {
+            (true, true) => format!("up on {}, {:.0} us", peer.interface, peer.round_trip),
+            (true, false) if peer.why.is_empty() => "link down".to_owned(),
+            (true, false) => format!("no link: {}", peer.why),
+            (false, _) => "its nicd is not in touch".to_owned(),
+        };
+        lines.push(format!(
+            "  {} {}: {state}; connections: {} by the NIC, {} ready, {} shown; packets: {} sent, {} received, {} lost",
+            peer.address, peer.name, peer.served, peer.claimed, peer.shown,
+            peer.packets_sent, peer.packets_received, peer.packets_lost
+        ));
+    }
+    for interface in &status.interfaces {
+        lines.push(format!(
+            "  {}: {} frames sent, {} received, {} of strangers{}",
+            interface.name,
+            interface.frames_sent,
+            interface.frames_received,
+            interface.strangers,
+            match interface.trouble.as_str() {
+                "" => String::new(),
+                trouble => format!("; trouble: {trouble}"),
+            }
+        ));
+    }
+    lines.join("\n") + "\n"
+}

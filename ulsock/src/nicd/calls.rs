@@ -1,0 +1,285 @@
+//! The channels to the daemons of other hosts. Both sides call; whoever proves last who it is has the
+//! channel.
+
+use std::time::Duration;
+
+use netstack::time::Instant;
+
+use super::daemon::Nicd;
+use super::host::Theirs;
+use super::say;
+use super::secure::{dial, Secure};
+use super::set::Source;
+use super::words::{Word, VERSION};
+
+/// Callers that have not proved who they are.
+const MOST_CALLERS: usize = 64;
+/// The one with the higher address leaves the first call to the other.
+const COURTESY: Duration = Duration::from_millis(500);
+
+/// A channel before it is one.
+pub struct Caller {
+    channel: Secure,
+    /// Whom we have called.
+    called: Option<usize>,
+}
+
+impl Nicd {
+    /// At the start: everybody is called.
+    pub(super) fn begin(&mut self, time: Instant) {
+        let me = self.me().control;
+        say!("listening at {me}, {} other hosts", self.hosts.len() - 1);
+        for host in self.others() {
+            let theirs = self.peers.get(host).map(|peer| peer.control);
+            let first = theirs.is_some_and(|theirs| me < theirs);
+            let pause = if first { Duration::ZERO } else { COURTESY };
+            self.hosts[host].call_at = Some(time + pause);
+        }
+    }
+
+    pub(super) fn others(&self) -> Vec<usize> {
+        (0..self.hosts.len())
+            .filter(|host| *host != self.own)
+            .collect()
+    }
+
+    /// How a host is called in what we say.
+    pub(super) fn title(&self, host: usize) -> String {
+        let peer = self.peers.get(host);
+        peer.map_or_else(String::new, |peer| match &peer.name {
+            Some(name) => format!("{name} ({})", peer.control),
+            None => peer.control.to_string(),
+        })
+    }
+
+    pub(super) fn tend_hosts(&mut self, time: Instant) {
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= time);
+        for host in self.others() {
+            if due(self.hosts[host].call_at) && self.stop_by.is_none() {
+                self.call(host, time);
+            }
+            if due(self.hosts[host].try_at) {
+                self.hosts[host].try_at = None;
+                if self.hosts[host].is_in_touch() && self.stop_by.is_none() {
+                    self.reach(host, time);
+                }
+            }
+        }
+    }
+
+    fn call(&mut self, host: usize, time: Instant) {
+        if self.hosts[host].channel.is_some() {
+            self.hosts[host].call_at = None;
+            return;
+        }
+        self.hosts[host].call_later(time);
+        let (Some(me), Some(peer)) = (self.peers.get(self.own), self.peers.get(host)) else {
+            return;
+        };
+        let called = dial(me, peer).and_then(|stream| {
+            Secure::connect(stream, &self.identity, peer, std::time::Instant::now())
+        });
+        match called {
+            Ok(channel) => self.add_caller(channel, Some(host)),
+            Err(why) => self.called_in_vain(host, &why.to_string()),
+        }
+    }
+
+    /// Said once, and not for every try.
+    fn called_in_vain(&mut self, host: usize, why: &str) {
+        if self.hosts[host].unheard.as_deref() != Some(why) {
+            let title = self.title(host);
+            say!("{title}: cannot be called: {why} (does nicd run there? is TCP to it allowed?)");
+            self.hosts[host].unheard = Some(why.to_owned());
+        }
+    }
+
+    /// Until it has proved who it is, a channel is only a caller.
+    fn add_caller(&mut self, channel: Secure, called: Option<usize>) {
+        if self.callers.len() >= MOST_CALLERS {
+            return;
+        }
+        let number = self.number();
+        if self
+            .set
+            .watch(Source::Caller(number), channel.fd(), true)
+            .is_ok()
+        {
+            self.callers.insert(number, Caller { channel, called });
+        }
+    }
+
+    pub(super) fn take_calls(&mut self, time: Instant) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            let now = std::time::Instant::now();
+            match Secure::accept(stream, &self.identity, &self.peers, now) {
+                Ok(channel) => self.add_caller(channel, None),
+                Err(why) => self.refuse_call(&why.to_string(), time),
+            }
+        }
+    }
+
+    /// Said once in a while: strangers may call as often as they like.
+    fn refuse_call(&mut self, why: &str, time: Instant) {
+        if self.complain_at <= time {
+            self.complain_at = time + Duration::from_secs(1);
+            say!("a call was refused: {why}");
+        }
+    }
+
+    pub(super) fn sweep_callers(&mut self) {
+        let numbers: Vec<u32> = self.callers.keys().copied().collect();
+        for number in numbers {
+            self.hear_caller(number, super::daemon::now());
+        }
+    }
+
+    pub(super) fn hear_caller(&mut self, number: u32, time: Instant) {
+        let Some(mut caller) = self.callers.remove(&number) else {
+            return;
+        };
+        let channel = &mut caller.channel;
+        let progress = channel.progress(std::time::Instant::now());
+        match (progress, channel.peer()) {
+            (Err(why), _) => {
+                self.set.remove(channel.fd());
+                match caller.called {
+                    Some(host) => self.called_in_vain(host, &why.to_string()),
+                    None => self.refuse_call(&why.to_string(), time),
+                }
+            }
+            (Ok(()), Some(host)) => {
+                self.set.remove(channel.fd());
+                self.take_channel(host, caller.channel, time);
+            }
+            (Ok(()), None) => {
+                let wants = channel.wants_write();
+                let _ = self
+                    .set
+                    .rewatch(Source::Caller(number), channel.fd(), wants);
+                self.callers.insert(number, caller);
+            }
+        }
+    }
+
+    fn take_channel(&mut self, host: usize, channel: Secure, time: Instant) {
+        let source = Source::Host(host as u32);
+        if host == self.own || self.set.watch(source, channel.fd(), false).is_err() {
+            return;
+        }
+        if let Some(old) = self.hosts[host].connect(channel) {
+            self.set.remove(old.fd());
+        }
+        let life = self.life;
+        self.tell(
+            host,
+            Word::Hello {
+                version: VERSION,
+                life,
+            },
+            time,
+        );
+        self.hear_host(host, time);
+    }
+
+    /// Says something to another daemon, if it can be reached.
+    pub(super) fn tell(&mut self, host: usize, word: Word, time: Instant) {
+        if !self.hosts[host].say(word) {
+            self.hang_up(host, "it does not read", time);
+            return;
+        }
+        self.rewatch(host);
+    }
+
+    fn rewatch(&mut self, host: usize) {
+        if let Some(channel) = &self.hosts[host].channel {
+            let wants = channel.wants_write();
+            let _ = self
+                .set
+                .rewatch(Source::Host(host as u32), channel.fd(), wants);
+        }
+    }
+
+    pub(super) fn hang_up(&mut self, host: usize, why: &str, time: Instant) {
+        let was_in_touch = self.hosts[host].is_in_touch();
+        if let Some(channel) = self.hosts[host].disconnect(time) {
+            self.set.remove(channel.fd());
+            if was_in_touch {
+                say!("{}: channel lost: {why}", self.title(host));
+            }
+        }
+    }
+
+    pub(super) fn hear_host(&mut self, host: usize, time: Instant) {
+        let Some(channel) = self
+            .hosts
+            .get_mut(host)
+            .and_then(|host| host.channel.as_mut())
+        else {
+            return;
+        };
+        let progress = channel.progress(std::time::Instant::now());
+        let words: Vec<Vec<u8>> = std::iter::from_fn(|| channel.recv()).collect();
+        for bytes in words {
+            let heard = Word::decode(&bytes).is_some_and(|word| self.hear_word(host, word, time));
+            if !heard {
+                self.hang_up(host, "it speaks another language", time);
+                return;
+            }
+        }
+        match progress {
+            Err(why) => self.hang_up(host, &why.to_string(), time),
+            Ok(()) if !self.hosts[host].send_on() => self.hang_up(host, "it does not read", time),
+            Ok(()) => self.rewatch(host),
+        }
+    }
+
+    /// `false`: it makes no sense.
+    fn hear_word(&mut self, host: usize, word: Word, time: Instant) -> bool {
+        let greeted = self.hosts[host].is_in_touch();
+        match word {
+            Word::Hello { version, life } if !greeted && version == VERSION => {
+                self.meet(host, life, time);
+                true
+            }
+            _ if !greeted => false,
+            Word::Hello { .. } => false,
+            Word::Shown {
+                id,
+                tuple,
+                connected,
+            } => self.hear_of(host, tuple.mirrored(), Theirs { id, connected }, time),
+            Word::Withdrawn { id } => {
+                self.hosts[host].withdraw(id);
+                true
+            }
+            Word::Prepare(proposal) => {
+                self.ask(host, proposal, time);
+                true
+            }
+            Word::Agree { to, epoch } => {
+                self.open(host, to, epoch, time);
+                true
+            }
+            Word::Decline { to, epoch } => {
+                self.hear_no(host, to, epoch);
+                true
+            }
+        }
+    }
+
+    /// The daemon of another host is there: the link can come up, and it hears of all that we were shown.
+    fn meet(&mut self, host: usize, life: u64, time: Instant) {
+        self.hosts[host].life = Some(life);
+        say!("{}: in touch", self.title(host));
+        self.reach(host, time);
+        for (id, line) in self.lines.fresh(host) {
+            let word = Word::Shown {
+                id,
+                tuple: line.0,
+                connected: line.1,
+            };
+            self.tell(host, word, time);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The daemon itself: everything that it has, and the loop that serves it.
+//!
+//! One thread. While there is something to do it polls its engines, and looks at everything else now and
+//! then; else it lies down, looks once more at what programs may have posted meanwhile, and sleeps in one
+//! epoll set until something comes or is due.
+
+use std::collections::HashMap;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use netstack::phy::route::{Routes, Watch};
+use netstack::phy::Reserved;
+use netstack::time::Instant;
+use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
+
+use super::calls::Caller;
+use super::door::Door;
+use super::host::Host;
+use super::identity::Identity;
+use super::lane::{Kind, Lane};
+use super::lines::Lines;
+use super::peers::{is_here, Peer, Peers};
+use super::program::Program;
+use super::set::{Set, Source};
+use super::signals;
+use crate::process;
+use crate::rundir::RunDir;
+use crate::waiter::{self, Waiter};
+
+/// Polls between two looks at everything else.
+const POLLS: u32 = 16;
+/// Between two looks for what nobody tells.
+const SWEEP: Duration = Duration::from_secs(1);
+/// After the wish to stop: for those who have left their connections to us.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+pub struct Options<'a> {
+    pub run_dir: &'a Path,
+    pub peers: Peers,
+    pub identity: Identity,
+    pub port: Kind,
+}
+
+pub struct Nicd {
+    pub(super) set: Set,
+    pub(super) door: Door,
+    pub(super) listener: TcpListener,
+    signals: OwnedFd,
+    pub(super) identity: Identity,
+    pub(super) peers: Peers,
+    /// Our own place among them.
+    pub(super) own: usize,
+    /// By their places in the peers file; our own is there and never used.
+    pub(super) hosts: Vec<Host>,
+    /// Daemons that have connected, and not proved yet who they are.
+    pub(super) callers: HashMap<u32, Caller>,
+    pub(super) routes: Routes,
+    pub(super) watch: Watch,
+    pub(super) port: Kind,
+    /// Our UDP port is nobody else's.
+    _reserved: Reserved,
+    pub(super) lanes: Vec<Lane>,
+    pub(super) programs: HashMap<u32, Program>,
+    pub(super) lines: Lines,
+    pub(super) waiter: &'static Waiter,
+    /// Of this process: the peers know another one by it.
+    pub(super) life: u64,
+    pub(super) next_number: u32,
+    pub(super) next_name: u64,
+    sweep_at: Instant,
+    /// We shall stop, at this time at the latest.
+    pub(super) stop_by: Option<Instant>,
+    /// When we complain again.
+    pub(super) complain_at: Instant,
+    /// Engines have something to do that they do not know of yet.
+    pub(super) prod: bool,
+}
+
+/// The daemon's clock.
+pub fn now() -> Instant {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// Programs have many bells: as many descriptors as we may have.
+fn take_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let all = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    let _ = setrlimit(Resource::Nofile, all);
+}
+
+impl Nicd {
+    /// Takes its place; what is missing or wrong is said in one line.
+    pub fn start(options: Options<'_>) -> Result<Nicd, String> {
+        let Options {
+            run_dir,
+            peers,
+            identity,
+            port,
+        } = options;
+        let own = peers
+            .own(&identity.public(), is_here)
+            .map_err(|why| format!("the peers file: {why}"))?;
+        let me = peers.get(own).ok_or("the peers file is empty")?.control;
+        let dir = RunDir::open(run_dir).map_err(|why| format!("{}: {why}", run_dir.display()))?;
+        let door = Door::open(&dir).map_err(|why| why.to_string())?;
+        let listener =
+            TcpListener::bind(me).map_err(|why| format!("cannot listen at {me}: {why}"))?;
+        let ready = listener.set_nonblocking(true);
+        ready.map_err(|why| format!("cannot listen at {me}: {why}"))?;
+        let reserved = Reserved::new(me.port());
+        let reserved =
+            reserved.map_err(|why| format!("UDP port {} cannot be had: {why}", me.port()))?;
+        let failed = |what: &'static str| move |why: rustix::io::Errno| format!("{what}: {why}");
+        take_descriptors();
+        process::begin_daemon().ok_or("no memory for our waiters")?;
+        let random = || crate::sys::random().map_err(failed("no random numbers"));
+        let nicd = Nicd {
+            set: Set::new().map_err(failed("no epoll set"))?,
+            door,
+            listener,
+            signals: signals::open().map_err(|why| format!("no signals: {why}"))?,
+            identity,
+            hosts: peers.iter().map(|_| Host::default()).collect(),
+            peers,
+            own,
+            callers: HashMap::new(),
+            routes: Routes::open().map_err(failed("the kernel tells no routes"))?,
+            watch: Watch::open().map_err(failed("the kernel tells no changes"))?,
+            port,
+            _reserved: reserved,
+            lanes: Vec::new(),
+            programs: HashMap::new(),
+            lines: Lines::default(),
+            waiter: waiter::take().ok_or("no memory for a bell")?,
+            life: random()?,
+            next_number: 0,
+            next_name: random()?,
+            sweep_at: now(),
+            stop_by: None,
+            complain_at: now(),
+            prod: false,
+        };
+        nicd.listen().map_err(failed("no epoll set"))?;
+        Ok(nicd)
+    }
+
+    fn listen(&self) -> rustix::io::Result<()> {
+        for (source, fd) in [
+            (Source::Door, self.door.programs()),
+            (Source::StatusDoor, self.door.status()),
+            (Source::Listener, self.listener.as_fd()),
+            (Source::Signals, self.signals.as_fd()),
+            (Source::Watch, self.watch.wake()),
+            (Source::Bell, self.waiter.event_fd()),
+        ] {
+            self.set.add(source, fd)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn number(&mut self) -> u32 {
+        self.next_number = self.next_number.wrapping_add(1);
+        self.next_number
+    }
+
+    /// Ourselves, as the peers file has it.
+    pub(super) fn me(&self) -> &Peer {
+        self.peers.get(self.own).expect("found at the start")
+    }
+
+    /// Serves until a signal ends it.
+    pub fn run(&mut self) {
+        self.begin(now());
+        let mut polls = 0;
+        loop {
+            let (busy, due) = self.poll();
+            if self.is_through() {
+                return;
+            }
+            polls += 1;
+            if !busy {
+                self.sleep(due);
+            } else if polls % POLLS == 0 {
+                self.look_around(now(), Some(now()));
+            }
+        }
+    }
+
+    /// One poll of everything that bytes go through. When the engines want to be polled again.
+    fn poll(&mut self) -> (bool, Option<Instant>) {
+        let time = now();
+        let (mut busy, mut due) = (false, None::<Instant>);
+        for lane in &mut self.lanes {
+            let rest = lane.poll(time);
+            busy |= rest.busy;
+            due = due.into_iter().chain(rest.deadline).min();
+        }
+        self.hear_engines(time);
+        self.take_rings(time);
+        busy |= std::mem::take(&mut self.prod);
+        (busy, due)
+    }
+
+    fn sleep(&mut self, due: Option<Instant>) {
+        // A program that posts from now on rings; what it has posted before is seen here.
+        self.waiter.lie_down();
+        if self.has_rings() {
+            self.waiter.get_up();
+            return;
+        }
+        let until = due.into_iter().chain(self.next_appointment()).min();
+        self.look_around(now(), until);
+        self.waiter.get_up();
+    }
+
+    /// Hears whoever has something to say, until that moment at the latest.
+    fn look_around(&mut self, time: Instant, until: Option<Instant>) {
+        for source in self.set.wait(time, until) {
+            self.hear(source, now());
+        }
+        self.keep_appointments(now());
+    }
+
+    fn hear(&mut self, source: Source, time: Instant) {
+        match source {
+            Source::Door => self.let_programs_in(),
+            Source::StatusDoor => self.door.tell(|| self.status()),
+            Source::Listener => self.take_calls(time),
+            Source::Signals => self.hear_signals(time),
+            Source::Watch => self.hear_changes(time),
+            Source::Bell => self.waiter.silence(),
+            Source::StrangersBell(number) => self.silence(number),
+            Source::Program(number) => self.hear_program(number, time),
+            Source::Caller(number) => self.hear_caller(number, time),
+            Source::Host(number) => self.hear_host(number as usize, time),
+            Source::Lane(number) => self.hear_port(number as usize, time),
+            Source::Heir(number) => self.hear_heir(number, time),
+        }
+    }
+
+    /// When to look around even if nothing happens.
+    fn next_appointment(&self) -> Option<Instant> {
+        let hosts = self
+            .hosts
+            .iter()
+            .flat_map(|host| host.call_at.into_iter().chain(host.try_at));
+        let sweep = (!self.lines.is_empty() || !self.callers.is_empty()).then_some(self.sweep_at);
+        hosts.chain(sweep).chain(self.stop_by).min()
+    }
+
+    fn keep_appointments(&mut self, time: Instant) {
+        self.tend_hosts(time);
+        if self.sweep_at <= time {
+            self.sweep_at = time + SWEEP;
+            self.sweep_lines(time);
+            self.sweep_callers();
+        }
+    }
+
+    fn hear_signals(&mut self, time: Instant) {
+        signals::take(&self.signals);
+        if self.stop_by.is_none() {
+            self.stop_by = Some(time + FAREWELL);
+            self.part();
+        }
+    }
+
+    /// We shall stop, and nobody waits for us any more.
+    fn is_through(&self) -> bool {
+        let late = |by: Instant| by <= now();
+        self.stop_by
+            .is_some_and(|by| late(by) || !self.lines.has_heirs() && !self.prod)
+    }
+}

@@ -1,0 +1,188 @@
+//! Where programs find the daemon: sockets in the run directory, named after the network namespace, and a
+//! lock that says that it lives.
+
+use std::fmt;
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::fs::{chmodat, flock, openat, AtFlags, FlockOperation, Mode, OFlags};
+use rustix::io::{self, Errno};
+use rustix::net::{
+    accept_with, bind, listen, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType,
+};
+
+use crate::mailbox::Channel;
+use crate::rundir::{RunDir, LOCK};
+use crate::sys::tcp;
+
+const BACKLOG: i32 = 128;
+/// Behind the name: who connects there is told how things are.
+pub const STATUS: &str = ".status";
+
+/// Why the daemon has no place in the run directory.
+#[derive(Debug)]
+pub enum NoDoor {
+    /// Another one serves this network namespace; its pid, if it has said so.
+    Taken(String),
+    Failed(&'static str, Errno),
+}
+
+impl fmt::Display for NoDoor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoDoor::Taken(pid) => write!(
+                f,
+                "another nicd (pid {pid}) serves this network namespace: stop it first"
+            ),
+            NoDoor::Failed(what, errno) => write!(f, "{what}: {errno}"),
+        }
+    }
+}
+
+/// The file name for a network namespace.
+pub fn name(namespace: u64) -> String {
+    format!("nicd.{namespace:016x}")
+}
+
+/// The network namespace that we are in.
+pub fn namespace() -> io::Result<u64> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+    tcp::netns_cookie(socket.as_fd())
+}
+
+pub struct Door {
+    pub namespace: u64,
+    name: String,
+    dir: RunDir,
+    programs: OwnedFd,
+    status: OwnedFd,
+    /// Held, not used: its lock dies with us.
+    _lock: OwnedFd,
+}
+
+impl Door {
+    pub fn open(dir: &RunDir) -> Result<Door, NoDoor> {
+        let failed = |what| move |errno| NoDoor::Failed(what, errno);
+        let namespace = namespace().map_err(failed("cannot name the network namespace"))?;
+        let name = name(namespace);
+        let lock = take_lock(dir, &name)?;
+        let open = |kind, file: &str| {
+            dir.remove(file);
+            open_socket(dir, kind, file)
+        };
+        Ok(Door {
+            programs: open(SocketType::SEQPACKET, &name)
+                .map_err(failed("no socket for programs"))?,
+            status: open(SocketType::STREAM, &format!("{name}{STATUS}"))
+                .map_err(failed("no socket for status"))?,
+            dir: dir.duplicate().map_err(failed("the run directory"))?,
+            namespace,
+            name,
+            _lock: lock,
+        })
+    }
+
+    pub fn programs(&self) -> BorrowedFd<'_> {
+        self.programs.as_fd()
+    }
+
+    pub fn status(&self) -> BorrowedFd<'_> {
+        self.status.as_fd()
+    }
+
+    /// The next program that has connected.
+    pub fn accept(&self) -> Option<Channel> {
+        Channel::accepted(accept(&self.programs)?).ok()
+    }
+
+    /// Tells all who have asked.
+    pub fn tell(&self, status: impl Fn() -> String) {
+        while let Some(asker) = accept(&self.status) {
+            // What its buffer does not take, it does not get: nobody waits for it.
+            let _ = UnixStream::from(asker).write(status().as_bytes());
+        }
+    }
+}
+
+impl Drop for Door {
+    /// The lock goes last: while it is held nobody else makes sockets of these names.
+    fn drop(&mut self) {
+        let Door { name, dir, .. } = self;
+        for file in [name.clone(), format!("{name}{STATUS}")] {
+            dir.remove(&file);
+        }
+    }
+}
+
+fn accept(listener: &OwnedFd) -> Option<OwnedFd> {
+    accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC).ok()
+}
+
+/// The file stays when we go: another daemon may be waiting to lock it.
+fn take_lock(dir: &RunDir, name: &str) -> Result<OwnedFd, NoDoor> {
+    let failed = |errno| NoDoor::Failed("no lock file", errno);
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let lock = openat(
+        dir,
+        format!("{name}{LOCK}"),
+        flags,
+        Mode::from_raw_mode(0o644),
+    );
+    let lock = lock.map_err(failed)?;
+    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => {
+            let mut pid = [0; 16];
+            let length = rustix::io::pread(&lock, &mut pid, 0).unwrap_or(0);
+            let pid = String::from_utf8_lossy(&pid[..length]).trim().to_owned();
+            return Err(NoDoor::Taken(pid));
+        }
+        Err(errno) => return Err(failed(errno)),
+    }
+    rustix::fs::ftruncate(&lock, 0).map_err(failed)?;
+    let pid = format!("{}\n", std::process::id());
+    rustix::io::pwrite(&lock, pid.as_bytes(), 0).map_err(failed)?;
+    Ok(lock)
+}
+
+/// Everybody may connect: what they may do is decided by what they show.
+fn open_socket(dir: &RunDir, kind: SocketType, name: &str) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, kind, flags, None)?;
+    bind(&socket, &address(dir, name)?)?;
+    chmodat(dir, name, Mode::from_raw_mode(0o666), AtFlags::empty())?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+/// There is no bindat(2): /proc stands in, and keeps the path short.
+fn address(dir: &RunDir, name: &str) -> io::Result<SocketAddrUnix> {
+    let dir = dir.as_fd().as_raw_fd();
+    SocketAddrUnix::new(format!("/proc/self/fd/{dir}/{name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rundir::scratch::Scratch;
+
+    #[test]
+    fn there_is_one_at_a_time() {
+        let dir = Scratch::new();
+        let door = Door::open(&dir).unwrap_or_else(|why| panic!("{why}"));
+        match Door::open(&dir) {
+            Err(NoDoor::Taken(pid)) => assert_eq!(pid, std::process::id().to_string()),
+            _ => panic!("two daemons"),
+        }
+        let mut names = dir.names();
+        names.sort();
+        let name = name(door.namespace);
+        let all = ["", LOCK, STATUS].map(|end| format!("{name}{end}"));
+        assert_eq!(names, all);
+        drop(door);
+        assert_eq!(dir.names(), [format!("{name}{LOCK}")]);
+        assert!(Door::open(&dir).is_ok());
+    }
+}

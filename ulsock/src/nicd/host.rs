@@ -1,0 +1,188 @@
+//! Another host, as the peers file names it: the channel to its daemon, the way there, and what that
+//! daemon has been shown.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use firmware::PeerId;
+use netstack::phy::route::Hop;
+use netstack::time::Instant;
+
+use super::secure::Secure;
+use super::words::{Tuple, Word};
+
+/// Connections that a peer's daemon may have been shown and we have not.
+const MOST_SHOWN: usize = 1 << 16;
+/// Words that wait for a slow channel.
+const MOST_UNSENT: usize = 1 << 16;
+/// Between two calls.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+
+/// How frames get to a host.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    pub lane: usize,
+    pub peer: PeerId,
+    pub hop: Hop,
+    /// The hardware address of the next hop.
+    pub neighbour: [u8; 6],
+}
+
+/// A line of the peer's.
+#[derive(Clone, Copy, Debug)]
+pub struct Theirs {
+    pub id: u64,
+    pub connected: bool,
+}
+
+#[derive(Default)]
+pub struct Host {
+    pub channel: Option<Secure>,
+    /// The other side has said who it is, in this life of its own.
+    pub life: Option<u64>,
+    /// Why it cannot be called.
+    pub unheard: Option<String>,
+    /// When to call, and how long to wait after that.
+    pub call_at: Option<Instant>,
+    pause: Duration,
+    pub way: Option<Way>,
+    /// Why there is none.
+    pub unfit: Option<String>,
+    /// The link is up.
+    pub up: bool,
+    /// When to greet, or to look for the way again.
+    pub try_at: Option<Instant>,
+    /// By the connection as we would see it.
+    shown: HashMap<Tuple, Theirs>,
+    by_id: HashMap<u64, Tuple>,
+    unsent: Vec<Word>,
+}
+
+impl Host {
+    /// After a channel that has ended, or a call in vain.
+    pub fn call_later(&mut self, now: Instant) {
+        self.pause = (self.pause * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        self.call_at = Some(now + self.pause);
+    }
+
+    pub fn is_in_touch(&self) -> bool {
+        self.life.is_some()
+    }
+
+    /// A new channel takes the place of an old one.
+    pub fn connect(&mut self, channel: Secure) -> Option<Secure> {
+        self.forget();
+        self.pause = Duration::ZERO;
+        self.call_at = None;
+        self.unheard = None;
+        self.channel.replace(channel)
+    }
+
+    pub fn disconnect(&mut self, now: Instant) -> Option<Secure> {
+        self.forget();
+        self.call_later(now);
+        self.channel.take()
+    }
+
+    /// What was said on the old channel counts no more.
+    fn forget(&mut self) {
+        self.life = None;
+        self.shown.clear();
+        self.by_id.clear();
+        self.unsent.clear();
+    }
+
+    /// `false`: the channel is gone, or the peer does not read. All that it has not been told it will ask
+    /// for: by a new channel.
+    pub fn say(&mut self, word: Word) -> bool {
+        self.unsent.push(word);
+        self.send_on() && self.unsent.len() <= MOST_UNSENT
+    }
+
+    /// What waits for room.
+    pub fn send_on(&mut self) -> bool {
+        let Some(channel) = &mut self.channel else {
+            self.unsent.clear();
+            return true;
+        };
+        let mut sent = 0;
+        for word in &self.unsent {
+            match channel.send(&word.encode()) {
+                Ok(()) => sent += 1,
+                Err(super::secure::NotSent::Full) => break,
+                Err(_) => return false,
+            }
+        }
+        self.unsent.drain(..sent);
+        true
+    }
+
+    /// The peer's daemon has been shown its end. `false`: it has been shown too much.
+    pub fn note(&mut self, tuple: Tuple, theirs: Theirs) -> bool {
+        if let Some(old) = self.shown.insert(tuple, theirs) {
+            self.by_id.remove(&old.id);
+        }
+        self.by_id.insert(theirs.id, tuple);
+        self.shown.len() <= MOST_SHOWN && self.by_id.len() <= MOST_SHOWN
+    }
+
+    pub fn withdraw(&mut self, id: u64) {
+        let Some(tuple) = self.by_id.remove(&id) else {
+            return;
+        };
+        if self.shown.get(&tuple).is_some_and(|theirs| theirs.id == id) {
+            self.shown.remove(&tuple);
+        }
+    }
+
+    /// The peer's line for a connection of ours.
+    pub fn other_end(&self, tuple: &Tuple) -> Option<Theirs> {
+        self.shown.get(tuple).copied()
+    }
+
+    pub fn is_known(&self, tuple: &Tuple, id: u64) -> bool {
+        self.other_end(tuple).is_some_and(|theirs| theirs.id == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{IpAddr, SocketAddr};
+
+    fn tuple(port: u16) -> Tuple {
+        let ip: IpAddr = [10, 0, 0, 1].into();
+        Tuple::new(SocketAddr::new(ip, port), SocketAddr::new(ip, 7))
+    }
+
+    #[test]
+    fn the_last_that_was_shown_counts() {
+        let mut host = Host::default();
+        let theirs = |id| Theirs {
+            id,
+            connected: true,
+        };
+        assert!(host.note(tuple(1), theirs(5)) && host.note(tuple(1), theirs(6)));
+        host.withdraw(5);
+        assert!(host.is_known(&tuple(1), 6) && !host.is_known(&tuple(1), 5));
+        host.withdraw(6);
+        assert!(host.other_end(&tuple(1)).is_none());
+    }
+
+    #[test]
+    fn nobody_shows_without_end() {
+        let mut host = Host::default();
+        let fits = |id: usize| {
+            let theirs = Theirs {
+                id: id as u64,
+                connected: false,
+            };
+            host.note(tuple(1), theirs);
+            let first = host.note(tuple(id as u16), theirs);
+            host.withdraw(id as u64);
+            first
+        };
+        assert!((0..100_000).all(fits));
+    }
+}

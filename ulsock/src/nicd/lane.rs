@@ -1,0 +1,239 @@
+//! One interface: its port, and the engine that serves all peers behind it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use firmware::{Bells, EndpointId, Engine, Rest};
+use netstack::link::window::Adaptive;
+use netstack::phy::xdp::{self, Mode, Refusal, Steering};
+use netstack::phy::{packet, Interface, Packet, Port, Trouble, Wanted, Xdp};
+use netstack::port::{Capabilities, Counters, Frame};
+use netstack::ring::{Slots, Tripwire};
+use netstack::time::Instant;
+use rustix::io::Errno;
+use rustix::net::netdevice::index_to_name;
+use rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
+
+use super::block::Block;
+use super::line::LineId;
+use crate::layout::OFFERER;
+use crate::pair::Pair;
+
+/// How frames get to the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// AF_PACKET: everywhere.
+    Packet,
+    /// AF_XDP: past the kernel's protocols.
+    Xdp,
+}
+
+/// Why an interface has no port.
+#[derive(Debug)]
+pub enum NoPort {
+    Interface(Errno),
+    Packet(Errno),
+    Steering(Refusal),
+    Xdp(Errno),
+}
+
+impl fmt::Display for NoPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoPort::Interface(errno) => write!(f, "the interface cannot be used: {errno}"),
+            NoPort::Packet(Errno::PERM | Errno::ACCESS) => {
+                f.write_str("no packet socket: run nicd as root, or give it CAP_NET_RAW")
+            }
+            NoPort::Packet(errno) => write!(f, "no packet socket: {errno}"),
+            NoPort::Steering(why) => write!(f, "{why}: use --port packet"),
+            NoPort::Xdp(errno) => write!(f, "no XDP socket ({errno}): use --port packet"),
+        }
+    }
+}
+
+pub type LaneEngine = Engine<Block, Adaptive>;
+
+pub struct Lane {
+    pub interface: u32,
+    pub name: String,
+    /// Our own addresses that frames come to.
+    addresses: Vec<IpAddr>,
+    udp: u16,
+    kind: Kind,
+    pub port: Box<dyn Port>,
+    pub engine: LaneEngine,
+    pub ropes: Ropes,
+    pub trouble: Option<Trouble>,
+}
+
+impl Lane {
+    pub fn open(kind: Kind, interface: u32, address: IpAddr, udp: u16) -> Result<Lane, NoPort> {
+        let addresses = vec![address];
+        let (name, port) = open(kind, interface, &addresses, udp)?;
+        Ok(Lane {
+            interface,
+            name,
+            addresses,
+            udp,
+            kind,
+            port,
+            engine: Engine::default(),
+            ropes: Ropes::default(),
+            trouble: None,
+        })
+    }
+
+    /// Whether frames to this address of ours come here; if not, the port has to be opened anew.
+    pub fn serves(&self, address: IpAddr) -> bool {
+        self.addresses.contains(&address)
+    }
+
+    /// Opens the port anew, for one address more.
+    pub fn reopen(&mut self, address: IpAddr) -> Result<(), NoPort> {
+        if !self.serves(address) {
+            self.addresses.push(address);
+        }
+        // The old one goes first: a queue has one socket, an interface one program.
+        self.close();
+        let (name, port) = open(self.kind, self.interface, &self.addresses, self.udp)?;
+        (self.name, self.port, self.trouble) = (name, port, None);
+        Ok(())
+    }
+
+    /// The interface is gone. The engine still has to part with its peers.
+    pub fn close(&mut self) {
+        self.port = Box::new(Nowhere(vec![0; 1 << 16]));
+    }
+
+    pub fn poll(&mut self, now: Instant) -> Rest {
+        self.engine.poll(now, &mut self.port, &mut self.ropes)
+    }
+}
+
+fn open(
+    kind: Kind,
+    index: u32,
+    addresses: &[IpAddr],
+    udp: u16,
+) -> Result<(String, Box<dyn Port>), NoPort> {
+    let socket = socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    );
+    let name = socket.and_then(|socket| index_to_name(socket.as_fd(), index));
+    let name = name.map_err(NoPort::Interface)?;
+    let interface = Interface::find(&name).map_err(NoPort::Interface)?;
+    let wanted = Wanted {
+        port: udp,
+        addresses: addresses.to_vec(),
+    };
+    let port: Box<dyn Port> = match kind {
+        Kind::Packet => Box::new(
+            Packet::open(&interface, &wanted, packet::Options::default())
+                .map_err(NoPort::Packet)?,
+        ),
+        Kind::Xdp => {
+            let mode = Mode::best(&interface);
+            let steering = Steering::attach(&interface, &wanted, mode).map_err(NoPort::Steering)?;
+            let options = xdp::Options::default();
+            Box::new(Xdp::open(&Arc::new(steering), options).map_err(NoPort::Xdp)?)
+        }
+    };
+    Ok((name, port))
+}
+
+/// A port to an interface that is gone: all that is sent is lost.
+struct Nowhere(Vec<u8>);
+
+impl Port for Nowhere {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            mtu: 1500,
+            address: [0; 6],
+            offload: Default::default(),
+        }
+    }
+
+    fn receive(&mut self, _now: Instant) -> Option<Frame<'_>> {
+        None
+    }
+
+    fn slot(&mut self) -> Option<&mut [u8]> {
+        Some(&mut self.0)
+    }
+
+    fn commit(&mut self, _length: usize) {}
+
+    fn flush(&mut self, _now: Instant) -> Result<(), Trouble> {
+        Ok(())
+    }
+
+    fn counters(&mut self) -> Counters {
+        Counters::default()
+    }
+}
+
+/// How the engine reaches the programs that it serves.
+#[derive(Default)]
+pub struct Ropes {
+    by_endpoint: HashMap<EndpointId, Rope>,
+    /// Lines that the daemon itself has to look after: their wires have been tripped.
+    pub own: Vec<LineId>,
+}
+
+struct Rope {
+    line: LineId,
+    block: Block,
+    /// `None`: the program is gone, or has left the connection to us.
+    pair: Option<Arc<Pair>>,
+}
+
+impl Ropes {
+    pub fn tie(&mut self, endpoint: EndpointId, line: LineId, block: Block, pair: Arc<Pair>) {
+        let rope = Rope {
+            line,
+            block,
+            pair: Some(pair),
+        };
+        self.by_endpoint.insert(endpoint, rope);
+    }
+
+    /// Whose endpoint it is.
+    pub fn line(&self, endpoint: EndpointId) -> Option<LineId> {
+        Some(self.by_endpoint.get(&endpoint)?.line)
+    }
+
+    /// The program does not listen any more: we do.
+    pub fn take_over(&mut self, endpoint: EndpointId) {
+        if let Some(rope) = self.by_endpoint.get_mut(&endpoint) {
+            rope.pair = None;
+        }
+    }
+
+    pub fn untie(&mut self, endpoint: EndpointId) {
+        self.by_endpoint.remove(&endpoint);
+    }
+}
+
+impl Bells for Ropes {
+    fn ring(&mut self, endpoint: EndpointId, wire: &Tripwire, slots: Slots) {
+        let Some(rope) = self.by_endpoint.get(&endpoint) else {
+            return;
+        };
+        let Some(pair) = &rope.pair else {
+            self.own.push(rope.line);
+            return;
+        };
+        let mut left = slots;
+        while left != 0 {
+            let name = wire.name(left.trailing_zeros() as usize);
+            pair.ring(&rope.block.segment, OFFERER, rope.block.conn, name);
+            left &= left - 1;
+        }
+    }
+}

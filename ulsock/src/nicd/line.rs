@@ -1,0 +1,68 @@
+//! A line: one connection that a program has shown, from then until nobody needs its block any more.
+
+use firmware::EndpointId;
+use netstack::time::Instant;
+
+use super::block::Block;
+use super::heir::Heir;
+use super::words::Tuple;
+
+/// Never used twice.
+pub type LineId = u64;
+
+/// Where an endpoint is: the lane, and its name there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub lane: usize,
+    pub endpoint: EndpointId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The peer's end has not been shown, or its host cannot be reached yet.
+    Shown,
+    /// The program has a block, and nothing has been proposed.
+    Claimed,
+    /// [F2] A's program has proposed.
+    Proposed { epoch: u64, name: u64 },
+    /// [F3] B's program has been asked by that line of the peer's.
+    Asked { epoch: u64, name: u64, from: u64 },
+    /// The engine has it.
+    Served(Place),
+    /// The engine has let go of it.
+    Over,
+}
+
+pub struct Line {
+    /// `None`: its process is dead.
+    pub program: Option<u32>,
+    pub cookie: u64,
+    /// [F1] Our end has connected: it is A.
+    pub connected: bool,
+    pub tuple: Tuple,
+    /// Who serves the other end.
+    pub host: usize,
+    pub since: Instant,
+    pub stage: Stage,
+    pub block: Option<Block>,
+    /// [C11] The peer has all that the program wrote, and its end.
+    pub end_acked: bool,
+    /// Both directions have been carried to their ends.
+    pub closed: bool,
+    /// [F24]
+    pub heir: Option<Heir>,
+}
+
+impl Line {
+    pub fn place(&self) -> Option<Place> {
+        match self.stage {
+            Stage::Served(place) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// Its block can serve a promotion that is still to be proposed, or it will get one.
+    pub fn is_fresh(&self) -> bool {
+        matches!(self.stage, Stage::Shown | Stage::Claimed)
+    }
+}

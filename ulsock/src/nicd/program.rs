@@ -1,0 +1,305 @@
+//! Programs: who has connected, what they show and what they leave to us.
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use netstack::time::Instant;
+use rustix::net::sockopt;
+use rustix::net::{ipproto, SocketType};
+
+use super::daemon::Nicd;
+use super::heir::Heir;
+use super::line::{Line, LineId, Stage};
+use super::say;
+use super::set::Source;
+use super::words::{Tuple, Word};
+use crate::doorbell::Doorbell;
+use crate::layout::CLAIMER;
+use crate::message::Message;
+use crate::pair::{Mail, Other, Pair, PairSegment};
+use crate::reason::Reason;
+use crate::sys::fds::InternalFd;
+use crate::sys::tcp;
+
+/// Programs that are served at a time.
+const MOST_PROGRAMS: usize = 4096;
+/// Connections of one program.
+const MOST_LINES: usize = 1 << 15;
+/// include/net/tcp_states.h
+const ESTABLISHED: u8 = 1;
+
+pub struct Program {
+    pub pair: Arc<Pair>,
+    /// What a program of another user rings.
+    bell: Option<Doorbell>,
+    pub segments: Vec<Arc<PairSegment>>,
+    pub by_block: HashMap<(u32, u32), LineId>,
+    /// How many lines it has.
+    pub lines: usize,
+}
+
+impl Program {
+    /// Takes what the program has posted.
+    fn take_posts(&self, mut each: impl FnMut(LineId)) {
+        for segment in &self.segments {
+            let board = segment.board(CLAIMER, 0);
+            if !board.is_empty() {
+                board.take(|conn| {
+                    if let Some(id) = self.by_block.get(&(segment.number, conn)) {
+                        each(*id);
+                    }
+                });
+            }
+        }
+    }
+
+    fn has_posts(&self) -> bool {
+        let mut segments = self.segments.iter();
+        segments.any(|segment| !segment.board(CLAIMER, 0).is_empty())
+    }
+}
+
+impl Nicd {
+    pub(super) fn let_programs_in(&mut self) {
+        while let Some(channel) = self.door.accept() {
+            if self.programs.len() >= MOST_PROGRAMS || self.stop_by.is_some() {
+                continue;
+            }
+            let number = self.number();
+            if let Some(program) =
+                Pair::with(Other::Program, channel).and_then(|pair| self.welcome(number, pair))
+            {
+                self.programs.insert(number, program);
+            }
+        }
+    }
+
+    fn welcome(&self, number: u32, pair: Arc<Pair>) -> Option<Program> {
+        let stranger = pair.peer().uid != rustix::process::geteuid().as_raw();
+        let bell = if stranger {
+            let bell = Doorbell::new_pair().ok()?;
+            let message = Message::Doorbell {
+                waiter: self.waiter.number,
+                kind: bell.kind(),
+            };
+            let source = Source::StrangersBell(number);
+            self.set.add(source, bell.wait_fd()).ok()?;
+            pair.tell(&message, Some(bell.far_fd())).then_some(bell)
+        } else {
+            pair.hand_over(self.waiter);
+            None
+        };
+        self.set.add(Source::Program(number), pair.channel()).ok()?;
+        Some(Program {
+            pair,
+            bell,
+            segments: Vec::new(),
+            by_block: HashMap::new(),
+            lines: 0,
+        })
+    }
+
+    pub(super) fn silence(&mut self, number: u32) {
+        let bell = self.programs.get(&number).and_then(|it| it.bell.as_ref());
+        if let Some(bell) = bell {
+            bell.drain();
+        }
+    }
+
+    pub(super) fn has_rings(&self) -> bool {
+        self.programs.values().any(Program::has_posts)
+    }
+
+    /// Looks after all lines that programs have rung for.
+    pub(super) fn take_rings(&mut self, time: Instant) {
+        let mut rung = Vec::new();
+        for program in self.programs.values() {
+            program.take_posts(|id| rung.push(id));
+        }
+        for id in rung {
+            self.attend(id, time);
+        }
+    }
+
+    pub(super) fn hear_program(&mut self, number: u32, time: Instant) {
+        let Some(pair) = self.programs.get(&number).map(|it| it.pair.clone()) else {
+            return;
+        };
+        pair.receive();
+        while let Some(mail) = pair.next_mail() {
+            match mail {
+                Mail::Shown {
+                    cookie,
+                    connected,
+                    socket,
+                } => {
+                    if let Err(reason) = self.show(number, cookie, connected, &socket, time) {
+                        refuse(&pair, cookie, reason);
+                    }
+                }
+                Mail::Left {
+                    segment,
+                    conn,
+                    socket,
+                } => self.inherit(number, (segment, conn), socket, time),
+                Mail::Refused { .. } => {}
+            }
+        }
+        if pair.is_dead() {
+            self.lose_program(number, time);
+        }
+    }
+
+    /// A program shows a connection: what it says of it is checked by the socket itself.
+    fn show(
+        &mut self,
+        number: u32,
+        cookie: u64,
+        connected: bool,
+        socket: &InternalFd,
+        time: Instant,
+    ) -> Result<(), Reason> {
+        let tuple = self.examine(cookie, socket).ok_or(Reason::Identity)?;
+        let host = self.peers.behind(tuple.remote.ip());
+        let host = host
+            .filter(|host| *host != self.own)
+            .ok_or(Reason::NoNicd)?;
+        if self.hosts[host].is_in_touch() && self.hosts[host].unfit.is_some() {
+            return Err(Reason::NoRoute);
+        }
+        if let Some(old) = self.lines.of(&tuple) {
+            self.replace(old, time);
+        }
+        let program = self.programs.get_mut(&number).ok_or(Reason::PeerGone)?;
+        if program.lines >= MOST_LINES {
+            return Err(Reason::TableFull);
+        }
+        program.lines += 1;
+        let id = self.lines.insert(Line {
+            program: Some(number),
+            cookie,
+            connected,
+            tuple,
+            host,
+            since: time,
+            stage: Stage::Shown,
+            block: None,
+            end_acked: false,
+            closed: false,
+            heir: None,
+        });
+        if self.hosts[host].is_in_touch() {
+            self.tell(
+                host,
+                Word::Shown {
+                    id,
+                    tuple,
+                    connected,
+                },
+                time,
+            );
+        }
+        self.claim(id);
+        Ok(())
+    }
+
+    /// The connection of a socket, if it is one that we can serve, and the one that is meant.
+    fn examine(&self, cookie: u64, socket: &InternalFd) -> Option<Tuple> {
+        let fd = socket.as_fd();
+        let is_tcp = sockopt::socket_type(fd).ok()? == SocketType::STREAM
+            && sockopt::socket_protocol(fd).ok()? == Some(ipproto::TCP);
+        let is_meant = is_tcp
+            && tcp::cookie(fd).ok()? == cookie
+            && tcp::netns_cookie(fd).ok()? == self.door.namespace
+            && tcp::info(fd).ok()?.state == ESTABLISHED;
+        if !is_meant {
+            return None;
+        }
+        let (local, remote) = (tcp::local_addr(fd).ok()?, tcp::peer_addr(fd).ok()?);
+        Some(Tuple::new(local, remote))
+    }
+
+    /// [F24] A program has closed a connection, and leaves it to us.
+    fn inherit(&mut self, number: u32, block: (u32, u32), socket: InternalFd, time: Instant) {
+        let program = self.programs.get(&number);
+        let Some(id) = program.and_then(|it| it.by_block.get(&block).copied()) else {
+            return;
+        };
+        let heir_number = self.number();
+        let Some(line) = self.lines.get_mut(id) else {
+            return;
+        };
+        // Else the kernel has it, and whoever else holds the socket.
+        let served = matches!(line.stage, Stage::Served(_) | Stage::Over);
+        let Some(block) = line
+            .block
+            .as_ref()
+            .filter(|_| served && line.heir.is_none())
+        else {
+            return;
+        };
+        let heir = Heir::new(socket, line.connected, block, time);
+        let source = Source::Heir(heir_number);
+        if self.set.add_changes(source, heir.socket()).is_err() {
+            return;
+        }
+        let place = line.place();
+        line.heir = Some(heir);
+        self.lines.add_heir(heir_number, id);
+        if let Some(place) = place {
+            let lane = &mut self.lanes[place.lane];
+            lane.ropes.take_over(place.endpoint);
+            lane.engine.notice(place.endpoint);
+            self.prod = true;
+        }
+        self.run_heir(id, time);
+    }
+
+    /// Its process is dead, or breaks the protocol.
+    fn lose_program(&mut self, number: u32, time: Instant) {
+        let Some(program) = self.programs.remove(&number) else {
+            return;
+        };
+        self.set.remove(program.pair.channel());
+        if let Some(bell) = &program.bell {
+            self.set.remove(bell.wait_fd());
+        }
+        for id in self.lines.ids() {
+            if self
+                .lines
+                .get(id)
+                .is_some_and(|line| line.program == Some(number))
+            {
+                self.orphan(id, time);
+            }
+        }
+    }
+
+    /// Waits no longer for the other end of a connection.
+    pub(super) fn give_up(&mut self, id: LineId, time: Instant) {
+        let Some(line) = self.lines.get(id) else {
+            return;
+        };
+        let program = line.program.and_then(|number| self.programs.get(&number));
+        if let Some(program) = program {
+            refuse(&program.pair, line.cookie, Reason::NoPeer);
+        }
+        self.drop_line(id, time);
+    }
+}
+
+/// Nobody waits for an answer: one that finds no room is none.
+fn refuse(pair: &Pair, cookie: u64, reason: Reason) {
+    let message = Message::Refuse {
+        cookie,
+        reason: reason as u16,
+    };
+    if !pair.tell(&message, None) {
+        say!("pid {}: does not read what it is told", pair.peer().pid);
+    }
+}
+
+/// How long a connection waits for its other end to be shown.
+pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,0 +1,529 @@
+//! How a line gets from being shown to the engine, and out of it again (docs/failover.md).
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use firmware::{End, EndpointId, Event, PeerId, Refused};
+use netstack::failover::Segment;
+use netstack::time::Instant;
+
+use super::block::Block;
+use super::daemon::Nicd;
+use super::heir::{Fate, Known};
+use super::host::Theirs;
+use super::line::{LineId, Place, Stage};
+use super::program::PATIENCE;
+use super::say;
+use super::words::{Proposal, Tuple, Word};
+use crate::pair::Claim;
+
+/// After a link that has died.
+const PAUSE: Duration = Duration::from_millis(100);
+/// [F26] [F30] So long an engine speaks for those who are gone.
+const FAREWELL: Duration = Duration::from_secs(60);
+
+impl Nicd {
+    /// The daemon of a host has been shown the other end of a connection. `false`: it has been shown too
+    /// much.
+    pub(super) fn hear_of(
+        &mut self,
+        host: usize,
+        tuple: Tuple,
+        theirs: Theirs,
+        time: Instant,
+    ) -> bool {
+        // Only the daemon that the peers file names for an address speaks for it.
+        if self.peers.behind(tuple.remote.ip()) != Some(host) {
+            self.complain_of(host, tuple, time);
+            return true;
+        }
+        let fits = self.hosts[host].note(tuple, theirs);
+        if let Some(id) = self.lines.of(&tuple) {
+            self.claim(id);
+        }
+        fits
+    }
+
+    fn complain_of(&mut self, host: usize, tuple: Tuple, time: Instant) {
+        if self.complain_at <= time {
+            self.complain_at = time + Duration::from_secs(1);
+            let (title, ip) = (self.title(host), tuple.remote.ip());
+            say!("{title}: speaks for {ip}, which is not among its nets= in our peers file");
+        }
+    }
+
+    /// Both ends have been shown, and the link is up: the program gets a block.
+    pub(super) fn claim(&mut self, id: LineId) {
+        let Some(line) = self.lines.get(id).filter(|line| line.stage == Stage::Shown) else {
+            return;
+        };
+        let host = &self.hosts[line.host];
+        let mirrored = host
+            .other_end(&line.tuple)
+            .is_some_and(|theirs| theirs.connected != line.connected);
+        if host.up && mirrored {
+            self.give_block(id);
+        }
+    }
+
+    /// Nothing comes of it if there is no memory, or the program does not read: it will be tried again.
+    fn give_block(&mut self, id: LineId) -> Option<()> {
+        let line = self.lines.get_mut(id)?;
+        let program = self.programs.get_mut(&line.program?)?;
+        let block = Block::allocate(&program.pair)?;
+        let claim = Claim {
+            offer_cookie: line.cookie,
+            claim_cookie: 0,
+            segment: block.segment.number,
+            conn: block.conn,
+        };
+        if !program.pair.send_claim(claim) {
+            block.was_not_claimed();
+            return None;
+        }
+        if block.segment.number as usize == program.segments.len() {
+            program.segments.push(block.segment.clone());
+        }
+        let place = (block.segment.number, block.conn);
+        program.by_block.insert(place, id);
+        line.block = Some(block);
+        line.stage = Stage::Claimed;
+        Some(())
+    }
+
+    /// The program has rung for a line, or somebody thinks that it may have something new.
+    pub(super) fn attend(&mut self, id: LineId, time: Instant) {
+        let Some(line) = self.lines.get(id) else {
+            return;
+        };
+        let Some(block) = line.block.as_ref() else {
+            return;
+        };
+        if block.is_released() && line.heir.is_none() {
+            self.part_with(id, time);
+            return;
+        }
+        let epoch = block.theirs().promotion.epoch.load(Ordering::Acquire);
+        match line.stage {
+            Stage::Claimed if line.connected && epoch != 0 => self.propose(id, epoch, time),
+            Stage::Asked { .. } if epoch != 0 => self.answer(id, epoch, time),
+            Stage::Served(place) => {
+                self.lanes[place.lane].engine.notice(place.endpoint);
+                self.prod = true;
+            }
+            _ => {}
+        }
+    }
+
+    /// The program has let go of its block. If it has left the connection to us, it has said so before.
+    fn part_with(&mut self, id: LineId, time: Instant) {
+        if let Some(number) = self.lines.get(id).and_then(|line| line.program) {
+            self.hear_program(number, time);
+        }
+        match self.lines.get(id) {
+            Some(line) if line.heir.is_some() => {}
+            Some(line) => match line.place() {
+                Some(place) => self.destroy(place, time),
+                None => self.drop_line(id, time),
+            },
+            None => {}
+        }
+    }
+
+    pub(super) fn destroy(&mut self, place: Place, time: Instant) {
+        self.lanes[place.lane].engine.destroy(time, place.endpoint);
+        self.prod = true;
+    }
+
+    /// [F2] A's library proposes.
+    fn propose(&mut self, id: LineId, epoch: u64, time: Instant) {
+        let Some(line) = self.lines.get_mut(id) else {
+            return;
+        };
+        let host = line.host;
+        let other = self.hosts[host].other_end(&line.tuple);
+        let Some(other) = other.filter(|_| self.hosts[host].up) else {
+            self.refuse(id, epoch);
+            return;
+        };
+        let Some(block) = &line.block else {
+            return;
+        };
+        let promotion = &block.theirs().promotion;
+        self.next_name = self.next_name.wrapping_add(1);
+        let name = self.next_name;
+        let proposal = Proposal {
+            to: other.id,
+            from: id,
+            name,
+            epoch,
+            key: promotion.key.load(Ordering::Relaxed),
+            sent: promotion.sent.load(Ordering::Relaxed),
+            received: promotion.received.load(Ordering::Relaxed),
+        };
+        line.stage = Stage::Proposed { epoch, name };
+        self.tell(host, Word::Prepare(proposal), time);
+    }
+
+    /// Nothing comes of a proposal of our program's.
+    fn refuse(&mut self, id: LineId, epoch: u64) {
+        if let Some(line) = self.lines.get_mut(id) {
+            line.stage = Stage::Over;
+            if let Some(block) = &line.block {
+                let refused = &block.ours().promotion.refused;
+                refused.store(epoch, Ordering::Release);
+            }
+        }
+        self.wake(id);
+    }
+
+    /// Everybody of the program who waits for that line shall look.
+    fn wake(&self, id: LineId) {
+        let line = self.lines.get(id);
+        let pair = line
+            .and_then(|line| line.program)
+            .and_then(|number| self.programs.get(&number))
+            .map(|program| &program.pair);
+        let block = line.and_then(|line| line.block.as_ref());
+        if let (Some(pair), Some(block)) = (pair, block) {
+            block.wake(pair);
+        }
+    }
+
+    /// [F2] A proposal has come: B's library is asked.
+    pub(super) fn ask(&mut self, host: usize, it: Proposal, time: Instant) {
+        let known = |nicd: &Nicd| {
+            nicd.lines.get(it.to).is_some_and(|line| {
+                let mirrored = nicd.hosts[host].is_known(&line.tuple, it.from);
+                line.host == host && !line.connected && mirrored
+            })
+        };
+        if !known(self) || self.write_proposal(&it).is_none() {
+            let no = Word::Decline {
+                to: it.from,
+                epoch: it.epoch,
+            };
+            self.tell(host, no, time);
+            return;
+        }
+        self.wake(it.to);
+    }
+
+    /// `None`: its block is not one to be asked about.
+    fn write_proposal(&mut self, it: &Proposal) -> Option<()> {
+        // The peer's daemon may have seen the link come up before us.
+        if self.lines.get(it.to)?.stage == Stage::Shown {
+            self.give_block(it.to);
+        }
+        let line = self.lines.get_mut(it.to)?;
+        let block = line.block.as_ref()?;
+        let may_ask = matches!(line.stage, Stage::Claimed | Stage::Asked { .. });
+        let agreed = block.theirs().promotion.epoch.load(Ordering::Acquire);
+        if !may_ask || agreed != 0 || it.epoch == 0 {
+            return None;
+        }
+        let promotion = &block.ours().promotion;
+        promotion.key.store(it.key, Ordering::Relaxed);
+        promotion.sent.store(it.sent, Ordering::Relaxed);
+        promotion.received.store(it.received, Ordering::Relaxed);
+        promotion.epoch.store(it.epoch, Ordering::Release);
+        line.stage = Stage::Asked {
+            epoch: it.epoch,
+            name: it.name,
+            from: it.from,
+        };
+        Some(())
+    }
+
+    /// [F3] B's library has agreed: the engine expects the connection.
+    fn answer(&mut self, id: LineId, agreed: u64, time: Instant) {
+        let Some(line) = self.lines.get(id) else {
+            return;
+        };
+        let (host, stage) = (line.host, line.stage);
+        let Stage::Asked { epoch, name, from } = stage else {
+            return;
+        };
+        let block = line.block.clone().filter(|_| agreed == epoch);
+        let place = block.and_then(|block| {
+            self.enter(id, &block, |engine, peer| {
+                engine.expect(peer, name, block.clone())
+            })
+        });
+        let word = match place {
+            Some(_) => Word::Agree { to: from, epoch },
+            None => Word::Decline { to: from, epoch },
+        };
+        if place.is_none() {
+            self.let_down(id);
+        }
+        self.tell(host, word, time);
+    }
+
+    /// [F9] B's library has agreed to what will not be: it finds its word frozen, and resumes.
+    fn let_down(&mut self, id: LineId) {
+        if let Some(line) = self.lines.get_mut(id) {
+            line.stage = Stage::Over;
+            if let Some(block) = &line.block {
+                block.freeze();
+            }
+        }
+        self.wake(id);
+    }
+
+    /// [F6] AGREE has come: A's engine opens the connection.
+    pub(super) fn open(&mut self, host: usize, id: LineId, agreed: u64, time: Instant) {
+        let Some(line) = self.lines.get(id).filter(|line| line.host == host) else {
+            return;
+        };
+        let Stage::Proposed { epoch, name } = line.stage else {
+            return;
+        };
+        let block = line.block.clone().filter(|_| agreed == epoch);
+        let Some(block) = block else {
+            return;
+        };
+        let place = self.enter(id, &block, |engine, peer| {
+            engine.open(time, peer, name, block.clone())
+        });
+        if place.is_none() {
+            self.refuse(id, epoch);
+        }
+    }
+
+    /// Gives a block to the engine that serves its host.
+    fn enter(
+        &mut self,
+        id: LineId,
+        block: &Block,
+        join: impl FnOnce(&mut super::lane::LaneEngine, PeerId) -> Result<EndpointId, Refused<Block>>,
+    ) -> Option<Place> {
+        let line = self.lines.get_mut(id)?;
+        let pair = self.programs.get(&line.program?)?.pair.clone();
+        let way = self.hosts[line.host].way?;
+        let lane = &mut self.lanes[way.lane];
+        let endpoint = join(&mut lane.engine, way.peer).ok()?;
+        lane.ropes.tie(endpoint, id, block.clone(), pair);
+        let place = Place {
+            lane: way.lane,
+            endpoint,
+        };
+        line.stage = Stage::Served(place);
+        self.prod = true;
+        Some(place)
+    }
+
+    pub(super) fn hear_no(&mut self, host: usize, id: LineId, epoch: u64) {
+        let line = self.lines.get(id).filter(|line| line.host == host);
+        let proposed = line.is_some_and(
+            |line| matches!(line.stage, Stage::Proposed { epoch: ours, .. } if ours == epoch),
+        );
+        if proposed {
+            self.refuse(id, epoch);
+        }
+    }
+
+    /// What the engines have to say.
+    pub(super) fn hear_engines(&mut self, time: Instant) {
+        for lane in 0..self.lanes.len() {
+            while let Some(event) = self.lanes[lane].engine.event() {
+                self.prod = true;
+                match event {
+                    Event::Up(peer) => self.link_up(lane, peer),
+                    Event::Down(peer, why) => {
+                        self.link_down(lane, peer, &format!("{why:?}"), time);
+                    }
+                    Event::Open(_) => {}
+                    Event::EndAcked(endpoint) => self.end_acked(lane, endpoint, time),
+                    Event::Gone { endpoint, how, .. } => self.gone(lane, endpoint, how, time),
+                }
+            }
+            for id in std::mem::take(&mut self.lanes[lane].ropes.own) {
+                self.run_heir(id, time);
+            }
+        }
+    }
+
+    fn host_of(&self, lane: usize, peer: PeerId) -> Option<usize> {
+        self.hosts.iter().position(|host| {
+            host.way
+                .is_some_and(|way| (way.lane, way.peer) == (lane, peer))
+        })
+    }
+
+    fn link_up(&mut self, lane: usize, peer: PeerId) {
+        let Some(host) = self.host_of(lane, peer) else {
+            return;
+        };
+        self.hosts[host].up = true;
+        say!("{}: link up on {}", self.title(host), self.lanes[lane].name);
+        for (id, _) in self.lines.fresh(host) {
+            self.claim(id);
+        }
+    }
+
+    fn link_down(&mut self, lane: usize, peer: PeerId, why: &str, time: Instant) {
+        let Some(host) = self.host_of(lane, peer) else {
+            return;
+        };
+        if std::mem::take(&mut self.hosts[host].up) {
+            say!("{}: link down: {why}", self.title(host));
+        }
+        self.hosts[host].try_at = Some(time + PAUSE);
+    }
+
+    /// [C11]
+    fn end_acked(&mut self, lane: usize, endpoint: EndpointId, time: Instant) {
+        let Some(id) = self.lanes[lane].ropes.line(endpoint) else {
+            return;
+        };
+        let Some(line) = self.lines.get_mut(id) else {
+            return;
+        };
+        line.end_acked = true;
+        if line.heir.is_some() {
+            self.run_heir(id, time);
+        } else if line.program.is_none() {
+            // [F26] All that a dead program had to say is said.
+            self.destroy(Place { lane, endpoint }, time);
+        }
+    }
+
+    /// The engine has let go of a block. Unless both directions were over, its word is frozen.
+    fn gone(&mut self, lane: usize, endpoint: EndpointId, how: End, time: Instant) {
+        let id = self.lanes[lane].ropes.line(endpoint);
+        self.lanes[lane].ropes.untie(endpoint);
+        let Some((id, line)) = id.and_then(|id| Some((id, self.lines.get_mut(id)?))) else {
+            return;
+        };
+        line.stage = Stage::Over;
+        line.closed = how == End::Closed;
+        line.end_acked |= line.closed;
+        if line.heir.is_some() {
+            self.run_heir(id, time);
+        } else if line.program.is_none() {
+            self.drop_line(id, time);
+        } else {
+            self.attend(id, time);
+        }
+    }
+
+    pub(super) fn hear_heir(&mut self, number: u32, time: Instant) {
+        if let Some(id) = self.lines.heir(number) {
+            self.run_heir(id, time);
+        }
+    }
+
+    /// [F24]
+    pub(super) fn run_heir(&mut self, id: LineId, time: Instant) {
+        let Some(line) = self.lines.get_mut(id) else {
+            return;
+        };
+        let (Some(heir), Some(block)) = (&mut line.heir, &line.block) else {
+            return;
+        };
+        let known = Known {
+            end_acked: line.end_acked,
+            closed: line.closed,
+        };
+        let fate = heir.run(time, block, known);
+        if fate == Fate::Waits {
+            return;
+        }
+        let place = line.place();
+        line.program = None;
+        if let Some(heir) = line.heir.take() {
+            self.set.remove(heir.socket());
+            heir.close(fate);
+        }
+        match place {
+            Some(place) => self.destroy(place, time),
+            None => self.drop_line(id, time),
+        }
+    }
+
+    /// [F26] The program of a line is dead.
+    pub(super) fn orphan(&mut self, id: LineId, time: Instant) {
+        let Some(line) = self.lines.get_mut(id) else {
+            return;
+        };
+        line.program = None;
+        if line.heir.is_some() {
+            return;
+        }
+        line.since = time;
+        match line.place() {
+            Some(place) => {
+                let lane = &mut self.lanes[place.lane];
+                lane.ropes.take_over(place.endpoint);
+                lane.engine.orphan(time, place.endpoint);
+                self.prod = true;
+            }
+            None => self.drop_line(id, time),
+        }
+    }
+
+    /// Another showing of the same connection takes a line's place.
+    pub(super) fn replace(&mut self, id: LineId, time: Instant) {
+        match self.lines.get(id) {
+            Some(line) if line.heir.is_some() => {}
+            Some(line) => match line.place() {
+                Some(place) => self.destroy(place, time),
+                None => self.drop_line(id, time),
+            },
+            None => {}
+        }
+    }
+
+    /// Nobody needs a line any more; the engine does not have it.
+    pub(super) fn drop_line(&mut self, id: LineId, time: Instant) {
+        let Some(line) = self.lines.remove(id) else {
+            return;
+        };
+        if let Some(block) = &line.block {
+            block.release();
+        }
+        let owner = line
+            .program
+            .and_then(|number| self.programs.get_mut(&number));
+        if let Some(program) = owner {
+            program.lines = program.lines.saturating_sub(1);
+            if let Some(block) = &line.block {
+                program.by_block.remove(&(block.segment.number, block.conn));
+            }
+        }
+        if self.hosts[line.host].is_in_touch() {
+            self.tell(line.host, Word::Withdrawn { id }, time);
+        }
+    }
+
+    /// What nobody tells: programs that have let go of a block, ends that nobody has shown, and those whose
+    /// time is over.
+    pub(super) fn sweep_lines(&mut self, time: Instant) {
+        for id in self.lines.ids() {
+            let Some(line) = self.lines.get(id) else {
+                continue;
+            };
+            let age = time.since(line.since);
+            match (line.stage, line.place()) {
+                _ if line.heir.is_some() => self.run_heir(id, time),
+                (Stage::Shown, _) if age >= PATIENCE => self.give_up(id, time),
+                (Stage::Shown, _) => self.claim(id),
+                (_, Some(place)) if line.program.is_none() && age >= FAREWELL => {
+                    self.destroy(place, time);
+                }
+                _ if line.block.as_ref().is_some_and(Block::is_released) => self.attend(id, time),
+                _ => {}
+            }
+        }
+    }
+
+    /// We stop: links end, words are frozen, and programs go on by the kernel.
+    pub(super) fn part(&mut self) {
+        say!("stopping: programs go on by kernel TCP");
+        for host in self.others() {
+            self.leave_way(host);
+        }
+        self.prod = true;
+    }
+}

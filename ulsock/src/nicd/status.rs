@@ -1,0 +1,135 @@
+//! How things are: what `ulsock nicd status` shows.
+
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::daemon::Nicd;
+use super::door;
+use super::line::Stage;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Status {
+    pub pid: u32,
+    pub address: String,
+    pub programs: usize,
+    pub peers: Vec<PeerStatus>,
+    pub interfaces: Vec<InterfaceStatus>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct PeerStatus {
+    pub name: String,
+    pub address: String,
+    /// The two daemons are in touch.
+    pub in_touch: bool,
+    pub link_up: bool,
+    /// Why there is no link.
+    pub why: String,
+    pub interface: String,
+    /// Smoothed, in microseconds.
+    pub round_trip: f64,
+    /// Connections by how far they are.
+    pub shown: usize,
+    pub claimed: usize,
+    pub served: usize,
+    pub packets_sent: u64,
+    pub packets_received: u64,
+    pub packets_lost: u64,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct InterfaceStatus {
+    pub name: String,
+    pub trouble: String,
+    pub frames_sent: u64,
+    pub frames_received: u64,
+    pub strangers: u64,
+    pub hostile: u64,
+    pub polls: u64,
+    pub looks: u64,
+    pub wakes: u64,
+}
+
+/// Asks the daemon of this network namespace.
+pub fn ask(run_dir: &Path) -> io::Result<Status> {
+    let name = format!("{}{}", door::name(door::namespace()?), door::STATUS);
+    let mut text = String::new();
+    UnixStream::connect(run_dir.join(name))?.read_to_string(&mut text)?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+impl Nicd {
+    pub(super) fn status(&self) -> String {
+        let status = Status {
+            pid: std::process::id(),
+            address: self.me().control.to_string(),
+            programs: self.programs.len(),
+            peers: self
+                .others()
+                .into_iter()
+                .map(|host| self.peer(host))
+                .collect(),
+            interfaces: self.lanes.iter().map(interface).collect(),
+        };
+        serde_json::to_string(&status).unwrap_or_default()
+    }
+
+    fn peer(&self, number: usize) -> PeerStatus {
+        let (host, peer) = (&self.hosts[number], self.peers.get(number));
+        let lane = host.way.map(|way| &self.lanes[way.lane]);
+        let link = host
+            .way
+            .and_then(|way| self.lanes[way.lane].engine.link(way.peer));
+        let counters = link.map(|link| link.counters()).unwrap_or_default();
+        let rtt = link
+            .and_then(|link| link.path(0))
+            .filter(|path| path.rtt.is_known())
+            .map(|path| path.rtt.smoothed());
+        let count = |is: fn(&Stage) -> bool| {
+            let lines = self.lines.iter();
+            lines
+                .filter(|(_, line)| line.host == number && is(&line.stage))
+                .count()
+        };
+        PeerStatus {
+            name: peer.and_then(|peer| peer.name.clone()).unwrap_or_default(),
+            address: peer
+                .map(|peer| peer.control.to_string())
+                .unwrap_or_default(),
+            in_touch: host.is_in_touch(),
+            link_up: host.up,
+            why: host.unfit.clone().unwrap_or_default(),
+            interface: lane.map(|lane| lane.name.clone()).unwrap_or_default(),
+            round_trip: rtt.map_or(0.0, |rtt| rtt.as_secs_f64() * 1e6),
+            shown: count(|stage| *stage == Stage::Shown),
+            claimed: count(|stage| {
+                matches!(
+                    stage,
+                    Stage::Claimed | Stage::Proposed { .. } | Stage::Asked { .. }
+                )
+            }),
+            served: count(|stage| matches!(stage, Stage::Served(_))),
+            packets_sent: counters.packets_sent,
+            packets_received: counters.packets_received,
+            packets_lost: counters.packets_lost,
+        }
+    }
+}
+
+fn interface(lane: &super::lane::Lane) -> InterfaceStatus {
+    let counters = lane.engine.counters();
+    InterfaceStatus {
+        name: lane.name.clone(),
+        trouble: lane.trouble.map(|it| format!("{it:?}")).unwrap_or_default(),
+        frames_sent: counters.frames_sent,
+        frames_received: counters.frames_received,
+        strangers: counters.strangers,
+        hostile: counters.hostile,
+        polls: counters.polls,
+        looks: counters.looks,
+        wakes: counters.wakes,
+    }
+}
