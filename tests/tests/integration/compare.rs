@@ -17,13 +17,13 @@ const SCENARIOS: &str = "ping-pong,stream,netpipe,redis,memcached,nginx-short,pg
 const SLOW: &str = "sockperf,iperf3,nginx";
 
 /// The command; its work folder lies in the place's.
-fn compare(place: &Place) -> Program {
+pub fn compare(place: &Place) -> Program {
     let program = place.own(Side::Client, "ulsock").without("LD_PRELOAD");
     program.arg("compare").env("TMPDIR", place.folder())
 }
 
 /// Runs it with options that make it print JSON.
-fn json(place: &Place, program: Program) -> (Value, Finished) {
+pub fn json(place: &Place, program: Program) -> (Value, Finished) {
     let finished = program.start().wait();
     let report = serde_json::from_str(&finished.output);
     let report = report.unwrap_or_else(|error| {
@@ -34,7 +34,7 @@ fn json(place: &Place, program: Program) -> (Value, Finished) {
 }
 
 /// Its work folder, with whatever was in it, is gone.
-fn assert_no_litter(place: &Place) {
+pub fn assert_no_litter(place: &Place) {
     let left = fs::read_dir(place.folder()).expect("work folder").flatten();
     let names = left.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let names: Vec<String> = names
@@ -48,7 +48,7 @@ fn array(value: &Value) -> &[Value] {
 }
 
 /// Every line has its figures, and no run failed. That a short run stayed on kernel TCP is no failure.
-fn assert_measured(report: &Value, names: &str) {
+pub fn assert_measured(report: &Value, names: &str) {
     let sections = array(&report["sections"]);
     let found: Vec<&str> = sections
         .iter()

@@ -1,6 +1,7 @@
 //! Programs on two or three hosts, which are network namespaces: servers and their clients, OpenMPI, many
 //! connections, a long stream, and what happens to a transfer when something between its ends fails.
 
+mod compare;
 mod faults;
 mod many;
 mod measures;

@@ -8,8 +8,10 @@ mod cores;
 mod figure;
 mod find;
 pub mod guard;
+mod hosts;
 mod html;
 mod measure;
+mod namespace;
 mod notes;
 mod own;
 mod process;
@@ -62,6 +64,9 @@ pub struct Options {
         conflicts_with = "own"
     )]
     only: Vec<String>,
+    /// Between two hosts instead of on one: network namespaces with a cable between them; needs root
+    #[arg(long)]
+    hosts: bool,
     /// Say which scenarios there are, and what they need
     #[arg(long)]
     list: bool,
@@ -80,7 +85,8 @@ pub struct Options {
     /// What comes before the number that the own client prints about itself
     #[arg(long, value_name = "TEXT", requires = "own")]
     figure: Option<String>,
-    /// Your own programs: a server, then a client; {port} in both is replaced by a free port
+    /// Your own programs: a server, then a client; {port} in both is replaced by a free port, {host}
+    /// by the server's address
     #[arg(last = true, value_name = "SERVER... -- CLIENT")]
     own: Vec<OsString>,
 }
@@ -112,8 +118,11 @@ impl Options {
 
 pub fn run(options: Options) -> Outcome {
     if options.list {
-        print!("{}", list());
+        print!("{}", list(&options));
         return Ok(ExitCode::SUCCESS);
+    }
+    if options.hosts {
+        hosts::check()?;
     }
     preload::check_configuration()?;
     let own = match options.own.is_empty() {
@@ -126,12 +135,12 @@ pub fn run(options: Options) -> Outcome {
     files.extend(PROGRAMS);
     install.prepare(&files)?;
     let seconds = Duration::from_secs_f64(options.seconds());
-    let stage = Stage::new(install, seconds, WARM_UP)?;
+    let stage = Stage::new(install, seconds, WARM_UP, options.hosts)?;
     let plans = match own {
         Some(own) => vec![own.plan(&stage)?],
         None => chosen
             .iter()
-            .map(|scenario| plan(scenario, options.effort()))
+            .map(|scenario| plan(scenario, &options))
             .collect(),
     };
     let report = measure(&plans, skipped, &stage, &options);
@@ -156,6 +165,7 @@ fn measure(plans: &[Plan], skipped: Vec<Skipped>, stage: &Stage, options: &Optio
         host: Host::here(),
         runs,
         seconds: options.seconds(),
+        hosts: options.hosts,
         sections,
         skipped,
     }
@@ -183,16 +193,18 @@ fn choose(options: &Options) -> Result<(Vec<&'static Scenario>, Vec<Skipped>), F
     if !options.own.is_empty() {
         return Ok((Vec::new(), Vec::new()));
     }
-    let known = |name: &String| SCENARIOS.iter().any(|scenario| scenario.name == name);
+    let known = |name: &String| possible(options).any(|scenario| scenario.name == name);
     if let Some(unknown) = options.only.iter().find(|name| !known(name)) {
-        let message = format!("there is no scenario {unknown}: ulsock compare --list names them");
+        let hosts = if options.hosts { " --hosts" } else { "" };
+        let message =
+            format!("there is no scenario {unknown}: ulsock compare{hosts} --list names them");
         return Err(Failure::setup(message));
     }
     let wanted = |scenario: &&Scenario| match options.only.is_empty() {
         true => scenario.quick || options.full,
         false => options.only.iter().any(|name| name == scenario.name),
     };
-    let wanted = SCENARIOS.iter().filter(wanted);
+    let wanted = possible(options).filter(wanted);
     let (present, absent): (Vec<_>, Vec<_>) =
         wanted.partition(|scenario| programs::missing(scenario.needs).is_empty());
     let skipped = absent
@@ -201,6 +213,13 @@ fn choose(options: &Options) -> Result<(Vec<&'static Scenario>, Vec<Skipped>), F
     let without = present.iter().flat_map(|scenario| left_out(scenario));
     let skipped = skipped.chain(without).collect();
     Ok((present, skipped))
+}
+
+/// Those that can be: between hosts not all.
+fn possible(options: &Options) -> impl Iterator<Item = &'static Scenario> {
+    let on_one = !options.hosts;
+    let all = SCENARIOS.iter();
+    all.filter(move |scenario| on_one || scenario.between_hosts)
 }
 
 /// The references that a scenario does without.
@@ -215,19 +234,21 @@ fn skipped(name: String, needs: &[Need]) -> Option<Skipped> {
     (!packages.is_empty()).then_some(Skipped { name, packages })
 }
 
-fn plan(scenario: &Scenario, effort: Effort) -> Plan {
+fn plan(scenario: &Scenario, options: &Options) -> Plan {
+    let effort = options.effort();
+    // The quick run has no time for them, and they are not between hosts.
+    let references = (effort == Effort::Full || !scenario.quick) && !options.hosts;
     Plan {
         name: scenario.name.to_owned(),
         title: scenario.title.to_owned(),
         chart: scenario.chart,
         cases: (scenario.cases)(effort),
         remarks: scenario.remarks,
-        // The quick run has no time for them.
-        references: effort == Effort::Full || !scenario.quick,
+        references,
     }
 }
 
-fn list() -> String {
+fn list(options: &Options) -> String {
     let line = |scenario: &Scenario| {
         let missing = programs::missing(scenario.needs);
         let state = match (missing.is_empty(), scenario.quick) {
@@ -244,5 +265,5 @@ fn list() -> String {
         };
         format!("{:12} {} [{state}{more}]\n", scenario.name, scenario.title)
     };
-    SCENARIOS.iter().map(line).collect()
+    possible(options).map(line).collect()
 }

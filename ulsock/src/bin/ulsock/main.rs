@@ -38,7 +38,7 @@ enum Command {
     #[command(name = doctor::trial::SUBCOMMAND, hide = true)]
     DoctorEnd(doctor::trial::End),
     #[command(name = compare::guard::SUBCOMMAND, hide = true)]
-    CompareGuard { folder: std::path::PathBuf },
+    CompareGuard { folders: Vec<std::path::PathBuf> },
 }
 
 fn main() -> ExitCode {
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         Command::Doctor => doctor::run(),
         Command::Nicd(options) => nicd::run(&options),
         Command::DoctorEnd(end) => doctor::trial::end(&end),
-        Command::CompareGuard { folder } => Ok(compare::guard::run(&folder)),
+        Command::CompareGuard { folders } => Ok(compare::guard::run(&folders)),
     };
     outcome.unwrap_or_else(|failure| {
         eprintln!("ulsock: {failure}");

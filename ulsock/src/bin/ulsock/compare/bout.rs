@@ -1,5 +1,5 @@
 //! One run of a case: who runs and where, the address at which the two ends meet, and their command
-//! lines. These are written as in a shell, with `{port}` and `{path}` for the address.
+//! lines. These are written as in a shell, with `{host}`, `{port}` and `{path}` for the address.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,7 +11,7 @@ use super::usage::End;
 
 /// A free one, new in each run.
 enum Address {
-    /// Of 127.0.0.1.
+    /// Of the server's host.
     Port(u16),
     /// Of a Unix socket.
     Path(PathBuf),
@@ -27,7 +27,7 @@ impl Bout<'_> {
     pub fn new<'a>(how: &'a How, stage: &'a Stage) -> Result<Bout<'a>, String> {
         let address = match how.contender {
             Contender::Unix | Contender::Ring => Address::Path(stage.socket()?),
-            _ => Address::Port(stage.port()?),
+            _ => Address::Port(stage.port(how)?),
         };
         Ok(Bout {
             how,
@@ -50,6 +50,7 @@ impl Bout<'_> {
 
     /// `text` with the address in its place.
     pub fn fill(&self, text: &str) -> String {
+        let text = text.replace("{host}", self.stage.host());
         match &self.address {
             Address::Port(port) => text.replace("{port}", &port.to_string()),
             Address::Path(path) => text.replace("{path}", &path.display().to_string()),

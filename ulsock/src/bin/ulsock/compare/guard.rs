@@ -2,13 +2,13 @@
 //!
 //! A second process of this command reads the names of the process groups from a pipe. The kernel
 //! closes the pipe with the comparison, whatever ended it; then the guard kills the groups that are
-//! left and removes the work folder. At a proper end nothing is left but the folder.
+//! left and removes the work folders. At a proper end nothing is left but these.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, BufRead, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::sync::Mutex;
 
@@ -24,11 +24,11 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// `folder` is removed at the end.
-    pub fn start(folder: &Path) -> io::Result<Guard> {
+    /// The folders are removed at the end.
+    pub fn start(folders: &[PathBuf]) -> io::Result<Guard> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg(SUBCOMMAND)
-            .arg(folder)
+            .args(folders)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -73,7 +73,7 @@ impl Drop for Guard {
 }
 
 /// The guard itself: reads until the comparison has gone.
-pub fn run(folder: &Path) -> ExitCode {
+pub fn run(folders: &[PathBuf]) -> ExitCode {
     let mut groups = BTreeSet::new();
     for line in io::stdin().lock().lines().map_while(Result::ok) {
         let group = |text: &str| text.parse::<i32>().ok();
@@ -87,7 +87,7 @@ pub fn run(folder: &Path) -> ExitCode {
         // It may have ended by itself meanwhile.
         let _ = kill_process_group(group, Signal::KILL);
     }
-    remove(folder);
+    folders.iter().for_each(|folder| remove(folder));
     ExitCode::SUCCESS
 }
 

@@ -5,7 +5,7 @@ use super::bout::Bout;
 use super::contender::Contender;
 use super::progress::Progress;
 use super::result::{Row, Section};
-use super::scenario::{Case, Chart};
+use super::scenario::{Case, Chart, Line};
 use super::series::Series;
 use super::stage::{How, Stage};
 
@@ -82,8 +82,9 @@ fn rows(
             progress.step();
         }
     }
+    let hybrid = stage.between_hosts();
     let lines = case.lines().into_iter().enumerate();
     lines
-        .map(|(number, line)| Row::new(number, line, &series))
+        .map(|(number, line)| Row::new(number, Line { hybrid, ..line }, &series))
         .collect()
 }

@@ -25,7 +25,7 @@ pub fn of(section: &Section) -> Vec<String> {
 fn problems(rows: &[Row]) -> Vec<String> {
     let mut known: Vec<(&String, Vec<&str>)> = Vec::new();
     for row in rows {
-        for problem in &row.problems {
+        for problem in row.problems.iter().chain(&row.left_on_kernel) {
             match known.iter_mut().find(|(text, _)| *text == problem) {
                 Some((_, labels)) => labels.push(&row.label),
                 None => known.push((problem, vec![&row.label])),
@@ -57,6 +57,9 @@ fn pinned(row: &Row) -> Option<String> {
 }
 
 fn ring_share(row: &Row) -> Option<String> {
-    let told = row.rings && row.problems.is_empty() && row.ring_share < MOSTLY;
+    let told = row.rings
+        && row.problems.is_empty()
+        && row.left_on_kernel.is_none()
+        && row.ring_share < MOSTLY;
     told.then(|| format!("{:.0} %", row.ring_share * 100.0))
 }

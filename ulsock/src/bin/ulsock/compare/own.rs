@@ -16,6 +16,8 @@ use crate::failure::Failure;
 
 /// Stands for a free port, the same one in both command lines.
 const PORT: &str = "{port}";
+/// Stands for the server's address.
+const HOST: &str = "{host}";
 
 /// Two command lines, and what to look for in the client's output.
 pub struct Own {
@@ -76,10 +78,13 @@ impl Own {
     }
 
     fn duel(&self, how: &How, stage: &Stage) -> Result<Ran, String> {
-        let port = stage.port()?.to_string();
+        let address = (stage.host(), &*stage.port(how)?.to_string());
         let here = std::env::current_dir().map_err(|error| format!("current folder: {error}"))?;
         let command = |end, words: &[OsString]| {
-            let words: Vec<OsString> = words.iter().map(|word| with_port(word, &port)).collect();
+            let words: Vec<OsString> = words
+                .iter()
+                .map(|word| with_address(word, address))
+                .collect();
             let mut command: Command = stage.command(how, end, &words[0]);
             command.args(&words[1..]).current_dir(&here);
             command
@@ -107,9 +112,9 @@ impl Own {
     }
 }
 
-fn with_port(word: &OsString, port: &str) -> OsString {
+fn with_address(word: &OsString, (host, port): (&str, &str)) -> OsString {
     match word.to_str() {
-        Some(text) => text.replace(PORT, port).into(),
+        Some(text) => text.replace(PORT, port).replace(HOST, host).into(),
         None => word.clone(),
     }
 }
@@ -161,10 +166,8 @@ mod tests {
     }
 
     #[test]
-    fn ports() {
-        assert_eq!(
-            with_port(&"127.0.0.1:{port}/x".into(), "7"),
-            "127.0.0.1:7/x"
-        );
+    fn addresses() {
+        let word = "{host}:{port}/x".into();
+        assert_eq!(with_address(&word, ("10.0.0.1", "7")), "10.0.0.1:7/x");
     }
 }

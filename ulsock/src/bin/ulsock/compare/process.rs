@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
@@ -15,13 +16,13 @@ use rustix::process::{kill_process, kill_process_group, pidfd_open, Pid, PidfdFl
 use super::guard::Guard;
 use super::{procfs, reap};
 
-pub struct Process<'a> {
+pub struct Process {
     name: String,
     child: Child,
     output: PathBuf,
     errors: PathBuf,
     reaped: bool,
-    guard: &'a Guard,
+    guard: Rc<Guard>,
 }
 
 pub struct Ended {
@@ -32,9 +33,9 @@ pub struct Ended {
     pub cpu: Duration,
 }
 
-impl<'a> Process<'a> {
+impl Process {
     /// `log` is where its output goes, with the endings `.out` and `.err`.
-    pub fn start(command: &mut Command, log: &Path, guard: &'a Guard) -> io::Result<Process<'a>> {
+    pub fn start(command: &mut Command, log: &Path, guard: &Rc<Guard>) -> io::Result<Process> {
         let (output, errors) = (log.with_extension("out"), log.with_extension("err"));
         reap::tie(command);
         let child = command
@@ -52,7 +53,7 @@ impl<'a> Process<'a> {
             output,
             errors,
             reaped: false,
-            guard,
+            guard: Rc::clone(guard),
         };
         guard.watch(process.child.id())?;
         Ok(process)
@@ -139,7 +140,7 @@ impl<'a> Process<'a> {
     }
 }
 
-impl Drop for Process<'_> {
+impl Drop for Process {
     fn drop(&mut self) {
         // All of these fail only when it is gone already. A group outlives its leader, so it is
         // killed in either case.

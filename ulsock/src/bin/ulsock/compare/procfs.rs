@@ -60,14 +60,14 @@ fn children(pid: u32) -> Vec<u32> {
     words.filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Whether a TCP socket listens on `port` of this network namespace.
-pub fn listens(port: u16) -> bool {
-    listeners().iter().any(|(known, _)| *known == port)
+/// Whether a TCP socket listens on `port` of the process's network namespace.
+pub fn listens(pid: u32, port: u16) -> bool {
+    listeners(pid).iter().any(|(known, _)| *known == port)
 }
 
 /// Whether this process or one of its descendants has a listening TCP socket.
 pub fn has_listener(pid: u32) -> bool {
-    let inodes: BTreeSet<String> = listeners().into_iter().map(|(_, inode)| inode).collect();
+    let inodes: BTreeSet<String> = listeners(pid).into_iter().map(|(_, inode)| inode).collect();
     let mut pids = descendants(pid);
     pids.push(pid);
     pids.iter().any(|pid| {
@@ -86,11 +86,11 @@ pub fn has_listener(pid: u32) -> bool {
     })
 }
 
-/// Ports and inodes of the listening sockets.
-fn listeners() -> Vec<(u16, String)> {
-    ["/proc/net/tcp", "/proc/net/tcp6"]
+/// Ports and inodes of the sockets that listen in the process's network namespace.
+fn listeners(pid: u32) -> Vec<(u16, String)> {
+    ["tcp", "tcp6"]
         .iter()
-        .filter_map(|path| fs::read_to_string(path).ok())
+        .filter_map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).ok())
         .flat_map(|text| text.lines().filter_map(listener).collect::<Vec<_>>())
         .collect()
 }

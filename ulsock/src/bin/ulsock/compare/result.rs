@@ -34,6 +34,9 @@ pub struct Row {
     used: bool,
     /// Why something is missing.
     pub problems: Vec<String>,
+    /// Why ulsock left connections on kernel TCP, where that is for it to decide.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_on_kernel: Option<String>,
     /// The part of ulsock's bytes that went through a ring.
     pub ring_share: f64,
     /// Whether the connections are meant to leave kernel TCP.
@@ -61,6 +64,10 @@ impl Row {
         let unused = left
             .filter(|_| line.rings)
             .and_then(|series| series.not_accelerated());
+        let (unused, left_on_kernel) = match line.hybrid {
+            true => (None, unused),
+            false => (unused, None),
+        };
         let used = ulsock.as_ref().filter(|_| unused.is_none());
         let ratio = |kernel: &Figure| Some(line.unit.speed_up(kernel.value, used?.value));
         let kernel_raced = kernel.as_ref().filter(|_| line.race);
@@ -82,6 +89,7 @@ impl Row {
             kernel,
             ulsock,
             problems,
+            left_on_kernel,
         }
     }
 
@@ -161,6 +169,8 @@ pub struct Report {
     /// Runs of each kind; the figures are medians of so many.
     pub runs: u32,
     pub seconds: f64,
+    /// Whether the ends were on two hosts.
+    pub hosts: bool,
     pub sections: Vec<Section>,
     pub skipped: Vec<Skipped>,
 }
@@ -168,9 +178,13 @@ pub struct Report {
 impl Report {
     /// How many runs there were of each kind, and how long.
     pub fn effort(&self) -> String {
+        let between = match self.hosts {
+            true => " between two hosts, which are network namespaces here",
+            false => "",
+        };
         match self.runs {
-            1 => format!("One run of {} s", self.seconds),
-            runs => format!("Medians of {runs} runs of {} s", self.seconds),
+            1 => format!("One run of {} s{between}", self.seconds),
+            runs => format!("Medians of {runs} runs of {} s{between}", self.seconds),
         }
     }
 

@@ -79,6 +79,8 @@ pub struct Scenario {
     pub chart: Chart,
     /// Whether it is part of the quick run.
     pub quick: bool,
+    /// Whether its ends can be on two hosts.
+    pub between_hosts: bool,
     pub cases: fn(Effort) -> Vec<Box<dyn Case>>,
     /// What its rows say together.
     pub remarks: fn(&[Row]) -> Vec<String>,
@@ -93,6 +95,7 @@ impl Scenario {
         optional: &[],
         chart: Chart::Bars,
         quick: false,
+        between_hosts: false,
         cases: |_| Vec::new(),
         remarks: |_| Vec::new(),
     };
@@ -107,6 +110,8 @@ pub struct Line {
     pub per: Per,
     /// Whether the connections are meant to leave kernel TCP: short ones are not.
     pub rings: bool,
+    /// Whether ulsock may leave them there nevertheless: the ratio is of what it decides.
+    pub hybrid: bool,
     /// Whether the two are in a race: then there is a ratio. A cost is only told.
     pub race: bool,
 }
@@ -119,6 +124,7 @@ impl Line {
             unit,
             per,
             rings: true,
+            hybrid: false,
             race: true,
         }
     }

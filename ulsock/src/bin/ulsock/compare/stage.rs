@@ -9,6 +9,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -16,6 +17,7 @@ use rustix::process::Signal;
 use super::contender::Contender;
 use super::cores::Placement;
 use super::guard::Guard;
+use super::hosts::{self, Hosts};
 use super::process::{Ended, Process};
 use super::procfs;
 use super::usage::{End, Usage, UsageFiles};
@@ -87,23 +89,35 @@ pub struct Stage {
     pub warm_up: Duration,
     /// Runs so far: their sockets have different names.
     runs: Cell<u64>,
-    guard: Guard,
+    /// The ends are on two of them, if so asked.
+    hosts: Option<Hosts>,
+    guard: Rc<Guard>,
 }
 
 impl Stage {
-    pub fn new(install: Install, seconds: Duration, warm_up: Duration) -> Result<Stage, Failure> {
+    pub fn new(
+        install: Install,
+        seconds: Duration,
+        warm_up: Duration,
+        hosts: bool,
+    ) -> Result<Stage, Failure> {
         let library = install.library()?;
         // The path is checked here, once.
         preload::with_library(&library, None)?;
-        let setup = || -> io::Result<(PathBuf, UsageFiles, Guard)> {
-            let folder = create_folder()?;
-            let guard = Guard::start(&folder)?;
-            let usage = UsageFiles::create(&folder)?;
-            Ok((folder, usage, guard))
+        let setup = || -> io::Result<(Vec<PathBuf>, UsageFiles, Guard)> {
+            let mut folders = vec![create_folder(&std::env::temp_dir())?];
+            if hosts {
+                folders.push(create_folder(Path::new("/dev/shm"))?);
+            }
+            let guard = Guard::start(&folders)?;
+            let usage = UsageFiles::create(&folders[0])?;
+            Ok((folders, usage, guard))
         };
-        let (folder, usage, guard) = setup().map_err(|error| {
+        let (mut folders, usage, guard) = setup().map_err(|error| {
             Failure::setup(format!("cannot create a temporary folder: {error}"))
         })?;
+        let folder = folders.remove(0);
+        let hosts = folders.pop().map(Hosts::new).transpose()?;
         Ok(Stage {
             folder,
             install,
@@ -112,7 +126,8 @@ impl Stage {
             seconds,
             warm_up,
             runs: Cell::new(0),
-            guard,
+            hosts,
+            guard: Rc::new(guard),
         })
     }
 
@@ -138,10 +153,23 @@ impl Stage {
         }
     }
 
-    /// A TCP port of 127.0.0.1 that nobody uses now.
-    pub fn port(&self) -> Result<u16, String> {
-        let free = || TcpListener::bind("127.0.0.1:0")?.local_addr();
-        free()
+    /// Where servers listen.
+    pub fn host(&self) -> &'static str {
+        match &self.hosts {
+            Some(_) => hosts::SERVER,
+            None => "127.0.0.1",
+        }
+    }
+
+    /// Whether the ends are on two hosts.
+    pub fn between_hosts(&self) -> bool {
+        self.hosts.is_some()
+    }
+
+    /// A TCP port of the server's host that nobody uses now.
+    pub fn port(&self, how: &How) -> Result<u16, String> {
+        let free = || TcpListener::bind((self.host(), 0))?.local_addr();
+        self.at(how, End::Server, free)
             .map(|address| address.port())
             .map_err(|error| format!("no free port: {error}"))
     }
@@ -169,11 +197,21 @@ impl Stage {
     }
 
     /// What puts a program on ulsock.
-    pub fn variables(&self, end: End) -> [(&'static str, OsString); 2] {
-        [
+    pub fn variables(&self, end: End) -> Vec<(&'static str, OsString)> {
+        let mut variables = vec![
             ("LD_PRELOAD", self.preload(&self.library)),
             ("ULSOCK_REPORT", self.usage.path(end).into()),
-        ]
+        ];
+        variables.extend(self.hosts.iter().flat_map(|hosts| hosts.variables(end)));
+        variables
+    }
+
+    /// Calls `start` on the host where this end runs.
+    fn at<T>(&self, how: &How, end: End, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        match &self.hosts {
+            Some(hosts) => hosts.enter(how.contender, end, start),
+            None => start(),
+        }
     }
 
     /// The library where other users can read it; for programs that are started as one.
@@ -203,7 +241,7 @@ impl Stage {
         let at_server = |error: String| format!("server: {error}");
         let server = self.start(how, End::Server, &mut duel.server)?;
         let ready = || match &duel.ready {
-            Ready::Port(port) => procfs::listens(*port),
+            Ready::Port(port) => procfs::listens(server.id(), *port),
             Ready::Path(path) => path.exists(),
             Ready::Says(text) => server.errors().contains(text),
             Ready::Listener => procfs::has_listener(server.id()),
@@ -252,10 +290,12 @@ impl Stage {
     }
 
     /// Starts one end where it belongs.
-    pub fn start(&self, how: &How, end: End, command: &mut Command) -> Result<Process<'_>, String> {
+    pub fn start(&self, how: &How, end: End, command: &mut Command) -> Result<Process, String> {
         let log = self.folder.join(end.name());
         how.placement
-            .start(end, || Process::start(command, &log, &self.guard))
+            .start(end, || {
+                self.at(how, end, || Process::start(command, &log, &self.guard))
+            })
             .map_err(|error| {
                 let program = command.get_program().to_string_lossy().into_owned();
                 format!("cannot start {program}: {error}")
@@ -279,10 +319,10 @@ fn preloaded() -> Option<OsString> {
 }
 
 /// Others may look into it: servers run as other users. Only we can write: the names are then ours.
-fn create_folder() -> io::Result<PathBuf> {
+fn create_folder(within: &Path) -> io::Result<PathBuf> {
     let id = std::process::id();
     for attempt in 0..100 {
-        let folder = std::env::temp_dir().join(format!("ulsock-compare-{id}-{attempt}"));
+        let folder = within.join(format!("ulsock-compare-{id}-{attempt}"));
         match DirBuilder::new().mode(0o755).create(&folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             result => return result.map(|()| folder),

@@ -74,7 +74,7 @@ impl BuiltIn {
         let address = match bout.how.contender {
             Contender::Unix => "unix:{path}",
             Contender::Ring => "ring:{path}",
-            _ => "{port}",
+            _ => "{host}:{port}",
         };
         let words = format!("server {address} {}", self.options);
         self.command(bout, End::Server, &words)
@@ -84,7 +84,7 @@ impl BuiltIn {
         let address = match bout.how.contender {
             Contender::Unix => "unix:{path}",
             Contender::Ring => "ring:{path}",
-            _ => "127.0.0.1:{port}",
+            _ => "{host}:{port}",
         };
         let words = format!(
             "client {address} --size {} --connections {} --seconds {} --warm-up {}",

@@ -9,6 +9,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "churn",
     title: "Short connections, one after the other (they stay on kernel TCP)",
     quick: true,
+    between_hosts: true,
     cases,
     ..Scenario::DEFAULT
 };

@@ -12,6 +12,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "iperf3",
     title: "iperf3 (bytes received)",
     needs: &[need("iperf3", "iperf3")],
+    between_hosts: true,
     cases,
     ..Scenario::DEFAULT
 };
@@ -33,7 +34,7 @@ impl Case for Iperf3 {
     fn run(&self, bout: &Bout) -> Result<Reading, String> {
         let server = bout.server("iperf3", "-s -1 -p {port}")?;
         let words = format!(
-            "-c 127.0.0.1 -p {{port}} -J -t {} -P {}",
+            "-c {{host}} -p {{port}} -J -t {} -P {}",
             bout.whole_seconds(),
             self.connections
         );

@@ -18,6 +18,7 @@ pub const SCENARIO: Scenario = Scenario {
         need("memcslap", "libmemcached-tools"),
     ],
     quick: true,
+    between_hosts: true,
     cases,
     ..Scenario::DEFAULT
 };
@@ -41,7 +42,7 @@ impl Case for Get {
     }
 
     fn run(&self, bout: &Bout) -> Result<Reading, String> {
-        let listen = bout.either("-l 127.0.0.1 -U 0 -p {port}", "-s {path} -a 0777");
+        let listen = bout.either("-l {host} -U 0 -p {port}", "-s {path} -a 0777");
         let mut server = bout.server("memcached", &format!("{listen} -t 1"))?;
         if let Some(user) = user::for_servers() {
             server.args(["-u", user.name]);
@@ -49,7 +50,7 @@ impl Case for Get {
         let each = bout.count(50e3 / f64::from(self.clients), 100.0);
         let words = format!(
             "--servers {} --test=get --concurrency={} --execute-number={each}",
-            bout.either("127.0.0.1:{port}", "{path}"),
+            bout.either("{host}:{port}", "{path}"),
             self.clients
         );
         let client = bout.client("memcslap", &words)?;

@@ -14,6 +14,7 @@ pub const SCENARIO: Scenario = Scenario {
     needs: &[need("NPtcp", "netpipe-tcp")],
     optional: &[("OpenMPI", OPENMPI), ("UCX", UCX)],
     chart: Chart::Sizes,
+    between_hosts: true,
     cases,
     ..Scenario::DEFAULT
 };
@@ -74,7 +75,7 @@ impl Range {
     fn over_tcp(&self, bout: &Bout, output: &str) -> Result<Ran, String> {
         let words = format!("-P {{port}} {}", self.words(bout, output));
         let server = bout.server("NPtcp", &words)?;
-        let client = bout.client("NPtcp", &format!("-h 127.0.0.1 {words}"))?;
+        let client = bout.client("NPtcp", &format!("-h {{host}} {words}"))?;
         bout.fight(server, client, Stop::Itself)
     }
 

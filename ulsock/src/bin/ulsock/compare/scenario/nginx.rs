@@ -18,6 +18,7 @@ pub const KEEP_ALIVE: Scenario = Scenario {
     title: "nginx with keep-alive, a file of 612 B (wrk)",
     needs: &[need("nginx", "nginx-light"), need("wrk", "wrk")],
     quick: true,
+    between_hosts: true,
     cases: keep_alive,
     ..Scenario::DEFAULT
 };
@@ -26,6 +27,7 @@ pub const SHORT: Scenario = Scenario {
     name: "nginx-short",
     title: "nginx without keep-alive, a file of 612 B (ab; connections stay on kernel TCP)",
     needs: &[need("nginx", "nginx-light"), need("ab", "apache2-utils")],
+    between_hosts: true,
     cases: short,
     ..Scenario::DEFAULT
 };
@@ -75,7 +77,7 @@ impl Load {
                 ("ab", format!("-q -c {connections} -n {requests}"))
             }
         };
-        bout.client(program, &format!("{words} http://127.0.0.1:{{port}}/file"))
+        bout.client(program, &format!("{words} http://{{host}}:{{port}}/file"))
     }
 }
 
@@ -109,7 +111,7 @@ fn prepare(folder: &Path, bout: &Bout) -> std::io::Result<()> {
     let user = user::for_servers().map(|user| format!("user {} {};", user.name, user.group));
     let user = user.unwrap_or_default();
     let folder_text = folder.display();
-    let listen = bout.fill("127.0.0.1:{port}");
+    let listen = bout.fill("{host}:{port}");
     let config = format!(
         "daemon off; worker_processes 1; pid {folder_text}/nginx.pid; {user}
          events {{ worker_connections 1024; }}

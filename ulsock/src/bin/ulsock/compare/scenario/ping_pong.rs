@@ -10,6 +10,7 @@ pub const SCENARIO: Scenario = Scenario {
     title: "Round trips, one at a time (mean time)",
     chart: Chart::Sizes,
     quick: true,
+    between_hosts: true,
     cases,
     ..Scenario::DEFAULT
 };

@@ -16,6 +16,7 @@ pub const SCENARIO: Scenario = Scenario {
         need("redis-benchmark", "redis-tools"),
     ],
     quick: true,
+    between_hosts: true,
     cases,
     ..Scenario::DEFAULT
 };
@@ -61,7 +62,7 @@ impl Case for Get {
 
     fn run(&self, bout: &Bout) -> Result<Reading, String> {
         let listen = bout.either(
-            "--port {port} --bind 127.0.0.1",
+            "--port {port} --bind {host}",
             "--port 0 --unixsocket {path}",
         );
         let mut server = bout.server("redis-server", listen)?;
@@ -69,7 +70,7 @@ impl Case for Get {
         let requests = self.requests(bout);
         let words = format!(
             "{} -t get --csv -c {} -P {} -n {requests}",
-            bout.either("-h 127.0.0.1 -p {port}", "-s {path}"),
+            bout.either("-h {host} -p {port}", "-s {path}"),
             self.clients,
             self.pipeline
         );

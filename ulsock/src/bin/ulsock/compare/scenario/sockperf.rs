@@ -12,6 +12,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "sockperf",
     title: "sockperf ping-pong: round trips, their mean and percentiles",
     needs: &[need("sockperf", "sockperf")],
+    between_hosts: true,
     cases,
     ..Scenario::DEFAULT
 };
@@ -38,7 +39,7 @@ impl Case for PingPong {
     }
 
     fn run(&self, bout: &Bout) -> Result<Reading, String> {
-        let end = "--tcp -i 127.0.0.1 -p {port}";
+        let end = "--tcp -i {host} -p {port}";
         let server = bout.server("sockperf", &format!("sr {end}"))?;
         // It keeps 0.4 of its seconds out of its figures by itself.
         let (size, seconds) = (self.size, bout.whole_seconds());

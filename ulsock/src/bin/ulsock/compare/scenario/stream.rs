@@ -12,6 +12,7 @@ pub const SCENARIO: Scenario = Scenario {
     title: "Stream, one way",
     chart: Chart::Sizes,
     quick: true,
+    between_hosts: true,
     cases,
     remarks,
     ..Scenario::DEFAULT
