@@ -229,6 +229,10 @@ impl<S: Segment> Endpoint<S> {
         let shared = self.segment.receiving().shared;
         tail::publish(&shared.producer.tail, offset, ended)?;
         self.placed = offset;
+        if ended {
+            // A hint to look, as between two processes; the word is what counts.
+            shared.producer.closed.store(1, Ordering::Release);
+        }
         let wire = &shared.wait.data;
         let slots = if ended {
             wire.trip_all()

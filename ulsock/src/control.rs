@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use crate::daemon::Daemons;
 use crate::link::Link;
 use crate::mailbox::{Channel, Mailbox, MailboxName};
 use crate::offers::{ForeignTable, Key, Offer, OffersTable, SlotId};
@@ -29,6 +30,7 @@ pub struct Control {
     cookies: HashMap<u64, u32>,
     /// What we have claimed and the peer has not confirmed yet, by record number.
     pub claims: HashMap<u32, Box<Link>>,
+    daemons: Daemons,
     retired: Vec<Retired>,
 }
 
@@ -62,6 +64,7 @@ impl Control {
             offers: HashMap::new(),
             cookies: HashMap::new(),
             claims: HashMap::new(),
+            daemons: Daemons::default(),
             retired: Vec::new(),
         }
     }
@@ -69,6 +72,12 @@ impl Control {
     /// For a forked child: the same directory, nothing else of the parent's.
     pub fn for_child(&self) -> Option<Control> {
         self.dir.duplicate().ok().map(Control::new)
+    }
+
+    /// The daemon of a network namespace, and all that we know of daemons.
+    pub fn daemon(&mut self, netns: u64) -> Option<(Arc<Pair>, &mut Daemons)> {
+        let pair = self.daemons.of(&self.dir, netns)?;
+        Some((pair, &mut self.daemons))
     }
 
     pub fn dir(&self) -> &RunDir {
@@ -185,6 +194,7 @@ impl Control {
             }
         }
         self.claims.remove(&number);
+        self.daemons.forget(number);
     }
 
     /// The process ends: its mailbox goes, and its family's file if it was the last.

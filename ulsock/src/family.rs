@@ -21,7 +21,7 @@ use crate::thread;
 
 /// Connections of one family at a time.
 pub const RECORDS: usize = 64 << 10;
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ulsockF2");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ulsockF3");
 
 /// At the beginning of the mapping.
 #[repr(C, align(64))]
@@ -33,6 +33,8 @@ pub struct Header {
     /// Connections and upgrades of the family's whole life, for the report.
     pub connections: AtomicU64,
     pub upgrades: AtomicU64,
+    /// Of those, on the link to another host.
+    pub links: AtomicU64,
     /// Processes of the family.
     pub members: AtomicU32,
     /// What closed connections carried: ring sent, ring received, kernel sent, kernel received.
@@ -174,6 +176,9 @@ impl Family {
         }
         if record.has(flag::UPGRADED) {
             self.count(&header.upgrades, 1);
+        }
+        if record.has(flag::NIC_USED) {
+            self.count(&header.links, 1);
         }
         if let Some(total) = header.reasons.get(record.reason() as usize) {
             self.count(total, 1);

@@ -71,6 +71,10 @@ fn tell_peer(number: u32) {
         .zip(lifecycle::fd_of(number))
         .map(|(family, fd)| Handle::new(family, number, fd));
     if let Some(conn) = handle.and_then(Conn::enter) {
+        if conn.is_nic() {
+            // Two processes cannot be rung for one connection by the daemon of one.
+            return conn::send::leave(&conn);
+        }
         conn.link.mine().shared.store(1, Ordering::Release);
         fence(Ordering::SeqCst);
         let wire = &conn.link.rx_shared().room.space;

@@ -12,6 +12,7 @@ mod chaos;
 pub mod config;
 mod conn;
 mod control;
+mod daemon;
 mod doorbell;
 mod epoll;
 mod family;

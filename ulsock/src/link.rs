@@ -1,6 +1,6 @@
 //! A connection's ring pair as one side sees it: which segment, which block, which way round.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{fence, AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use netstack::ring::mark::{LEVELS, LEVEL_SIZE};
@@ -8,7 +8,7 @@ use netstack::ring::{Memory, Shared, Sink, Slots, Source, Tripwire, AHEAD};
 
 use crate::conn::guard::Guard;
 use crate::layout::{Block, SideLine, SideNumber, RELEASED};
-use crate::pair::{Pair, PairSegment};
+use crate::pair::{Other, Pair, PairSegment, DAEMON};
 use crate::sys::fetch::{fetch_eight_to_write, fetch_two_to_read, fetch_two_to_write};
 use crate::upkeep;
 
@@ -46,6 +46,8 @@ pub struct Link {
     pub segment: Arc<PairSegment>,
     pub conn: u32,
     pub side: SideNumber,
+    /// The daemon empties its rings, for another host.
+    pub is_nic: bool,
     /// Of the sending direction.
     pub usage: Usage,
     pub guard: Guard,
@@ -66,6 +68,7 @@ impl Link {
         // SAFETY: checked against the layout by `block`, and mapped as long as the segment lives.
         let shared = |direction: SideNumber| unsafe { &raw const (*block).directions[direction] };
         Link {
+            is_nic: pair.other() == Other::Daemon,
             pair,
             segment,
             conn,
@@ -168,6 +171,13 @@ impl Link {
             return true;
         }
         self.ring_each(wire, slots)
+    }
+
+    /// The daemon shall look at this connection.
+    pub fn ring_daemon(&self) {
+        fence(Ordering::SeqCst);
+        self.pair
+            .ring(&self.segment, 1 - self.side, self.conn, DAEMON);
     }
 
     #[cold]

@@ -157,6 +157,13 @@ fn address(dir: &RunDir, name: &MailboxName) -> io::Result<SocketAddrUnix> {
     SocketAddrUnix::new(&*path)
 }
 
+/// Where the daemon of a network namespace listens.
+fn daemon_address(dir: &RunDir, netns: u64) -> io::Result<SocketAddrUnix> {
+    let dir = dir.as_fd().as_raw_fd();
+    let path = Text::format(format_args!("/proc/self/fd/{dir}/nicd.{netns:016x}"))?;
+    SocketAddrUnix::new(&*path)
+}
+
 /// Names there are free for all to take, but nobody can guess ours before it is taken.
 fn abstract_address(name: &MailboxName) -> io::Result<SocketAddrUnix> {
     let name = Text::format(format_args!("ulsock.{}", &*name.file()?))?;
@@ -222,6 +229,14 @@ impl Channel {
     /// One that has come to a socket of the daemon's.
     pub fn accepted(fd: OwnedFd) -> io::Result<Channel> {
         to_high(fd).map(|fd| Channel { fd })
+    }
+
+    /// Connects to the daemon of a network namespace.
+    pub fn connect_to_daemon(dir: &RunDir, netns: u64) -> io::Result<Channel> {
+        let socket = new_socket()?;
+        connect(&socket, &daemon_address(dir, netns)?)?;
+        let fd = socket.into_high()?;
+        Ok(Channel { fd })
     }
 
     /// rustix's own reader takes the pid for non-zero, which it is not across pid namespaces.

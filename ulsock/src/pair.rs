@@ -63,6 +63,9 @@ pub enum Other {
     Program,
 }
 
+/// How the daemon is rung: by its first waiter and that one's first board.
+pub const DAEMON: u32 = 1 << 16;
+
 /// Letters that wait to be read: nobody may fill our fd table.
 const MOST_MAIL: usize = 256;
 

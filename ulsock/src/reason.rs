@@ -30,10 +30,12 @@ pub enum Reason {
     Slower,
     NoNicd,
     NoRoute,
+    NoAgreement,
+    FailedOver,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 25] = [
+    pub const ALL: [Reason; 27] = [
         Reason::None,
         Reason::Young,
         Reason::NoPeer,
@@ -59,6 +61,8 @@ impl Reason {
         Reason::Slower,
         Reason::NoNicd,
         Reason::NoRoute,
+        Reason::NoAgreement,
+        Reason::FailedOver,
     ];
 
     pub fn name(self) -> &'static str {
@@ -88,6 +92,8 @@ impl Reason {
             Reason::Slower => "slower",
             Reason::NoNicd => "no-nicd",
             Reason::NoRoute => "no-route",
+            Reason::NoAgreement => "no-agreement",
+            Reason::FailedOver => "failed-over",
         }
     }
 

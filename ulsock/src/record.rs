@@ -5,11 +5,14 @@
 //! zero is a free record.
 
 use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 
+use netstack::failover;
 use netstack::ring::{Gate, RxState, SideLock, TxState};
 
+use crate::conn::nic::{Owed, Worth};
 use crate::reason::Reason;
 use crate::thread;
 
@@ -96,6 +99,16 @@ pub mod flag {
     pub const AWAY: u32 = 1 << 15;
     /// The program has turned Nagle's algorithm off.
     pub const NODELAY: u32 = 1 << 16;
+    /// It has been shown to the daemon of this host: what it knows about promotions is there.
+    pub const NIC: u32 = 1 << 17;
+    /// The link to another host has carried it.
+    pub const NIC_USED: u32 = 1 << 18;
+    /// It is on its way to the link: no byte is accepted until it is there, or has given up.
+    pub const JOINING: u32 = 1 << 19;
+    /// What the kernel brings next may be a record of the other library's.
+    pub const RECORD_MAY_COME: u32 = 1 << 20;
+    /// The link does not carry it any more: back to the kernel at the next occasion.
+    pub const FAIL_OVER: u32 = 1 << 21;
 }
 
 /// Bytes and calls of one direction, by carrier.
@@ -176,6 +189,61 @@ pub struct Record {
     peer: Address,
     pub tx: Side<TxState>,
     pub rx: Side<RxState>,
+    pub nic: Nic,
+}
+
+/// What a connection knows about the link to another host; see `conn/nic`. Times are `upkeep::now`'s.
+#[repr(C, align(64))]
+pub struct Nic {
+    /// Under the sending lock, and only with [`flag::NIC`].
+    pub side: UnsafeCell<MaybeUninit<failover::Side>>,
+    /// Under the sending lock.
+    pub owed: UnsafeCell<Owed>,
+    /// The peer's last proposal that we have dealt with.
+    pub seen: AtomicU64,
+    /// How far the sending ring was freed, and when that was seen first.
+    pub freed: AtomicU64,
+    pub since: AtomicU64,
+    /// When the kernel's end was first seen, on the link; 0: not yet.
+    pub asked: AtomicU64,
+    /// When the next promotion may be proposed, and the pause before it.
+    pub next: AtomicU64,
+    pause: AtomicU64,
+    pub worth: Worth,
+}
+
+// SAFETY: the cells are touched only under the sending lock.
+unsafe impl Sync for Nic {}
+
+impl Nic {
+    /// On the link, from this byte on.
+    pub fn begin(&self, sent: u64, now: u64) {
+        self.freed.store(sent, Ordering::Relaxed);
+        self.since.store(now, Ordering::Relaxed);
+        self.asked.store(0, Ordering::Relaxed);
+        self.worth.begin();
+    }
+
+    /// In another block nobody has proposed anything yet.
+    pub fn begin_again(&self) {
+        self.seen.store(0, Ordering::Relaxed);
+    }
+
+    /// A promotion has failed: the next one later.
+    pub fn put_off(&self, now: u64, first: u64, longest: u64) {
+        let pause = (2 * self.pause.load(Ordering::Relaxed)).clamp(first, longest);
+        self.pause.store(pause, Ordering::Relaxed);
+        self.next.store(now + pause, Ordering::Relaxed);
+    }
+
+    fn reset(&self) {
+        for word in [&self.seen, &self.asked, &self.next, &self.pause] {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.worth.reset();
+        // SAFETY: the record was free and has just been claimed: nobody else uses it.
+        unsafe { *self.owed.get() = Owed::NONE };
+    }
 }
 
 #[derive(Default)]
@@ -271,6 +339,7 @@ impl Record {
         self.watchers.store(0, Ordering::Relaxed);
         reset_side(&self.tx);
         reset_side(&self.rx);
+        self.nic.reset();
     }
 
     /// This process holds the socket no more; whether it was the last.

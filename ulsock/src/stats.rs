@@ -97,7 +97,11 @@ fn row(record: &Record) -> Option<ConnectionRow> {
     }
     let pid = record.pid.load(Ordering::Relaxed);
     let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-    let carrier = |number: u8| if number == 0 { "kernel" } else { "shm" };
+    let carrier = |number: u8| match number {
+        0 => "kernel",
+        _ if record.has(flag::NIC) => "nic",
+        _ => "shm",
+    };
     let (tx, rx) = (&record.tx.counts, &record.rx.counts);
     let (carrier_tx, carrier_rx) = (
         carrier(record.tx.carrier.load(Ordering::Relaxed)),
@@ -129,6 +133,8 @@ fn row(record: &Record) -> Option<ConnectionRow> {
 struct Totals {
     connections: u64,
     upgraded: u64,
+    /// Of those, on the link to another host.
+    linked: u64,
     /// Ring sent, ring received, kernel sent, kernel received.
     carried: [u64; 4],
     reasons: [u64; 32],
@@ -141,11 +147,13 @@ impl Totals {
         let mut totals = Totals {
             connections: load(&header.connections),
             upgraded: load(&header.upgrades),
+            linked: load(&header.links),
             carried: std::array::from_fn(|n| load(&header.carried[n])),
             reasons: std::array::from_fn(|n| load(&header.reasons[n])),
         };
         for record in family.held().map(|number| family.record(number)) {
             totals.upgraded += u64::from(record.has(flag::UPGRADED));
+            totals.linked += u64::from(record.has(flag::NIC_USED));
             for (total, counter) in totals.carried.iter_mut().zip(record.carried()) {
                 *total += load(counter);
             }
@@ -157,11 +165,12 @@ impl Totals {
     fn json(&self, program: &str) -> String {
         let [ring_tx, ring_rx, kernel_tx, kernel_rx] = self.carried;
         let mut line = format!(
-            "{{\"pid\":{},\"program\":{program:?},\"connections\":{},\"upgraded\":{},\"ring_tx_bytes\":{ring_tx},\
+            "{{\"pid\":{},\"program\":{program:?},\"connections\":{},\"upgraded\":{},\"nic\":{},\"ring_tx_bytes\":{ring_tx},\
              \"ring_rx_bytes\":{ring_rx},\"kernel_tx_bytes\":{kernel_tx},\"kernel_rx_bytes\":{kernel_rx},\"reasons\":{{",
             process::pid(),
             self.connections,
-            self.upgraded
+            self.upgraded,
+            self.linked
         );
         for (index, (reason, count)) in self.named_reasons().enumerate() {
             let comma = if index > 0 { "," } else { "" };
@@ -174,11 +183,15 @@ impl Totals {
     fn text(&self, program: &str) -> String {
         let [ring_tx, ring_rx, kernel_tx, kernel_rx] = self.carried;
         let mut text = format!(
-            "{program}[{}]: {} connections, {} on rings; bytes sent {ring_tx} by ring, {kernel_tx} by kernel; \
+            "{program}[{}]: {} connections, {} on rings{}; bytes sent {ring_tx} by ring, {kernel_tx} by kernel; \
              received {ring_rx} by ring, {kernel_rx} by kernel",
             process::pid(),
             self.connections,
-            self.upgraded
+            self.upgraded,
+            match self.linked {
+                0 => String::new(),
+                linked => format!(" ({linked} to other hosts)"),
+            }
         );
         for (reason, count) in self.named_reasons() {
             let _ = write!(text, "; {count} on the kernel: {reason}");

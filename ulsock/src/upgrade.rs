@@ -5,13 +5,15 @@
 //! each checks the other end with the kernel before it shares memory with it. Nobody waits.
 
 pub mod at_once;
+mod by_daemon;
 pub mod history;
 
+use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
 
-use crate::config::OutOfScope;
+use crate::config::{Nic, OutOfScope};
 use crate::control::Control;
 use crate::family::Family;
 use crate::layout::{CLAIMER, CONFIRMED, OFFERER};
@@ -142,6 +144,10 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
         Role::Connected => attempt.as_connected(control),
         Role::Accepted => attempt.as_accepted(control),
     };
+    let result = match attempt.is_to_other_host() {
+        true => by_daemon::attempt(&attempt, control, result),
+        false => result,
+    };
     match result {
         Ok(Progress::Waiting) => {}
         // The answer may come any time now: look again soon.
@@ -249,6 +255,15 @@ impl Attempt<'_> {
         Ok(Progress::Waiting)
     }
 
+    /// Another host has the other end, as far as addresses tell, and the program may talk to it by the
+    /// daemon.
+    fn is_to_other_host(&self) -> bool {
+        let ends = self.record.local().zip(self.record.peer());
+        let config = process::config();
+        config.nic != Nic::Off
+            && ends.is_some_and(|(local, peer)| config.scope.allows_other_hosts(local, peer))
+    }
+
     /// The connection's name, once it is known to be in scope and of a kind that can be upgraded.
     fn key(&self) -> Result<Key, Reason> {
         if !names_one_user(rustix::process::geteuid().as_raw()) {
@@ -258,12 +273,25 @@ impl Attempt<'_> {
         let peer = tcp::peer_addr(self.socket).map_err(|_| Reason::Call)?;
         self.record.set_addresses(local, peer);
         if let Err(out) = process::config().scope.check(Some(local), peer) {
-            self.record.set(flag::PINNED);
+            if !self.is_to_other_host() {
+                self.record.set(flag::PINNED);
+            }
             return Err(match out {
                 OutOfScope::Address => Reason::Scope,
                 OutOfScope::Excluded => Reason::Excluded,
             });
         }
+        self.check_kind(local, peer)?;
+        let netns = tcp::netns_cookie(self.socket).map_err(|_| Reason::Call)?;
+        let (client, server) = match self.record.role() {
+            Role::Connected => (local, peer),
+            Role::Accepted => (peer, local),
+        };
+        Key::new(netns, client, server).ok_or(Reason::Call)
+    }
+
+    /// Is it of a kind that can be upgraded?
+    fn check_kind(&self, local: SocketAddr, peer: SocketAddr) -> Result<(), Reason> {
         let established = tcp::info(self.socket).is_ok_and(|info| info.state == TCP_ESTABLISHED);
         if crate::uring::found() {
             return Err(Reason::IoUring);
@@ -275,12 +303,7 @@ impl Attempt<'_> {
         if unfit || sockopt::needs_kernel(self.socket) {
             return Err(Reason::Call);
         }
-        let netns = tcp::netns_cookie(self.socket).map_err(|_| Reason::Call)?;
-        let (client, server) = match self.record.role() {
-            Role::Connected => (local, peer),
-            Role::Accepted => (peer, local),
-        };
-        Key::new(netns, client, server).ok_or(Reason::Call)
+        Ok(())
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::time::{clock_gettime, ClockId};
 
+use crate::conn::nic;
 use crate::conn::shrink::{self, Kept};
 use crate::conn::wait::Deadline;
 use crate::family::RECORDS;
@@ -53,6 +54,14 @@ pub fn has_retired() {
 
 fn is_wanted() -> bool {
     RETIRED.load(Ordering::SeqCst) || numbers().next().is_some()
+}
+
+/// A look is wanted in so many milliseconds at the latest.
+pub fn is_wanted_in(pause: u64) {
+    let (due, next) = (DUE.load(Ordering::SeqCst), now() + pause);
+    if due == 0 || due > next {
+        let _ = DUE.compare_exchange(due, next, Ordering::SeqCst, Ordering::Relaxed);
+    }
 }
 
 fn wanted() {
@@ -128,6 +137,10 @@ fn look(due: u64) {
         }
     }
     drop_retired();
+    if nic::look_after() {
+        replace_due(next, now() + nic::DEADLINE / 2);
+        return;
+    }
     if given_back == 0 {
         let pause = match busy {
             true => PAUSE,
@@ -180,6 +193,7 @@ impl Nap {
     /// thread that is alone does.
     #[inline]
     pub fn on_connection() -> Nap {
+        nic::before_sleep();
         if DUE.load(Ordering::Relaxed) == 0 || thread::is_alone() {
             return Nap::begin();
         }
@@ -190,6 +204,7 @@ impl Nap {
     /// Before a thread lies down.
     #[inline]
     pub fn begin() -> Nap {
+        nic::before_sleep();
         if DUE.load(Ordering::Relaxed) == 0 {
             return Nap { due: 0 };
         }

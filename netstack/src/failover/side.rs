@@ -108,6 +108,36 @@ impl Side {
         self.epoch
     }
 
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// The offset of the next byte from the kernel.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Where the peer wants our bytes from, if it has said so.
+    pub fn wanted(&self) -> Option<u64> {
+        self.wanted
+    }
+
+    /// What the kernel brings next is plain bytes, whatever they look like: nobody needs to look.
+    pub fn is_plain(&self) -> bool {
+        let on_kernel = matches!(self.stage, Stage::Kernel | Stage::Resending);
+        on_kernel && self.heard && !self.aborted
+    }
+
+    /// The peer's record of this epoch has been read, or none can come.
+    pub fn has_heard(&self) -> bool {
+        self.heard
+    }
+
+    /// [F18] A record is owed.
+    pub fn owes_answer(&self) -> bool {
+        self.owes_answer
+    }
+
     /// [F2] [F3] Nothing is under way between the carriers. That the kernel's queues are empty, and both
     /// streams still go on, the caller knows.
     pub fn can_join(&self, tail: Option<Tail>, read: u64) -> bool {
@@ -210,6 +240,11 @@ impl Side {
     pub fn answer(&mut self, tail: Tail, written: u64) -> Option<Resume> {
         let owed = core::mem::take(&mut self.owes_answer);
         owed.then(|| self.record(tail, written, written))
+    }
+
+    /// The same as `took`, by where the kernel's stream is: it is told of now and then.
+    pub fn took_up_to(&mut self, at: u64) {
+        self.took(at.saturating_sub(self.at));
     }
 
     /// So many plain bytes have been taken from the kernel.

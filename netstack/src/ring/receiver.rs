@@ -84,6 +84,12 @@ impl RxState {
         self.code != 0
     }
 
+    /// Up to here the kernel's bytes have been taken, while it is the carrier; some of them may have come
+    /// through the ring before.
+    pub fn taken_from_kernel(&self) -> u64 {
+        self.pos.saturating_sub(self.skip)
+    }
+
     pub fn wants_ring(&self) -> bool {
         self.wants_ring == 1
     }
@@ -273,6 +279,18 @@ impl<M: Memory> Receiver<'_, M> {
         }
         publish(&self.shared.consumer.head, pos);
         self.shared.room.space.trip(pos)
+    }
+
+    /// The sender cannot write its mark here, and has said by the kernel where that goes on: it is
+    /// written for it. The ring is read out first, and what it has of the kernel's bytes is skipped.
+    pub fn mark_for_sender(&mut self, start: u64) {
+        let mark = Mark {
+            start,
+            carrier: Carrier::Kernel,
+        };
+        let epoch = self.state.epoch + 1;
+        self.shared.switch.marks[epoch as usize % MARKS].store(mark.pack(), Ordering::Relaxed);
+        self.shared.producer.epoch.store(epoch, Ordering::Release);
     }
 
     /// `n` kernel bytes that had been read from the ring before were thrown away.

@@ -65,7 +65,8 @@ impl TxState {
             full_at: written,
             ..TxState::default()
         };
-        state.starts[level as usize] = written;
+        // Nothing is in the smaller ones.
+        state.starts[..=level as usize].fill(written);
         state
     }
 
@@ -81,6 +82,13 @@ impl TxState {
     #[inline]
     pub fn must_resend(&self) -> bool {
         self.left_to_resend() > 0
+    }
+
+    /// The receiver has said that it has everything up to `offset`: that need not go again. The first
+    /// byte that goes.
+    pub fn resend_after(&mut self, offset: u64) -> u64 {
+        self.resend_from = self.resend_from.max(offset).min(self.resend_to);
+        self.resend_from
     }
 
     /// Bytes that must go through the kernel again.

@@ -23,6 +23,11 @@ impl Tail {
         Tail(word.load(Ordering::Acquire))
     }
 
+    /// Can it be an offset?
+    pub fn is_offset(offset: u64) -> bool {
+        offset < MAX_OFFSET
+    }
+
     /// Behind the last byte that is in the ring.
     #[inline]
     pub fn offset(self) -> u64 {

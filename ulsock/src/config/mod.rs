@@ -25,6 +25,7 @@ const KNOWN: &[&str] = &[
     "ULSOCK_LIB",
     "ULSOCK_LOG",
     "ULSOCK_LOG_FILE",
+    "ULSOCK_NIC",
     "ULSOCK_PROFILE",
     "ULSOCK_REPORT",
     "ULSOCK_RING",
@@ -50,6 +51,16 @@ pub enum Guarding {
     On,
     /// A test aid: at every occasion, and for a moment.
     Eager,
+}
+
+/// Whether connections to other hosts use the daemon of this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nic {
+    Off,
+    /// If there is one, and it is faster than the kernel.
+    Auto,
+    /// If there is one.
+    Daemon,
 }
 
 /// A test aid: a handicap for rings.
@@ -94,6 +105,7 @@ pub struct Config {
     pub chaos: u32,
     pub guard: Guarding,
     pub drag: Option<Drag>,
+    pub nic: Nic,
 }
 
 /// A variable that cannot be used, and what it may hold instead.
@@ -157,6 +169,7 @@ impl Config {
             "ULSOCK_REPORT" => self.report = report(value)?,
             "ULSOCK_CHAOS" => self.chaos = per_mille(value)?,
             "ULSOCK_GUARD" => self.guard = guarding(value)?,
+            "ULSOCK_NIC" => self.nic = nic(value)?,
             "ULSOCK_DRAG" => self.drag = Some(drag(value)?),
             _ => {}
         }
@@ -190,6 +203,7 @@ impl Default for Config {
             chaos: 0,
             guard: Guarding::On,
             drag: None,
+            nic: Nic::Auto,
         }
     }
 }
@@ -245,6 +259,15 @@ fn guarding(value: &str) -> Result<Guarding, &'static str> {
         "1" => Ok(Guarding::On),
         "eager" => Ok(Guarding::Eager),
         _ => Err("0, 1 or eager"),
+    }
+}
+
+fn nic(value: &str) -> Result<Nic, &'static str> {
+    match value {
+        "off" => Ok(Nic::Off),
+        "auto" => Ok(Nic::Auto),
+        "daemon" => Ok(Nic::Daemon),
+        _ => Err("auto, off or daemon"),
     }
 }
 

@@ -39,6 +39,16 @@ impl Scope {
         Ok(())
     }
 
+    /// May a connection to another host leave the kernel? Where no cluster is given, the daemon's list
+    /// of peers decides.
+    pub fn allows_other_hosts(&self, local: SocketAddr, peer: SocketAddr) -> bool {
+        match self.check(Some(local), peer) {
+            Ok(()) => local.ip().to_canonical() != peer.ip().to_canonical(),
+            Err(OutOfScope::Address) => self.cluster.is_empty(),
+            Err(OutOfScope::Excluded) => false,
+        }
+    }
+
     /// `local` may be unknown as yet (unspecified): then only the peer's address counts.
     pub fn check(&self, local: Option<SocketAddr>, peer: SocketAddr) -> Result<(), OutOfScope> {
         let ip = peer.ip().to_canonical();

@@ -19,6 +19,9 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Before the last holder closes: bytes that nobody has read reset the connection, as in the kernel.
 pub fn last(handle: Handle) {
+    if Conn::enter(handle).is_some_and(|conn| conn.close_on_link()) {
+        return;
+    }
     finish_resend(handle);
     let Some(conn) = Conn::enter(handle) else {
         return;
@@ -60,6 +63,7 @@ fn hint(conn: &Conn<'_>) {
 pub fn shutdown(handle: Handle, how: c_int) -> Option<Result<(), Errno>> {
     crate::epoll::shut_down(handle);
     if let (libc::SHUT_RD | libc::SHUT_RDWR, Some(conn)) = (how, Conn::enter(handle)) {
+        conn.end_on_link(how);
         conn.record.set(flag::SHUT_READING);
         if conn.record.has(flag::SHUT) {
             hint(&conn);
@@ -70,6 +74,10 @@ pub fn shutdown(handle: Handle, how: c_int) -> Option<Result<(), Errno>> {
         libc::SHUT_RDWR => Shutdown::Both,
         _ => return None,
     };
+    if Conn::enter(handle)?.end_on_link(how) {
+        Conn::enter(handle)?.stir();
+        return Some(Ok(()));
+    }
     finish_resend(handle);
     let conn = Conn::enter(handle)?;
     conn.record.set(flag::SHUT);
@@ -87,11 +95,15 @@ fn finish_resend(handle: Handle) {
     while let Some(conn) = Conn::enter(handle).filter(|conn| conn.record.tx.gate.is_closed()) {
         // A receiver that has asked for the kernel finds its bytes there, before the FIN.
         super::send::serve(&conn);
-        if super::send::flush(&conn) || deadline.passed() {
+        let flushed = super::send::flush(&conn);
+        // [F21] A record that nobody has read would reset the connection.
+        let heard = super::recv::hear_out(&conn);
+        if flushed && heard || deadline.passed() {
             return;
         }
         let (me, socket) = (conn.me, conn.socket);
+        let events = if flushed { libc::POLLIN } else { libc::POLLOUT };
         drop(conn);
-        sleep(&Sleep::light(me), None, socket, libc::POLLOUT, deadline);
+        sleep(&Sleep::light(me), None, socket, events, deadline);
     }
 }

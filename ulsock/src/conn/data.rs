@@ -95,7 +95,7 @@ fn sleep_for_data(
     };
     let slot = slot.keep();
     bed.hold(handle, What::Data(slot as u8));
-    let (events, until) = listen_to(wanted, nap.limit(deadline));
+    let (events, until) = conn.listen_on_link(listen_to(wanted, nap.limit(deadline)));
     let watched = until.is_never() && waiter.watch.is_worth_while(waiter, &conn);
     if watched {
         bed.watch(handle);
@@ -119,6 +119,7 @@ fn sleep_for_data(
     }
     if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle)) {
         conn.note_kernel_events(events);
+        conn.look_after_link();
         send::serve(&conn);
         if on_ring {
             conn.link.guard.note();
@@ -126,6 +127,21 @@ fn sleep_for_data(
         conn.guard();
     }
     woken
+}
+
+impl Conn<'_> {
+    /// [F15] What is unacknowledged on the link limits the sleep; and an end that the kernel shows only
+    /// asks, and would wake for ever.
+    fn listen_on_link(&self, (events, until): (c_short, Deadline)) -> (c_short, Deadline) {
+        if self.is_only_asked() && self.record.nic.asked.load(Ordering::Relaxed) != 0 {
+            return (0, until.min(Deadline::after(PACE)));
+        }
+        if self.has_unacknowledged() {
+            let limit = Duration::from_millis(super::nic::DEADLINE);
+            return (events, until.min(Deadline::after(limit)));
+        }
+        (events, until)
+    }
 }
 
 /// The kernel socket's events, and until when.

@@ -73,8 +73,16 @@ impl Conn<'_> {
             return;
         }
         let since = tick.wrapping_sub(side.asked.load(Ordering::Relaxed));
-        if since < NOW_AND_THEN && !self.link.pair.is_gone(tick) {
+        let gone = self.link.pair.is_gone(tick);
+        if since < NOW_AND_THEN && !gone {
             return;
+        }
+        if self.is_nic() {
+            // The daemon's death is nobody's end, and the kernel's word about the peer only asks.
+            if gone {
+                self.record.set(flag::FAIL_OVER);
+            }
+            return self.follow_frozen_word();
         }
         side.asked.store(tick, Ordering::Relaxed);
         let mut fds = [PollFd::from_borrowed_fd(self.socket, PollFlags::RDHUP)];

@@ -85,7 +85,7 @@ impl Conn<'_> {
     /// A direction's call was the kernel's. The end that does not decide has its reason from the other.
     pub(super) fn note_kernel_call(&self) {
         self.link.guard.note();
-        if self.record.role() == Role::Accepted {
+        if self.record.role() == Role::Accepted && !self.is_nic() {
             let away = self.link.theirs().away.load(Ordering::Relaxed);
             match (away, self.record.reason()) {
                 (SLOWER, Reason::None) => self.record.set_reason(Reason::Slower),
@@ -97,7 +97,8 @@ impl Conn<'_> {
 
     /// A guard, ours or the peer's, has it on the kernel.
     pub(super) fn is_kept_from_ring(&self) -> bool {
-        self.record.has(flag::AWAY) || self.link.theirs().away.load(Ordering::Relaxed) != 0
+        self.record.has(flag::AWAY)
+            || !self.is_nic() && self.link.theirs().away.load(Ordering::Relaxed) != 0
     }
 
     /// A direction is on a ring again.
@@ -110,7 +111,7 @@ impl Conn<'_> {
     #[cold]
     fn think(&self) {
         let guard = &self.link.guard;
-        if !is_on() || self.record.role() == Role::Accepted {
+        if !is_on() || self.record.role() == Role::Accepted || self.is_nic() {
             return guard.think_after(1 << 30);
         }
         guard.think_after(SELDOM);

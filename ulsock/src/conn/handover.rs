@@ -16,6 +16,7 @@ use super::wait::Deadline;
 use super::{demote, send, standin, Conn, Handle};
 use crate::backoff::Backoff;
 use crate::reason::Reason;
+use crate::record::flag;
 use crate::sys::tcp;
 
 /// How long a peer is given to send again what the ring holds.
@@ -81,6 +82,13 @@ fn unread(conn: &Conn<'_>, trusting: bool) -> Unread {
         return Unread::None;
     };
     let mut rx = conn.receiver(held.state());
+    if conn.record.has(flag::RECORD_MAY_COME) {
+        // Who knows no ring would read the record as bytes.
+        let _ = conn.read_records(&mut rx);
+        if conn.record.has(flag::RECORD_MAY_COME) {
+            return Unread::OnTheWay;
+        }
+    }
     let queued = tcp::inq(conn.socket).map_or(0, u64::from);
     match rx.onto_kernel(queued, trusting) {
         Ok(Unread::InKernel { skip }) if skip > 0 => {

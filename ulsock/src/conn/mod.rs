@@ -13,6 +13,7 @@ mod glance;
 pub mod guard;
 pub mod handover;
 mod lock;
+pub mod nic;
 pub mod part;
 pub mod quick;
 pub mod ready;
@@ -264,6 +265,9 @@ impl<'a> Conn<'a> {
             return;
         }
         self.record.set(flag::LOOK);
+        if self.is_only_asked() {
+            return;
+        }
         if events & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
             && !self.record.has(flag::PEER_FIN)
         {

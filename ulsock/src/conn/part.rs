@@ -66,7 +66,7 @@ fn is_over(conn: &Conn<'_>) -> bool {
         return false;
     }
     conn.link.pair.receive();
-    if !conn.link.pair.is_dead() {
+    if !conn.link.pair.is_dead() && !conn.needs_another_block() {
         return false;
     }
     let sent = conn
@@ -91,6 +91,7 @@ fn begin_again(record: &Record) {
     record.rx.gate.open();
     record.calls.store(0, Ordering::Relaxed);
     record.next_look.store(0, Ordering::Relaxed);
-    record.clear(flag::AWAY);
+    record.clear(flag::AWAY | flag::FAIL_OVER);
+    record.nic.begin_again();
     record.set_reason(Reason::Young);
 }

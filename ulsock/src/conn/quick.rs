@@ -12,7 +12,7 @@ use libc::{c_int, MSG_DONTWAIT, MSG_NOSIGNAL};
 use netstack::ring::{Receiver, RxState, Sender, Sink, Slots, Source, TxState};
 
 use super::lock::Held;
-use super::{Conn, Handle};
+use super::{nic, Conn, Handle};
 use crate::chaos;
 use crate::family::Family;
 use crate::link::Link;
@@ -25,7 +25,8 @@ pub const MOST: usize = 4096;
 /// Flags that change nothing about a call that need not wait.
 const HARMLESS: c_int = MSG_DONTWAIT | MSG_NOSIGNAL;
 /// Who has one of these may have to change carriers, or to fail.
-const UNUSUAL: u32 = flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::BROKEN | flag::AWAY;
+const UNUSUAL: u32 =
+    flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::BROKEN | flag::AWAY | flag::FAIL_OVER;
 /// What matters to a receiver, and how it is usually.
 const READING: u32 = flag::BROKEN | flag::SHUT_READING | flag::UPGRADED;
 
@@ -135,6 +136,9 @@ impl<'a> Usual<'a> {
         let slots = tx.put(len as u64, out, again)?;
         Counts::add(&side.counts.messages, 1);
         Counts::add(&side.counts.ring_bytes, len as u64);
+        if link.is_nic {
+            nic::note_send();
+        }
         // Once more after publishing, as in the long way.
         if slots != 0 || tx.wishes_change() {
             follow_up(self.record, link, self.number, self.fd, held.state(), slots);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use libc::{
     c_short, pollfd, POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM,
 };
-use netstack::ring::{Look, Receiver, RxState, Sender};
+use netstack::ring::{Look, Receiver, RxState, Sender, Tail};
 
 use super::lock::Held;
 use super::wait::{poll_now, Slot};
@@ -33,6 +33,7 @@ enum Answer {
 impl Conn<'_> {
     /// The events that hold now, among `wanted` and those that are always told.
     pub fn revents(&self, wanted: c_short) -> c_short {
+        self.attend();
         let receiving = if wanted & IN != 0 {
             self.readable()
         } else {
@@ -52,7 +53,7 @@ impl Conn<'_> {
         }
         let ask = |answer: &Answer| matches!(answer, Answer::AskKernel);
         if ask(&receiving) || ask(&sending) || self.kernel_spoke() {
-            let kernel = self.kernel_events();
+            let kernel = self.events_of_link(self.kernel_events());
             events |= kernel & END;
             if ask(&receiving) || kernel & (POLLRDHUP | POLLHUP | POLLERR) != 0 {
                 events |= kernel & IN;
@@ -108,6 +109,9 @@ impl Conn<'_> {
         };
         let least = u64::from(self.record.recv_lowat.load(Ordering::Relaxed).max(1));
         let mut rx = self.receiver(held.state());
+        if self.read_records(&mut rx).is_err() {
+            return Answer::Yes;
+        }
         // Bytes to be thrown away would make the kernel's poll return at once, for ever.
         if self.settle(&mut rx).is_err() {
             return Answer::AskKernel;
@@ -137,13 +141,14 @@ impl Conn<'_> {
         let mut tx = self.sender(held.state());
         let leaving = self
             .record
-            .has(flag::PEER_FIN | flag::SHUT | flag::PINNED | flag::AWAY);
+            .has(flag::PEER_FIN | flag::SHUT | flag::PINNED | flag::AWAY | flag::FAIL_OVER);
         if !tx.state.on_ring() || tx.wishes_change() || leaving {
             return Answer::AskKernel;
         }
         let room = has_room(&mut tx);
         // A send that finds it full grows the ring, or spills.
-        let more = tx.level() < super::send::BUSY_LEVEL
+        let more = !self.is_nic()
+            && tx.level() < super::send::BUSY_LEVEL
             && (tx.level() < self.largest() || self.spills_at_once());
         if room || more {
             return Answer::Yes;
@@ -252,9 +257,13 @@ impl Conn<'_> {
         let mut held = self.lock_tx()?;
         let state = held.state();
         if state.on_ring() {
-            // The ring is the peer's memory: what is in it has arrived, as in the kernel what lies
-            // in the other end's queue.
-            return Some(0);
+            // Between two processes the ring is the peer's memory: what is in it has arrived, as in the
+            // kernel what lies in the other end's queue. On the link the engine says what has.
+            let head = self.link.tx_shared().consumer.head.load(Ordering::Acquire);
+            return Some(match self.is_nic() {
+                true => state.written.saturating_sub(head),
+                false => 0,
+            });
         }
         let queued = tcp::outq(self.socket).ok().map(u64::from)?;
         Some(queued + state.left_to_resend())
@@ -337,7 +346,7 @@ impl Conn<'_> {
 
     /// Where the sender's tail stands: an edge-triggered event is due when it moves on.
     pub fn tail(&self) -> u64 {
-        self.link.rx_shared().producer.tail.load(Ordering::Acquire)
+        Tail::read(&self.link.rx_shared().producer.tail).offset()
     }
 
     /// Readiness cannot be waited for on rings (too many waiters, no bell): both directions go back

@@ -10,6 +10,7 @@ use rustix::net::RecvFlags;
 use super::begin::begin_rx;
 use super::buffers::{Bin, Incoming};
 use super::data::{self, Wanted};
+use super::nic::{End, Heard};
 use super::wait::{Deadline, Woken};
 use super::{send, Conn, Handle};
 use crate::chaos;
@@ -46,6 +47,7 @@ pub fn recv(
         let Some(conn) = Conn::enter(handle) else {
             return (got > 0).then_some(Ok(got));
         };
+        conn.attend();
         // As in the kernel, what holds when the call begins.
         let patient = *patient
             .get_or_insert_with(|| flags & MSG_DONTWAIT == 0 && !conn.record.has(flag::NONBLOCK));
@@ -174,7 +176,15 @@ impl Conn<'_> {
     ) -> Result<Step, Errno> {
         let (mut got, mut shown) = (0, 0);
         while got < len {
-            let step = match self.look(rx)? {
+            let look = self.look(rx)?;
+            if matches!(look, Look::Kernel { .. }) && self.record.has(flag::RECORD_MAY_COME) {
+                match self.hear(rx)? {
+                    Heard::Plain | Heard::End(_) => {}
+                    Heard::Record => continue,
+                    Heard::Nothing => break,
+                }
+            }
+            let step = match look {
                 Look::Ring(0) => break,
                 Look::Kernel { .. } if got == 0 && !rx.peek && rx.stays_on_kernel() => {
                     return self.pull_all(rx, into, len)
@@ -405,13 +415,16 @@ impl Conn<'_> {
         self.peer_closed()
             || self
                 .record
-                .has(flag::LOOK | flag::PEER_FIN | flag::SHUT_READING)
+                .has(flag::LOOK | flag::PEER_FIN | flag::SHUT_READING | flag::RECORD_MAY_COME)
             || (glance && self.glance())
     }
 
     /// The ring is empty: has the kernel socket anything to say?
     fn probe(&self, rx: &mut Receiver<'_, Rings>) -> Result<Step, Errno> {
         self.record.clear(flag::LOOK);
+        if self.is_nic() && rx.state.on_ring() && !self.record.has(flag::BROKEN) {
+            return self.probe_link(rx);
+        }
         let end = match peek_byte(self.socket) {
             Err(Errno::AGAIN) => return Ok(Step::Empty),
             Ok(0) => Ok(Step::Eof),
@@ -419,6 +432,12 @@ impl Conn<'_> {
             Err(error) => Err(error),
         };
         self.ended(rx, end)
+    }
+
+    /// The same on the link, where the kernel's end is not the last word.
+    #[cold]
+    fn probe_link(&self, rx: &mut Receiver<'_, Rings>) -> Result<Step, Errno> {
+        self.look_for_link_end(rx).map(Step::from)
     }
 
     /// The kernel has said something final: what the ring still holds comes first.
@@ -440,7 +459,41 @@ impl Conn<'_> {
             Ok(Step::Eof) => self.record.set(flag::PEER_FIN),
             _ => {}
         }
+        if self.record.has(flag::NIC) && !self.record.has(flag::BROKEN) {
+            return self.ended_after_link(rx, end);
+        }
         end
+    }
+}
+
+impl Conn<'_> {
+    /// [F22] An end that comes before the peer's promise is kept is none.
+    #[cold]
+    fn ended_after_link(
+        &self,
+        rx: &Receiver<'_, Rings>,
+        end: Result<Step, Errno>,
+    ) -> Result<Step, Errno> {
+        let tip = match &end {
+            Ok(Step::Eof) => Ok(()),
+            Err(error) => Err(*error),
+            Ok(_) => return end,
+        };
+        match self.judge_end(rx, tip) {
+            Some(Ok(())) => Ok(Step::Eof),
+            Some(Err(error)) => Err(error),
+            None => self.ask(tip).map(Step::from),
+        }
+    }
+}
+
+impl From<End> for Step {
+    fn from(end: End) -> Step {
+        match end {
+            End::NotYet => Step::Empty,
+            End::Again => Step::Again,
+            End::Eof => Step::Eof,
+        }
     }
 }
 
@@ -474,6 +527,18 @@ pub fn settle(conn: &Conn<'_>) {
     if let Some(mut held) = conn.lock_rx() {
         let _ = conn.settle(&mut conn.receiver(held.state()));
     }
+}
+
+/// The peer's record, if one must come, has been read.
+pub fn hear_out(conn: &Conn<'_>) -> bool {
+    if !conn.record.has(flag::RECORD_MAY_COME) || !conn.record.rx.gate.is_closed() {
+        return true;
+    }
+    let Some(mut held) = conn.lock_rx() else {
+        return true;
+    };
+    let _ = conn.read_records(&mut conn.receiver(held.state()));
+    conn.has_heard() || conn.record.has(flag::BROKEN)
 }
 
 /// Asks the sender to go back to the kernel.

@@ -12,7 +12,7 @@ use super::begin::begin_tx;
 use super::buffers::{Outgoing, Scratch};
 use super::space;
 use super::wait::{Deadline, Woken};
-use super::{Conn, Handle};
+use super::{nic, Conn, Handle};
 use crate::chaos;
 use crate::link::Rings;
 use crate::process;
@@ -37,6 +37,8 @@ pub enum Lack {
     Nothing,
     RingSpace,
     KernelSpace,
+    /// Another thread takes the connection to the link just now.
+    Link,
 }
 
 struct Step {
@@ -66,6 +68,9 @@ pub fn send(
         // As in the kernel, what holds when the call begins.
         let patient = *patient
             .get_or_insert_with(|| flags & MSG_DONTWAIT == 0 && !conn.record.has(flag::NONBLOCK));
+        if conn.is_nic() {
+            conn.join_before_send(len);
+        }
         let step = match conn.step(out, len - sent, flags) {
             Ok(step) => step,
             Err(_) if sent > 0 => return Some(Ok(sent)),
@@ -75,6 +80,9 @@ pub fn send(
         sent += step.moved;
         if sent == len || step.lack == Lack::Nothing {
             return Some(Ok(sent));
+        }
+        if step.lack == Lack::Link {
+            continue;
         }
         if !patient {
             drop(conn);
@@ -169,17 +177,26 @@ impl Conn<'_> {
         flags: c_int,
     ) -> Result<Step, Errno> {
         let mut moved = 0;
+        if self.is_joining() {
+            return Ok(Step {
+                moved,
+                lack: Lack::Link,
+            });
+        }
+        if self.is_nic() && tx.state.on_ring() && self.record.has(flag::SHUT) {
+            return Err(Errno::PIPE);
+        }
         let patient = flags & MSG_DONTWAIT == 0 && !self.record.has(flag::NONBLOCK);
         Counts::add(&self.record.tx.counts.messages, 1);
         if tx.state.on_ring() {
             self.glance_before_send();
         }
-        if chaos::strikes() {
+        if chaos::strikes() && !self.is_nic() {
             self.shrink(tx).map_err(|Hostile| self.broken())?;
         }
         loop {
             self.follow_wish(tx).map_err(|Hostile| self.broken())?;
-            if tx.state.must_resend() && !self.flush_resend(tx)? {
+            if self.must_flush(tx) && !self.flush_resend(tx)? {
                 return Ok(Step {
                     moved,
                     lack: Lack::KernelSpace,
@@ -230,20 +247,21 @@ impl Conn<'_> {
         if tx.state.on_ring() {
             if tx.wishes_change() {
                 let slots = match self.link.peer_shut_both() {
-                    true => tx.leave_ring(),
+                    true => self.leave_ring(tx)?,
+                    false if self.is_nic() => self.leave_link(tx)?,
                     false => tx.yield_ring()?,
                 };
                 self.ring_data(tx, slots);
             } else if self
                 .record
-                .has(flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::AWAY)
+                .has(flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::AWAY | flag::FAIL_OVER)
                 || self.peer_closed()
                 || chaos::strikes()
             {
-                let slots = tx.leave_ring();
+                let slots = self.leave_ring(tx)?;
                 self.ring_data(tx, slots);
             }
-        } else if tx.wishes_change() && self.may_enter(tx) {
+        } else if !self.is_nic() && tx.wishes_change() && self.may_enter(tx) {
             if let Some(slots) = tx.enter_ring() {
                 self.record.set(flag::UPGRADED);
                 self.record.set_reason(Reason::None);
@@ -276,6 +294,9 @@ impl Conn<'_> {
             unheard |= !self.link.ring(wire, slots)
         })?;
         Counts::add(&self.record.tx.counts.ring_bytes, n);
+        if self.is_nic() {
+            nic::note_send();
+        }
         if unheard {
             self.poke(tx);
         }
@@ -304,6 +325,7 @@ impl Conn<'_> {
     #[cold]
     fn poke(&self, tx: &mut Sender<'_, Rings>) {
         let slots = match self.link.peer_shut_both() {
+            _ if self.is_nic() => self.leave_link(tx).unwrap_or(0),
             true => tx.leave_ring(),
             false => tx.leave_with_poke(),
         };
@@ -311,8 +333,26 @@ impl Conn<'_> {
         let _ = self.flush_resend(tx);
     }
 
+    /// From the ring to the kernel, from the next byte on.
+    fn leave_ring(&self, tx: &mut Sender<'_, Rings>) -> Result<netstack::ring::Slots, Hostile> {
+        if self.is_nic() {
+            self.leave_link(tx)
+        } else {
+            Ok(tx.leave_ring())
+        }
+    }
+
+    /// Something must go through the kernel before any new byte.
+    #[inline]
+    fn must_flush(&self, tx: &Sender<'_, Rings>) -> bool {
+        tx.state.must_resend() || self.owes_record()
+    }
+
     /// Sends again through the kernel what the ring held; `false` when the kernel is full.
-    fn flush_resend(&self, tx: &mut Sender<'_, Rings>) -> Result<bool, Errno> {
+    pub(super) fn flush_resend(&self, tx: &mut Sender<'_, Rings>) -> Result<bool, Errno> {
+        if self.owes_record() && !self.write_record()? {
+            return Ok(false);
+        }
         while tx.state.must_resend() {
             let mut scratch = Scratch::new();
             let room = scratch.bytes.len() as u64;
@@ -325,6 +365,7 @@ impl Conn<'_> {
                 Err(error) => return Err(error),
             }
         }
+        self.finish_leaving(tx);
         Ok(true)
     }
 
@@ -343,6 +384,7 @@ impl Conn<'_> {
                 Ok(0) => break,
                 Ok(n) => {
                     tx.sent_by_kernel(n as u64);
+                    self.has_spoken();
                     Counts::add(&self.record.tx.counts.kernel_bytes, n as u64);
                     moved += n;
                 }
@@ -392,7 +434,7 @@ impl Conn<'_> {
         let now = stalled || (!patient && self.spills_at_once());
         let spill = now && may_grow_or_spill(tx);
         if spill {
-            let slots = tx.leave_ring();
+            let slots = self.leave_ring(tx)?;
             self.ring_data(tx, slots);
         }
         Ok(spill)
@@ -420,6 +462,9 @@ impl Conn<'_> {
     }
 
     fn grow(&self, tx: &mut Sender<'_, Rings>, allowed: u8) -> bool {
+        if self.is_nic() {
+            return false;
+        }
         let next = tx.level() + 1;
         let (segment, conn, side) = (&self.link.segment, self.link.conn, self.link.side);
         if next > allowed || !segment.populate(next, conn, side) {
@@ -440,7 +485,7 @@ pub fn flush(conn: &Conn<'_>) -> bool {
         return true;
     };
     let mut tx = conn.sender(held.state());
-    !tx.state.must_resend() || conn.flush_resend(&mut tx).unwrap_or(true)
+    !conn.must_flush(&tx) || conn.flush_resend(&mut tx).unwrap_or(true)
 }
 
 /// Wakes a peer that sleeps without a bell that we know, through its kernel socket.
@@ -455,7 +500,7 @@ pub fn poke(conn: &Conn<'_>) {
 pub fn leave(conn: &Conn<'_>) {
     if let Some(mut held) = conn.lock_tx() {
         let mut tx = conn.sender(held.state());
-        let slots = tx.leave_ring();
+        let slots = conn.leave_ring(&mut tx).unwrap_or(0);
         conn.ring_data(&mut tx, slots);
         conn.note_carriers(Some(held.state()), None);
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use libc::{POLLOUT, POLLRDHUP};
+use libc::{POLLIN, POLLOUT, POLLRDHUP};
 
 use super::send::{leave, may_grow_or_spill, Lack};
 use super::wait::{sleep, Deadline, Slot, Woken};
@@ -47,7 +47,7 @@ pub fn wait(conn: Conn<'_>, lack: Lack, want: u64, deadline: Deadline, seen: See
 }
 
 fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) -> Woken {
-    let (me, socket) = (conn.me, conn.socket);
+    let (me, socket, nic) = (conn.me, conn.socket, conn.is_nic());
     let waiter = waiter::mine(me).filter(|waiter| conn.link.pair.hand_over(waiter));
     let Some(bed) = Sleep::prepare(me, seen) else {
         return Woken::Look(0);
@@ -73,12 +73,20 @@ fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) ->
     let woken = if ready {
         Woken::Look(0)
     } else {
-        let stall = if capped {
+        let stall = if nic {
+            Deadline::after(Duration::from_millis(super::nic::DEADLINE)).min(deadline)
+        } else if capped {
             Deadline::after(STALL).min(deadline)
         } else {
             deadline
         };
-        match sleep(&bed, Some(waiter), socket, POLLRDHUP, stall) {
+        match sleep(
+            &bed,
+            Some(waiter),
+            socket,
+            if nic { POLLIN | POLLRDHUP } else { POLLRDHUP },
+            stall,
+        ) {
             Woken::TimedOut if !deadline.passed() => Woken::Look(0),
             woken => woken,
         }
@@ -86,6 +94,7 @@ fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) ->
     drop(bed);
     if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle)) {
         conn.note_kernel_events(events);
+        conn.look_after_link();
         conn.link.guard.note();
         conn.guard();
     }

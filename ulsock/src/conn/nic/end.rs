@@ -1,0 +1,187 @@
+//! The ends of a stream that the link carries ([F22] to [F26]).
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use libc::{c_int, c_short, POLLERR, POLLHUP, POLLIN, POLLRDHUP, POLLRDNORM};
+use netstack::failover::{Segment as _, Stage};
+use netstack::ring::Receiver;
+use rustix::io::Errno;
+use rustix::net::sockopt;
+
+use super::super::Conn;
+use super::hear::Heard;
+use crate::link::{Rings, CLOSED};
+use crate::message::Message;
+use crate::record::flag;
+use crate::upkeep;
+
+/// How a look at the end of a stream came out.
+pub enum End {
+    NotYet,
+    /// Look again.
+    Again,
+    Eof,
+}
+
+impl Conn<'_> {
+    /// [F22] Has the peer's program ended its stream, and has all of it been read?
+    pub(in crate::conn) fn link_has_ended(&self) -> bool {
+        let producer = &self.link.rx_shared().producer;
+        if !self.is_nic() || self.record.rx.carrier.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let tail = netstack::ring::Tail::read(&producer.tail);
+        let read = self.link.rx_shared().consumer.head.load(Ordering::Relaxed);
+        tail.has_ended() && read == tail.offset()
+    }
+
+    /// The ring is empty: what the word, or the kernel, has to say. Under the receiving lock.
+    pub(in crate::conn) fn look_for_link_end(
+        &self,
+        rx: &mut Receiver<'_, Rings>,
+    ) -> Result<End, Errno> {
+        let tail = self.segment().tail();
+        if rx.state.on_ring() && tail.has_ended() && rx.state.pos == tail.offset() {
+            return Ok(End::Eof);
+        }
+        match self.hear(rx)? {
+            Heard::Plain | Heard::Record => Ok(End::Again),
+            Heard::Nothing => Ok(End::NotYet),
+            Heard::End(end) => {
+                if !rx.state.on_ring() {
+                    return Ok(End::Again);
+                }
+                match self.judge_end(rx, end) {
+                    Some(Ok(())) => Ok(End::Eof),
+                    Some(Err(error)) => Err(error),
+                    None => self.ask(end),
+                }
+            }
+        }
+    }
+
+    /// [F23] The kernel's end only asks, for a while. Under the receiving lock.
+    pub(in crate::conn) fn ask(&self, end: Result<(), Errno>) -> Result<End, Errno> {
+        let (now, asked) = (upkeep::now(), &self.record.nic.asked);
+        if asked.load(Ordering::Relaxed) == 0 {
+            asked.store(now, Ordering::Relaxed);
+            upkeep::is_wanted_in(super::watch::DEADLINE);
+        }
+        self.record.set(flag::LOOK);
+        if now < asked.load(Ordering::Relaxed) + super::watch::DEADLINE {
+            return Ok(End::NotYet);
+        }
+        // The ring has been read out; with the word frozen nothing more comes.
+        let tail = self.segment().freeze();
+        let Some(mut held) = self.lock_tx() else {
+            return Ok(End::NotYet);
+        };
+        let _ = held.state();
+        if tail.has_ended() {
+            return Ok(End::Again);
+        }
+        self.failover(|side| side.despair());
+        drop(held);
+        self.broken();
+        // Lest our own FIN look like an end.
+        let _ = sockopt::set_socket_linger(self.socket, Some(Duration::ZERO));
+        Err(end.err().unwrap_or(Errno::CONNRESET))
+    }
+
+    /// What the kernel's poll says about a connection on the link: an end there only asks.
+    pub(in crate::conn) fn events_of_link(&self, kernel: c_short) -> c_short {
+        if !self.is_nic() || self.record.has(flag::BROKEN) {
+            return kernel;
+        }
+        let ended = if self.link_has_ended() {
+            let hung_up = if self.record.has(flag::SHUT) {
+                POLLHUP
+            } else {
+                0
+            };
+            POLLIN | POLLRDNORM | POLLRDHUP | hung_up
+        } else {
+            0
+        };
+        if self.record.rx.carrier.load(Ordering::Relaxed) == 0 {
+            return kernel;
+        }
+        kernel & !(POLLIN | POLLRDNORM | POLLRDHUP | POLLHUP | POLLERR) | ended
+    }
+
+    /// The kernel socket shows an end while the link carries the streams: the next receive looks.
+    pub(in crate::conn) fn is_only_asked(&self) -> bool {
+        self.is_nic()
+            && self.record.rx.carrier.load(Ordering::Relaxed) != 0
+            && !self.record.has(flag::BROKEN)
+    }
+
+    /// [F25] Ends our own direction on the link, if that carries it; `false`: it is the kernel's business.
+    pub(in crate::conn) fn end_on_link(&self, how: c_int) -> bool {
+        if !self.is_nic() {
+            return false;
+        }
+        if self.is_joining() {
+            self.join_before_send(usize::MAX);
+        }
+        let Some(mut held) = self.lock_tx() else {
+            return false;
+        };
+        let mut tx = self.sender(held.state());
+        if !tx.state.on_ring() || self.stage() != Stage::Linked {
+            return false;
+        }
+        if how != libc::SHUT_WR {
+            let _ = self.leave_link(&mut tx);
+            return false;
+        }
+        self.record.set(flag::SHUT);
+        self.say_closed();
+        true
+    }
+
+    fn say_closed(&self) {
+        let producer = &self.link.tx_shared().producer;
+        producer.closed.store(CLOSED, Ordering::Release);
+        self.link.ring_daemon();
+    }
+
+    /// [F24] Before the last holder closes: the daemon does the rest, if it can; else we leave the link
+    /// first. `true`: nothing is left to do.
+    pub(in crate::conn) fn close_on_link(&self) -> bool {
+        if !self.is_nic() {
+            return false;
+        }
+        if self.is_joining() {
+            self.join_before_send(usize::MAX);
+        }
+        let unread = self.ring_is_unread();
+        let Some(mut held) = self.lock_tx() else {
+            return false;
+        };
+        let mut tx = self.sender(held.state());
+        if !tx.state.on_ring() || self.stage() != Stage::Linked {
+            return false;
+        }
+        if unread {
+            // As in the kernel. The daemon hears that we have let go, and resets the link too.
+            let _ = sockopt::set_socket_linger(self.socket, Some(Duration::ZERO));
+            return true;
+        }
+        if self.segment().tail().is_frozen() {
+            let _ = self.leave_link(&mut tx);
+            return false;
+        }
+        self.say_closed();
+        let message = Message::Leave {
+            segment: self.link.segment.number,
+            conn: self.link.conn,
+        };
+        if self.link.pair.is_mine() && self.link.pair.tell(&message, Some(self.socket)) {
+            return true;
+        }
+        let _ = self.leave_link(&mut tx);
+        false
+    }
+}

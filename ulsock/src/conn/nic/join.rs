@@ -1,0 +1,254 @@
+//! Onto the link: both directions at once, at a byte that both ends know ([F1] to [F10]).
+//!
+//! The end that connected proposes in a send, and lets that wait a moment; the end that accepted agrees
+//! in any of its calls, or when it is rung for.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use netstack::failover::{Prepare, Segment as _, Stage};
+use netstack::ring::{tail, RxState, Tail, TxState};
+use rustix::net::sockopt;
+
+use super::super::begin::begin_tx;
+use super::super::wait::Deadline;
+use super::super::Conn;
+use crate::backoff::Backoff;
+use crate::layout::{Promotion, NIC_LEVEL};
+use crate::reason::Reason;
+use crate::record::{flag, Role};
+use crate::sys::{random, tcp};
+use crate::upkeep;
+
+/// So long a send waits for the peer's agreement, and an answer for the link to open.
+const PATIENCE: Duration = Duration::from_millis(2);
+/// Milliseconds until the next proposal, after one that has failed; doubled each time, up to the second.
+const FIRST_PAUSE: u64 = 10;
+const LONGEST_PAUSE: u64 = 10_000;
+/// A larger send is bulk, which the kernel carries as well.
+const SMALL: usize = 16 << 10;
+/// Who has one of these stays where it is.
+const NOT_NOW: u32 = flag::PINNED
+    | flag::PEER_FIN
+    | flag::SHUT
+    | flag::SHUT_READING
+    | flag::BROKEN
+    | flag::AWAY
+    | flag::HELD_BACK;
+
+impl Conn<'_> {
+    /// Before a send of `len` bytes, with no lock held.
+    pub(in crate::conn) fn join_before_send(&self, len: usize) {
+        self.attend();
+        if self.is_joining() || self.may_propose(len) && self.propose() {
+            self.wait_for_open();
+        }
+    }
+
+    /// Looks whether something has happened to a promotion. With no lock held.
+    #[inline]
+    pub(in crate::conn) fn attend(&self) {
+        if !self.is_nic() {
+            return;
+        }
+        if self.record.tx.carrier.load(Ordering::Relaxed) != 0 {
+            self.judge_link();
+            return self.follow_frozen_word();
+        }
+        let asked = self.link.theirs().promotion.epoch.load(Ordering::Acquire);
+        if self.is_joining() || asked != self.record.nic.seen.load(Ordering::Relaxed) {
+            self.attend_now(asked);
+        }
+    }
+
+    #[cold]
+    fn attend_now(&self, asked: u64) {
+        if self.is_joining() {
+            return self.enter_if_open();
+        }
+        let refused = &self.link.theirs().promotion.refused;
+        let is_over = refused.load(Ordering::Acquire) == asked;
+        if is_over || self.record.role() == Role::Connected || self.agree() {
+            self.record.nic.seen.store(asked, Ordering::Relaxed);
+        }
+    }
+
+    /// [F4] This promotion is over, or will never be; the next one needs a block of its own.
+    pub(in crate::conn) fn needs_another_block(&self) -> bool {
+        let frozen = self.is_nic() && self.segment().tail().is_frozen();
+        frozen && !self.record.has(flag::RECORD_MAY_COME | flag::JOINING)
+    }
+
+    fn may_propose(&self, len: usize) -> bool {
+        self.record.role() == Role::Connected
+            && len <= SMALL
+            && !self.record.has(NOT_NOW | flag::RECORD_MAY_COME)
+            && self.record.tx.carrier.load(Ordering::Relaxed) == 0
+            && self.is_worth_trying()
+            && upkeep::now() >= self.record.nic.next.load(Ordering::Relaxed)
+            && self.may_use_ring()
+    }
+
+    /// [F2]
+    #[cold]
+    fn propose(&self) -> bool {
+        let Ok(key) = random() else { return false };
+        begin_tx(self);
+        self.at_a_quiet_moment(|conn, tx, rx| {
+            let prepare = conn.failover(|side| {
+                side.can_join(None, rx.pos)
+                    .then(|| side.propose(key, tx.written, rx.pos))
+            });
+            if let Some(prepare) = prepare {
+                conn.say(&prepare);
+            }
+            prepare.is_some()
+        })
+    }
+
+    /// [F3] Whether it has; if not, it may be asked again.
+    #[cold]
+    fn agree(&self) -> bool {
+        if self.record.has(NOT_NOW) || !self.may_use_ring() {
+            return false;
+        }
+        let Some(prepare) = read(&self.link.theirs().promotion) else {
+            return false;
+        };
+        self.at_a_quiet_moment(|conn, tx, rx| {
+            let agrees = conn.failover(|side| {
+                side.can_join(None, rx.pos) && side.agree(&prepare, tx.written, rx.pos)
+            });
+            if agrees {
+                conn.say(&Prepare {
+                    sent: tx.written,
+                    received: rx.pos,
+                    ..prepare
+                });
+            }
+            agrees
+        })
+    }
+
+    /// Under both locks, if the kernel carries both directions and has nothing that we have not read.
+    fn at_a_quiet_moment(&self, act: impl FnOnce(&Conn<'_>, &TxState, &RxState) -> bool) -> bool {
+        if !self.record.tx.gate.is_closed() || !self.record.rx.gate.is_closed() {
+            return false;
+        }
+        let (Some(mut rx), Some(mut tx)) = (self.lock_rx(), self.lock_tx()) else {
+            return false;
+        };
+        let (rx, tx) = (rx.state(), tx.state());
+        let quiet = !rx.on_ring()
+            && !tx.on_ring()
+            && !tx.must_resend()
+            && rx.taken_from_kernel() == rx.pos
+            && !self.owes_record()
+            && tcp::inq(self.socket) == Ok(0);
+        if !quiet {
+            return false;
+        }
+        self.failover(|side| side.took_up_to(rx.pos));
+        act(self, tx, rx)
+    }
+
+    /// Makes the rings ready and tells the daemon where we stand.
+    fn say(&self, prepare: &Prepare) {
+        let (sending, receiving) = (self.link.tx_shared(), self.link.rx_shared());
+        let (sent, received) = (prepare.sent, prepare.received);
+        sending.producer.tail.store(sent, Ordering::Relaxed);
+        sending.consumer.head.store(sent, Ordering::Relaxed);
+        receiving.consumer.head.store(received, Ordering::Relaxed);
+        tail::begin(&receiving.producer.tail, received);
+        self.record.set(flag::JOINING);
+        let ours = &self.link.mine().promotion;
+        ours.key.store(prepare.key, Ordering::Relaxed);
+        ours.sent.store(sent, Ordering::Relaxed);
+        ours.received.store(received, Ordering::Relaxed);
+        ours.epoch.store(prepare.epoch, Ordering::Release);
+        self.link.ring_daemon();
+    }
+
+    /// Lets the call wait until the link is open; if it does not open, goes back to the kernel.
+    #[cold]
+    fn wait_for_open(&self) {
+        let deadline = Deadline::after(PATIENCE);
+        let promotion = &self.link.theirs().promotion;
+        let epoch = self.link.mine().promotion.epoch.load(Ordering::Relaxed);
+        let mut backoff = Backoff::default();
+        while !self.segment().tail().is_open()
+            && promotion.refused.load(Ordering::Acquire) != epoch
+            && !deadline.passed()
+        {
+            backoff.pause();
+        }
+        self.enter_if_open();
+        if self.is_joining() {
+            self.give_up();
+        }
+    }
+
+    fn enter_if_open(&self) {
+        if let (Some(mut rx), Some(mut tx)) = (self.lock_rx(), self.lock_tx()) {
+            self.enter_link(tx.state(), rx.state());
+        }
+    }
+
+    /// [F7] If the word says OPEN, both directions are on their rings from here on. Under both locks.
+    pub(super) fn enter_link(&self, tx: &mut TxState, rx: &mut RxState) {
+        if !self.is_joining() {
+            return;
+        }
+        let tail = self.segment().tail();
+        let linked = self.failover(|side| {
+            side.see(tail);
+            side.stage() == Stage::Linked
+        });
+        if !linked {
+            return;
+        }
+        let (sent, received) = (tx.written, rx.pos);
+        *tx = TxState::begin_on_ring(sent, NIC_LEVEL);
+        *rx = RxState::begin_on_ring(received, NIC_LEVEL);
+        self.note_carriers(Some(tx), Some(rx));
+        self.record.set(flag::UPGRADED | flag::NIC_USED);
+        self.record.clear(flag::JOINING);
+        self.record.set_reason(Reason::None);
+        self.record.nic.begin(sent, upkeep::now());
+        // The way back must not rot.
+        let _ = sockopt::set_socket_keepalive(self.socket, true);
+        super::watch::linked(self.handle.number);
+    }
+
+    /// [F8] [F9] The link does not open.
+    #[cold]
+    fn give_up(&self) {
+        let Some(mut tx) = self.lock_tx() else { return };
+        if !self.is_joining() {
+            return;
+        }
+        let tail = tail::freeze(&self.link.rx_shared().producer.tail);
+        self.record.clear(flag::JOINING);
+        self.record
+            .nic
+            .put_off(upkeep::now(), FIRST_PAUSE, LONGEST_PAUSE);
+        self.record.set_reason(Reason::NoAgreement);
+        if !self.failover(|side| side.give_up(tail)) {
+            self.failover(|side| side.freeze());
+            self.resume(&mut self.sender(tx.state()), tail);
+        }
+    }
+}
+
+fn read(promotion: &Promotion) -> Option<Prepare> {
+    let load = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
+    let epoch = promotion.epoch.load(Ordering::Acquire);
+    let prepare = Prepare {
+        epoch,
+        key: load(&promotion.key),
+        sent: load(&promotion.sent),
+        received: load(&promotion.received),
+    };
+    let is_one = Tail::is_offset(prepare.sent) && Tail::is_offset(prepare.received);
+    (epoch > 0 && is_one).then_some(prepare)
+}

@@ -1,0 +1,127 @@
+//! The daemon of this host, as a program sees it: found in the run directory, shown connections, and heard
+//! when it has rings for them (docs/failover.md, the beginning of a promotion).
+//!
+//! Each network namespace has its own, for it is the NIC's owner there. Nobody waits for it: what it has
+//! to say is taken at a connection's next look.
+
+use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use rustix::fs::fstat;
+
+use crate::config::Nic;
+use crate::layout::OFFERER;
+use crate::link::Link;
+use crate::mailbox::Channel;
+use crate::message::Message;
+use crate::pair::{Mail, Other, Pair};
+use crate::reason::Reason;
+use crate::rundir::RunDir;
+use crate::{process, upkeep};
+
+/// Milliseconds between two attempts to find one.
+const PAUSE: u64 = 1000;
+
+/// The daemons that this process knows, by the cookies of their network namespaces.
+#[derive(Default)]
+pub struct Daemons {
+    known: HashMap<u64, Known>,
+    /// Connections that have been shown, by their cookies.
+    shown: HashMap<u64, u32>,
+}
+
+struct Known {
+    pair: Option<Arc<Pair>>,
+    tried: u64,
+}
+
+/// What a daemon says about a connection that was shown to it.
+pub enum Answer {
+    Claimed(Box<Link>),
+    Refused(Reason),
+}
+
+impl Daemons {
+    /// The daemon of a network namespace, if there is one.
+    pub fn of(&mut self, dir: &RunDir, netns: u64) -> Option<Arc<Pair>> {
+        if process::config().nic == Nic::Off {
+            return None;
+        }
+        let now = upkeep::now();
+        let known = self.known.entry(netns).or_insert(Known {
+            pair: None,
+            tried: 0,
+        });
+        if known.pair.as_ref().is_some_and(|pair| pair.is_dead()) {
+            known.pair = None;
+        }
+        if known.pair.is_none() && (known.tried == 0 || now >= known.tried + PAUSE) {
+            known.tried = now;
+            known.pair = meet(dir, netns);
+        }
+        known.pair.clone()
+    }
+
+    /// Shows it a connection, once.
+    pub fn show(
+        &mut self,
+        pair: &Pair,
+        number: u32,
+        cookie: u64,
+        connected: bool,
+        socket: BorrowedFd<'_>,
+    ) -> bool {
+        if self.shown.contains_key(&cookie) {
+            return true;
+        }
+        let shown = pair.tell(&Message::Show { cookie, connected }, Some(socket));
+        if shown {
+            self.shown.insert(cookie, number);
+        }
+        shown
+    }
+
+    /// What a daemon has said since, with the records that it is about.
+    pub fn answers(&mut self, pair: &Arc<Pair>) -> Vec<(u32, Answer)> {
+        pair.receive();
+        let mut answers = Vec::new();
+        while let Some(claim) = pair.next_claim() {
+            // A link that is not taken is dropped, and its block is free again.
+            let segment = pair.segment(claim.segment);
+            let segment = segment.filter(|segment| segment.has_block(claim.conn));
+            let link = segment.map(|segment| Link::new(pair.clone(), segment, claim.conn, OFFERER));
+            let number = self.shown.remove(&claim.offer_cookie);
+            if let (Some(number), Some(link)) = (number, link) {
+                answers.push((number, Answer::Claimed(Box::new(link))));
+            }
+        }
+        while let Some(mail) = pair.next_mail() {
+            if let Mail::Refused { cookie, reason } = mail {
+                let number = self.shown.remove(&cookie);
+                let reason = Reason::from_number(reason.into());
+                answers.extend(number.map(|number| (number, Answer::Refused(reason))));
+            }
+        }
+        answers
+    }
+
+    /// The connection is closed.
+    pub fn forget(&mut self, number: u32) {
+        if !self.shown.is_empty() {
+            self.shown.retain(|_, shown| *shown != number);
+        }
+    }
+}
+
+/// Only root, the owner of the run directory and we ourselves may be the daemon: it sees all bytes.
+fn meet(dir: &RunDir, netns: u64) -> Option<Arc<Pair>> {
+    let channel = Channel::connect_to_daemon(dir, netns).ok()?;
+    let uid = channel.peer().ok()?.uid;
+    let owner = fstat(dir).ok()?.st_uid;
+    let trusted = [0, owner, rustix::process::geteuid().as_raw()];
+    if !trusted.contains(&uid) {
+        return None;
+    }
+    Pair::with(Other::Daemon, channel)
+}

@@ -1,0 +1,71 @@
+//! A connection to another host: it is shown to the daemon of this one, and has rings when that and the
+//! peer's daemon have both been shown their ends.
+
+use std::os::fd::BorrowedFd;
+
+use super::{establish, Attempt, Progress};
+use crate::conn::nic;
+use crate::control::Control;
+use crate::daemon::Answer;
+use crate::lifecycle;
+use crate::reason::Reason;
+use crate::record::{flag, Role, State};
+use crate::sys::tcp;
+
+/// After an attempt to find the peer on this host, which came out like `here`.
+pub fn attempt(
+    attempt: &Attempt<'_>,
+    control: &mut Control,
+    here: Result<Progress, Reason>,
+) -> Result<Progress, Reason> {
+    let netns = tcp::netns_cookie(attempt.socket).map_err(|_| Reason::Call)?;
+    if control.daemon(netns).is_none() {
+        if matches!(here, Err(Reason::Scope)) {
+            attempt.record.set(flag::PINNED);
+        }
+        return here;
+    }
+    take_answers(attempt, control, netns);
+    if attempt.record.state() != State::Plain || attempt.record.has(flag::PINNED) {
+        return Ok(Progress::Waiting);
+    }
+    let ends = attempt.record.local().zip(attempt.record.peer());
+    let (local, peer) = ends.ok_or(Reason::Call)?;
+    attempt.check_kind(local, peer)?;
+    let cookie = tcp::cookie(attempt.socket).map_err(|_| Reason::Call)?;
+    let connected = attempt.record.role() == Role::Connected;
+    let Some((pair, daemons)) = control.daemon(netns) else {
+        return here;
+    };
+    if !daemons.show(&pair, attempt.number, cookie, connected, attempt.socket) {
+        return here;
+    }
+    attempt.record.set(flag::PENDING);
+    attempt.record.set_reason(Reason::NoPeer);
+    Ok(Progress::Soon)
+}
+
+fn take_answers(attempt: &Attempt<'_>, control: &mut Control, netns: u64) {
+    let Some((pair, daemons)) = control.daemon(netns) else {
+        return;
+    };
+    for (number, answer) in daemons.answers(&pair) {
+        let record = attempt.family.record(number);
+        match answer {
+            Answer::Refused(reason) => {
+                record.set_reason(reason);
+                record.set(flag::PINNED);
+            }
+            Answer::Claimed(link) => {
+                let Some(fd) = lifecycle::fd_of(number) else {
+                    control.retire(link);
+                    continue;
+                };
+                // SAFETY: the number was taken from our own table just now.
+                let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+                nic::begin(record);
+                establish(attempt.family, control, number, socket, link);
+            }
+        }
+    }
+}
