@@ -18,6 +18,7 @@ mod inetd;
 mod instructions;
 mod io_uring;
 mod iperf3;
+mod keys;
 mod leak;
 mod leaving;
 mod limits;

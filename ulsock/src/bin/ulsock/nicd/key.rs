@@ -14,7 +14,7 @@ use crate::failure::{Failure, Outcome};
 pub struct Options {
     /// The file of the private key; one that exists is kept, and its public key printed
     #[arg(long, value_name = "FILE", default_value = KEY_FILE)]
-    file: PathBuf,
+    key: PathBuf,
 }
 
 pub fn run(options: &Options) -> Outcome {
@@ -28,10 +28,10 @@ pub fn run(options: &Options) -> Outcome {
 
 /// A new key; `None` if there is one already.
 fn make(options: &Options) -> Result<Option<Identity>, Failure> {
-    let file = options.file.display();
+    let file = options.key.display();
     let identity = Identity::generate()
         .map_err(|error| Failure::work(format!("cannot make a key: {error}")))?;
-    match identity.store(&options.file) {
+    match identity.store(&options.key) {
         Ok(()) => Ok(Some(identity)),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
         Err(error) => Err(Failure::setup(format!("cannot write {file}: {error}"))),
@@ -39,7 +39,7 @@ fn make(options: &Options) -> Result<Option<Identity>, Failure> {
 }
 
 fn keep(options: &Options) -> Result<Identity, Failure> {
-    let file = options.file.display();
+    let file = options.key.display();
     eprintln!("ulsock: {file} exists and is kept; this is its public key");
-    Identity::load(&options.file).map_err(|why| Failure::setup(format!("{file} {why}")))
+    Identity::load(&options.key).map_err(|why| Failure::setup(format!("{file} {why}")))
 }
