@@ -135,7 +135,11 @@ impl Missing {
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join(", "))
+        let names = self.0.join(", ");
+        write!(
+            f,
+            "started without {names}: ports that need it will not open"
+        )
     }
 }
 
