@@ -233,7 +233,7 @@ impl Pair {
         let Ok(mut claims) = self.claims.lock() else {
             return;
         };
-        loop {
+        while !self.has_full_mail() {
             match self.channel.recv() {
                 Ok(Some((message, fd))) => {
                     if !self.accept(message, fd, &mut claims) {
@@ -316,13 +316,18 @@ impl Pair {
         }
     }
 
-    /// `false` if it is not for the other end to write such a thing, or it writes too much.
+    /// What comes beyond waits in the channel until some has been read.
+    fn has_full_mail(&self) -> bool {
+        self.mail.lock().is_ok_and(|mail| mail.len() >= MOST_MAIL)
+    }
+
+    /// `false` if it is not for the other end to write such a thing.
     fn keep_mail(&self, from: Other, mail: Mail) -> bool {
         let Ok(mut kept) = self.mail.lock() else {
             return false;
         };
         kept.push_back(mail);
-        self.other == from && kept.len() <= MOST_MAIL
+        self.other == from
     }
 
     pub fn next_mail(&self) -> Option<Mail> {

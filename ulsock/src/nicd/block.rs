@@ -22,15 +22,19 @@ pub struct Block {
 }
 
 impl Block {
-    /// One that nobody else has, with memory for both rings.
-    pub fn allocate(pair: &Pair) -> Option<Block> {
-        let (segment, conn) = pair.allocate()?;
-        let block = Block {
+    pub fn of(segment: Arc<PairSegment>, conn: u32) -> Block {
+        Block {
             sending: Rings::of(&segment, conn, OFFERER),
             receiving: Rings::of(&segment, conn, CLAIMER),
             segment,
             conn,
-        };
+        }
+    }
+
+    /// One that nobody else has, with memory for both rings.
+    pub fn allocate(pair: &Pair) -> Option<Block> {
+        let (segment, conn) = pair.allocate()?;
+        let block = Block::of(segment, conn);
         let populated = [CLAIMER, OFFERER]
             .iter()
             .all(|direction| block.segment.populate(NIC_LEVEL, conn, *direction));

@@ -5,7 +5,7 @@
 //! epoll set until something comes or is due.
 
 use std::collections::HashMap;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
@@ -172,6 +172,11 @@ impl Nicd {
     /// Ourselves, as the peers file has it.
     pub(super) fn me(&self) -> &Peer {
         self.peers.get(self.own).expect("found at the start")
+    }
+
+    /// Where another daemon listens.
+    pub(super) fn control(&self, host: usize) -> SocketAddr {
+        self.peers.get(host).expect("as many as hosts").control
     }
 
     /// Serves until a signal ends it.

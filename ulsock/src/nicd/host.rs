@@ -49,6 +49,8 @@ pub struct Host {
     pub way: Option<Way>,
     /// Why there is none.
     pub unfit: Option<String>,
+    /// And that will not change by itself: programs need not wait.
+    pub hopeless: bool,
     /// The link is up.
     pub up: bool,
     /// When to greet, or to look for the way again.

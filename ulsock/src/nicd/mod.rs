@@ -20,6 +20,8 @@ pub mod secure;
 mod set;
 mod signals;
 mod status;
+#[cfg(test)]
+mod tests;
 mod trusted;
 mod ways;
 mod words;

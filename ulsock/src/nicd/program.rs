@@ -21,7 +21,7 @@ use crate::message::Message;
 use crate::pair::{Mail, Other, Pair, PairSegment};
 use crate::reason::Reason;
 use crate::sys::fds::InternalFd;
-use crate::sys::tcp;
+use crate::sys::{diag, tcp};
 
 /// Programs that are served at a time.
 const MOST_PROGRAMS: usize = 4096;
@@ -166,7 +166,7 @@ impl Nicd {
         let host = host
             .filter(|host| *host != self.own)
             .ok_or(Reason::NoNicd)?;
-        if self.hosts[host].is_in_touch() && self.hosts[host].unfit.is_some() {
+        if self.hosts[host].hopeless {
             return Err(Reason::NoRoute);
         }
         if let Some(old) = self.lines.of(&tuple) {
@@ -277,11 +277,18 @@ impl Nicd {
         }
     }
 
-    /// Waits no longer for the other end of a connection.
+    /// The other end of a connection has not been shown for long. Its program waits no longer; but it does
+    /// while the other host is away.
     pub(super) fn give_up(&mut self, id: LineId, time: Instant) {
-        let Some(line) = self.lines.get(id) else {
+        let Some(line) = self.lines.get_mut(id) else {
             return;
         };
+        let Tuple { local, remote } = line.tuple;
+        let is_there = diag::other_end(&remote, &local).is_ok_and(|socket| socket.is_some());
+        if is_there && !self.hosts[line.host].up {
+            line.since = time;
+            return;
+        }
         let program = line.program.and_then(|number| self.programs.get(&number));
         if let Some(program) = program {
             refuse(&program.pair, line.cookie, Reason::NoPeer);

@@ -1,11 +1,12 @@
 //! The ways to other hosts: where the kernel would go, and the engine that goes there.
 
+use std::fmt;
 use std::time::Duration;
 
 use firmware::PeerId;
 use netstack::link::window::Adaptive;
 use netstack::link::{self, Config, Identity};
-use netstack::phy::route::{Change, Hop, Neighbour};
+use netstack::phy::route::{Change, Hop, Neighbour, Unfit};
 use netstack::phy::Trouble;
 use netstack::time::Instant;
 use netstack::wire::Addresses;
@@ -21,21 +22,54 @@ const RETRY: Duration = Duration::from_secs(1);
 /// A neighbour that the kernel has not heard of for long: it does not see our traffic.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
+/// Why a host cannot be reached by the NIC.
+enum NoWay {
+    Route(Unfit),
+    /// The kernel has been asked for the neighbour, and will tell.
+    Unresolved,
+    Port(NoPort),
+    /// Its address is of another family than ours.
+    Family,
+}
+
+impl NoWay {
+    fn is_for_good(&self) -> bool {
+        match self {
+            NoWay::Route(Unfit::Unreachable(_) | Unfit::Down | Unfit::Failed(_)) => false,
+            NoWay::Route(_) | NoWay::Family => true,
+            NoWay::Unresolved | NoWay::Port(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for NoWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoWay::Route(why) => why.fmt(f),
+            NoWay::Unresolved => f.write_str("its hardware address is not known yet"),
+            NoWay::Port(why) => why.fmt(f),
+            NoWay::Family => f.write_str("it has IPv4 and we IPv6, or the other way round"),
+        }
+    }
+}
+
 impl Nicd {
     /// Gets the link to a host up, as far as that goes now.
     pub(super) fn reach(&mut self, host: usize, time: Instant) {
         self.hosts[host].try_at = Some(time + RETRY);
         match self.find_way(host) {
-            Ok(Some(way)) => self.greet(host, way, time),
-            Ok(None) => self.set_unfit(host, "its hardware address is not known yet".into()),
+            Ok(way) => self.greet(host, way, time),
+            Err(NoWay::Unresolved) => self.set_unfit(host, &NoWay::Unresolved),
             Err(why) => {
                 self.leave_way(host);
-                self.set_unfit(host, why);
+                self.set_unfit(host, &why);
             }
         }
     }
 
-    fn set_unfit(&mut self, host: usize, why: String) {
+    fn set_unfit(&mut self, host: usize, why: &NoWay) {
+        self.hosts[host].hopeless = why.is_for_good();
+        let why = why.to_string();
         if self.hosts[host].unfit.as_ref() != Some(&why) {
             say!("{}: not by the NIC: {why}", self.title(host));
         }
@@ -44,6 +78,7 @@ impl Nicd {
 
     fn greet(&mut self, host: usize, way: Way, time: Instant) {
         self.hosts[host].unfit = None;
+        self.hosts[host].hopeless = false;
         let lane = &mut self.lanes[way.lane];
         if lane.engine.link(way.peer).is_some_and(link::Link::is_up) {
             self.hosts[host].try_at = Some(time + LOOK_AGAIN);
@@ -53,28 +88,22 @@ impl Nicd {
         }
     }
 
-    /// `None`: the kernel has been asked for the neighbour, and will tell.
-    fn find_way(&mut self, host: usize) -> Result<Option<Way>, String> {
+    fn find_way(&mut self, host: usize) -> Result<Way, NoWay> {
         let source = self.me().control.ip();
-        let peer = self.peers.get(host).ok_or("no such host")?.control.ip();
-        let hop = self
-            .routes
-            .find(peer, Some(source))
-            .map_err(|why| format!("{why} (from {source} to {peer})"))?;
+        let peer = self.control(host).ip();
+        let hop = self.routes.find(peer, Some(source)).map_err(NoWay::Route)?;
         let neighbour = self.routes.neighbour(&hop);
-        let neighbour = neighbour.map_err(|why| format!("its neighbour: {why}"))?;
+        let neighbour = neighbour.map_err(|why| NoWay::Route(Unfit::Failed(why)))?;
         if !matches!(neighbour, Neighbour::Fresh(_)) {
             // It may lack the right to: then the kernel's own traffic has to do.
             let _ = self.routes.resolve(&hop);
         }
-        let Some(neighbour) = neighbour.address() else {
-            return Ok(None);
-        };
-        self.take_way(host, hop, neighbour).map(Some)
+        let neighbour = neighbour.address().ok_or(NoWay::Unresolved)?;
+        self.take_way(host, hop, neighbour)
     }
 
     /// The way as it is now; the link goes on if only hardware addresses have changed.
-    fn take_way(&mut self, host: usize, hop: Hop, neighbour: [u8; 6]) -> Result<Way, String> {
+    fn take_way(&mut self, host: usize, hop: Hop, neighbour: [u8; 6]) -> Result<Way, NoWay> {
         if let Some(old) = self.hosts[host].way {
             let same = Hop {
                 hardware: hop.hardware,
@@ -96,7 +125,7 @@ impl Nicd {
             }
             self.leave_way(host);
         }
-        let lane = self.lane_for(&hop).map_err(|why| why.to_string())?;
+        let lane = self.lane_for(&hop).map_err(NoWay::Port)?;
         let peer = self.add_peer(host, lane, &hop, neighbour)?;
         let way = Way {
             lane,
@@ -144,9 +173,8 @@ impl Nicd {
         lane: usize,
         hop: &Hop,
         neighbour: [u8; 6],
-    ) -> Result<PeerId, String> {
-        let theirs = self.peers.get(host).ok_or("no such host")?.control;
-        let ours = self.me().control;
+    ) -> Result<PeerId, NoWay> {
+        let (theirs, ours) = (self.control(host), self.me().control);
         let ends = |source, destination| Addresses {
             source,
             destination,
@@ -155,7 +183,7 @@ impl Nicd {
             outgoing: ends(ours, theirs),
             incoming: ends(theirs, ours),
         };
-        let random = || crate::sys::random().map_err(|why| why.to_string());
+        let random = || crate::sys::random().map_err(|why| NoWay::Route(Unfit::Failed(why)));
         let identity = Identity {
             incarnation: random()?,
             tag: random()? as u32,
@@ -167,7 +195,7 @@ impl Nicd {
         let window = Adaptive::new();
         lane.engine
             .add_peer(config, hop.hardware, neighbour, window)
-            .ok_or_else(|| "its address is not of the family of ours".to_owned())
+            .ok_or(NoWay::Family)
     }
 
     /// There is no way any more, or another one: the link ends, and programs go back to the kernel.

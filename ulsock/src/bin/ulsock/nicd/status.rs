@@ -1,6 +1,6 @@
 //! `ulsock nicd status`: asks the daemon that runs here how things are.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -25,12 +25,14 @@ pub fn run(options: &Options) -> Outcome {
         )),
         _ => Failure::work(format!("nicd does not answer: {why}")),
     })?;
-    if options.json {
+    let shown = if options.json {
         let text = serde_json::to_string(&status);
-        println!("{}", text.map_err(|why| Failure::work(why.to_string()))?);
+        text.map_err(|why| Failure::work(why.to_string()))? + "\n"
     } else {
-        print!("{}", text(&status));
-    }
+        text(&status)
+    };
+    // Whoever read us may have seen enough.
+    let _ = std::io::stdout().write_all(shown.as_bytes());
     Ok(ExitCode::SUCCESS)
 }
 
