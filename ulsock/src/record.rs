@@ -201,6 +201,8 @@ pub struct Nic {
     pub owed: UnsafeCell<Owed>,
     /// The peer's last proposal that we have dealt with.
     pub seen: AtomicU64,
+    /// The last one that we have looked at.
+    pub tried: AtomicU64,
     /// How far the sending ring was freed, and when that was seen first.
     pub freed: AtomicU64,
     pub since: AtomicU64,
@@ -227,6 +229,7 @@ impl Nic {
     /// In another block nobody has proposed anything yet.
     pub fn begin_again(&self) {
         self.seen.store(0, Ordering::Relaxed);
+        self.tried.store(0, Ordering::Relaxed);
     }
 
     /// A promotion has failed: the next one later.
@@ -237,7 +240,13 @@ impl Nic {
     }
 
     fn reset(&self) {
-        for word in [&self.seen, &self.asked, &self.next, &self.pause] {
+        for word in [
+            &self.seen,
+            &self.tried,
+            &self.asked,
+            &self.next,
+            &self.pause,
+        ] {
             word.store(0, Ordering::Relaxed);
         }
         self.worth.reset();

@@ -206,6 +206,9 @@ fn arm_data(conn: &Conn<'_>, slot: usize, name: u32, wanted: Wanted) -> bool {
     // Never beyond what the ring can hold: the sender would wait for us.
     let least = wanted.least.min(wanted.there + rx.size() / 2).max(1);
     rx.arm_data(slot, name, rx.state.pos + least);
+    if conn.is_to_attend() {
+        return true;
+    }
     managed && something_there(conn, held.state(), wanted.there)
 }
 

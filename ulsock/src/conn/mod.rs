@@ -223,7 +223,14 @@ impl<'a> Conn<'a> {
 
     /// The peer wrote what no honest peer writes: this one connection ends.
     #[cold]
+    #[track_caller]
     pub fn broken(&self) -> Errno {
+        crate::log::debug(format_args!(
+            "connection {:?} -> {:?}: what the peer wrote makes no sense ({})",
+            self.record.local(),
+            self.record.peer(),
+            std::panic::Location::caller()
+        ));
         self.record.set(flag::BROKEN | flag::PINNED);
         self.record.set_reason(Reason::Protocol);
         let _ = rustix::net::shutdown(self.socket, rustix::net::Shutdown::Both);

@@ -61,8 +61,19 @@ impl Conn<'_> {
         }
     }
 
+    /// After arming: has something happened to a promotion that nobody has attended to?
+    pub(in crate::conn) fn is_to_attend(&self) -> bool {
+        if !self.is_nic() || self.record.tx.carrier.load(Ordering::Relaxed) != 0 {
+            return false;
+        }
+        let asked = self.link.theirs().promotion.epoch.load(Ordering::Acquire);
+        let open = self.is_joining() && self.segment().tail().is_open();
+        open || asked != self.record.nic.tried.load(Ordering::Relaxed)
+    }
+
     #[cold]
     fn attend_now(&self, asked: u64) {
+        self.record.nic.tried.store(asked, Ordering::Relaxed);
         if self.is_joining() {
             return self.enter_if_open();
         }
@@ -208,6 +219,11 @@ impl Conn<'_> {
             return;
         }
         let (sent, received) = (tx.written, rx.pos);
+        crate::log::debug(format_args!(
+            "connection {:?} -> {:?} is on the link, {sent} bytes after its beginning, and {received}",
+            self.record.local(),
+            self.record.peer()
+        ));
         *tx = TxState::begin_on_ring(sent, NIC_LEVEL);
         *rx = RxState::begin_on_ring(received, NIC_LEVEL);
         self.note_carriers(Some(tx), Some(rx));

@@ -69,6 +69,11 @@ impl Conn<'_> {
             _ => tx.state.resend_after(wanted.unwrap_or(0)),
         };
         let record = self.failover(|side| side.resume(tail, from, written));
+        crate::log::debug(format_args!(
+            "connection {:?} -> {:?} leaves the link: {record:?}",
+            self.record.local(),
+            self.record.peer()
+        ));
         self.owe(&record);
         self.record.clear(flag::FAIL_OVER);
         self.note_carriers(Some(tx.state), None);
