@@ -7,6 +7,7 @@ mod compare;
 mod config;
 mod debuggers;
 mod differ;
+mod dissector;
 mod doctor;
 mod guard;
 mod handing;
