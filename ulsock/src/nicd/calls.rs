@@ -27,29 +27,14 @@ pub struct Caller {
 impl Nicd {
     /// At the start: everybody is called.
     pub(super) fn begin(&mut self, time: Instant) {
-        let me = self.me().control;
-        say!("listening at {me}, {} other hosts", self.hosts.len() - 1);
-        for host in self.others() {
-            let theirs = self.peers.get(host).map(|peer| peer.control);
-            let first = theirs.is_some_and(|theirs| me < theirs);
+        let me = self.me.control;
+        let others = self.others();
+        say!("listening at {me}, {} other hosts", others.len());
+        for host in others {
+            let first = me < self.control(host);
             let pause = if first { Duration::ZERO } else { COURTESY };
             self.hosts[host].call_at = Some(time + pause);
         }
-    }
-
-    pub(super) fn others(&self) -> Vec<usize> {
-        (0..self.hosts.len())
-            .filter(|host| *host != self.own)
-            .collect()
-    }
-
-    /// How a host is called in what we say.
-    pub(super) fn title(&self, host: usize) -> String {
-        let peer = self.peers.get(host);
-        peer.map_or_else(String::new, |peer| match &peer.name {
-            Some(name) => format!("{name} ({})", peer.control),
-            None => peer.control.to_string(),
-        })
     }
 
     pub(super) fn tend_hosts(&mut self, time: Instant) {
@@ -73,10 +58,10 @@ impl Nicd {
             return;
         }
         self.hosts[host].call_later(time);
-        let (Some(me), Some(peer)) = (self.peers.get(self.own), self.peers.get(host)) else {
+        let Some(peer) = &self.hosts[host].peer else {
             return;
         };
-        let called = dial(me, peer).and_then(|stream| {
+        let called = dial(&self.me, peer).and_then(|stream| {
             Secure::connect(stream, &self.identity, peer, std::time::Instant::now())
         });
         match called {
@@ -148,9 +133,11 @@ impl Nicd {
                     None => self.refuse_call(&why.to_string(), time),
                 }
             }
-            (Ok(()), Some(host)) => {
+            (Ok(()), Some(peer)) => {
                 self.set.remove(channel.fd());
-                self.take_channel(host, caller.channel, time);
+                if let Some(host) = self.by_peer.get(peer).copied().flatten() {
+                    self.take_channel(host, caller.channel, time);
+                }
             }
             (Ok(()), None) => {
                 let wants = channel.wants_write();
@@ -164,7 +151,7 @@ impl Nicd {
 
     fn take_channel(&mut self, host: usize, channel: Secure, time: Instant) {
         let source = Source::Host(host as u32);
-        if host == self.own || self.set.watch(source, channel.fd(), false).is_err() {
+        if self.set.watch(source, channel.fd(), false).is_err() {
             return;
         }
         if let Some(old) = self.hosts[host].connect(channel) {

@@ -5,9 +5,9 @@
 //! epoll set until something comes or is due.
 
 use std::collections::HashMap;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netstack::phy::route::{Routes, Watch};
@@ -38,7 +38,7 @@ const FAREWELL: Duration = Duration::from_secs(3);
 
 pub struct Options<'a> {
     pub run_dir: &'a Path,
-    pub peers: Peers,
+    pub peers_file: &'a Path,
     pub identity: Identity,
     pub port: Kind,
 }
@@ -49,11 +49,13 @@ pub struct Nicd {
     pub(super) listener: TcpListener,
     signals: OwnedFd,
     pub(super) identity: Identity,
+    pub(super) peers_file: PathBuf,
     pub(super) peers: Peers,
-    /// Our own place among them.
-    pub(super) own: usize,
-    /// By their places in the peers file; our own is there and never used.
+    /// Ourselves, as the peers file has it.
+    pub(super) me: Peer,
+    /// All hosts that there have been, and the place here of each peer; our own has none.
     pub(super) hosts: Vec<Host>,
+    pub(super) by_peer: Vec<Option<usize>>,
     /// Daemons that have connected, and not proved yet who they are.
     pub(super) callers: HashMap<u32, Caller>,
     pub(super) routes: Routes,
@@ -99,14 +101,16 @@ impl Nicd {
     pub fn start(options: Options<'_>) -> Result<Nicd, String> {
         let Options {
             run_dir,
-            peers,
+            peers_file,
             identity,
             port,
         } = options;
-        let own = peers
-            .own(&identity.public(), is_here)
-            .map_err(|why| format!("the peers file: {why}"))?;
-        let me = peers.get(own).ok_or("the peers file is empty")?.control;
+        let wrong = |why: String| format!("{}: {why}", peers_file.display());
+        let peers = Peers::load(peers_file).map_err(|why| wrong(why.to_string()))?;
+        let own = peers.own(&identity.public(), is_here);
+        let own = own.map_err(|why| wrong(why.to_string()))?;
+        let ourselves = peers.get(own).ok_or("the peers file is empty")?.clone();
+        let me = ourselves.control;
         let dir = RunDir::open(run_dir).map_err(|why| format!("{}: {why}", run_dir.display()))?;
         let door = Door::open(&dir).map_err(|why| why.to_string())?;
         let listener =
@@ -120,15 +124,17 @@ impl Nicd {
         take_descriptors();
         process::begin_daemon().ok_or("no memory for our waiters")?;
         let random = || crate::sys::random().map_err(failed("no random numbers"));
-        let nicd = Nicd {
+        let mut nicd = Nicd {
             set: Set::new().map_err(failed("no epoll set"))?,
             door,
             listener,
             signals: signals::open().map_err(|why| format!("no signals: {why}"))?,
             identity,
-            hosts: peers.iter().map(|_| Host::default()).collect(),
-            peers,
-            own,
+            peers_file: peers_file.to_owned(),
+            peers: Peers::default(),
+            me: ourselves,
+            hosts: Vec::new(),
+            by_peer: Vec::new(),
             callers: HashMap::new(),
             routes: Routes::open().map_err(failed("the kernel tells no routes"))?,
             watch: Watch::open().map_err(failed("the kernel tells no changes"))?,
@@ -146,6 +152,7 @@ impl Nicd {
             complain_at: now(),
             prod: false,
         };
+        nicd.take_peers(peers, now())?;
         nicd.listen().map_err(failed("no epoll set"))?;
         Ok(nicd)
     }
@@ -167,16 +174,6 @@ impl Nicd {
     pub(super) fn number(&mut self) -> u32 {
         self.next_number = self.next_number.wrapping_add(1);
         self.next_number
-    }
-
-    /// Ourselves, as the peers file has it.
-    pub(super) fn me(&self) -> &Peer {
-        self.peers.get(self.own).expect("found at the start")
-    }
-
-    /// Where another daemon listens.
-    pub(super) fn control(&self, host: usize) -> SocketAddr {
-        self.peers.get(host).expect("as many as hosts").control
     }
 
     /// Serves until a signal ends it.
@@ -269,8 +266,11 @@ impl Nicd {
     }
 
     fn hear_signals(&mut self, time: Instant) {
-        signals::take(&self.signals);
-        if self.stop_by.is_none() {
+        let wishes = signals::take(&self.signals);
+        if wishes.reload && self.stop_by.is_none() {
+            self.reload(time);
+        }
+        if wishes.stop && self.stop_by.is_none() {
             self.stop_by = Some(time + FAREWELL);
             self.part();
         }

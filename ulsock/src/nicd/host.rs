@@ -2,12 +2,14 @@
 //! daemon has been shown.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use firmware::PeerId;
 use netstack::phy::route::Hop;
 use netstack::time::Instant;
 
+use super::peers::Peer;
 use super::secure::Secure;
 use super::words::{Tuple, Word};
 
@@ -38,6 +40,10 @@ pub struct Theirs {
 
 #[derive(Default)]
 pub struct Host {
+    /// Where its daemon listens.
+    pub control: Option<SocketAddr>,
+    /// `None`: the peers file does not have it any more.
+    pub peer: Option<Peer>,
     pub channel: Option<Secure>,
     /// The other side has said who it is, in this life of its own.
     pub life: Option<u64>,
@@ -151,7 +157,7 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{IpAddr, SocketAddr};
+    use std::net::IpAddr;
 
     fn tuple(port: u16) -> Tuple {
         let ip: IpAddr = [10, 0, 0, 1].into();

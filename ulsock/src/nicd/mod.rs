@@ -16,6 +16,7 @@ mod lines;
 pub mod peers;
 mod program;
 mod promote;
+mod reload;
 pub mod secure;
 mod set;
 mod signals;

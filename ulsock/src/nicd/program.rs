@@ -162,10 +162,7 @@ impl Nicd {
         time: Instant,
     ) -> Result<(), Reason> {
         let tuple = self.examine(cookie, socket).ok_or(Reason::Identity)?;
-        let host = self.peers.behind(tuple.remote.ip());
-        let host = host
-            .filter(|host| *host != self.own)
-            .ok_or(Reason::NoNicd)?;
+        let host = self.behind(tuple.remote.ip()).ok_or(Reason::NoNicd)?;
         if self.hosts[host].hopeless {
             return Err(Reason::NoRoute);
         }

@@ -33,7 +33,7 @@ impl Nicd {
         time: Instant,
     ) -> bool {
         // Only the daemon that the peers file names for an address speaks for it.
-        if self.peers.behind(tuple.remote.ip()) != Some(host) {
+        if self.behind(tuple.remote.ip()) != Some(host) {
             self.complain_of(host, tuple, time);
             return true;
         }

@@ -1,4 +1,4 @@
-//! The wish to stop: SIGTERM and SIGINT, as something to read.
+//! Wishes, as something to read: SIGTERM and SIGINT to stop, SIGHUP to read the peers file anew.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -9,8 +9,9 @@ pub fn open() -> io::Result<OwnedFd> {
     let fd = unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&mut set);
-        libc::sigaddset(&mut set, libc::SIGTERM);
-        libc::sigaddset(&mut set, libc::SIGINT);
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+            libc::sigaddset(&mut set, signal);
+        }
         libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
         libc::signalfd(-1, &set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC)
     };
@@ -21,8 +22,22 @@ pub fn open() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    pub stop: bool,
+    pub reload: bool,
+}
+
 /// Takes those that have come.
-pub fn take(fd: &OwnedFd) {
+pub fn take(fd: &OwnedFd) -> Wishes {
+    let mut wishes = Wishes::default();
     let mut info = [0; size_of::<libc::signalfd_siginfo>()];
-    while rustix::io::read(fd, &mut info).is_ok() {}
+    while rustix::io::read(fd, &mut info).is_ok() {
+        // Its number comes first.
+        match i32::from_ne_bytes([info[0], info[1], info[2], info[3]]) {
+            libc::SIGHUP => wishes.reload = true,
+            _ => wishes.stop = true,
+        }
+    }
+    wishes
 }

@@ -65,7 +65,7 @@ impl Nicd {
     pub(super) fn status(&self) -> String {
         let status = Status {
             pid: std::process::id(),
-            address: self.me().control.to_string(),
+            address: self.me.control.to_string(),
             programs: self.programs.len(),
             peers: self
                 .others()
@@ -78,7 +78,8 @@ impl Nicd {
     }
 
     fn peer(&self, number: usize) -> PeerStatus {
-        let (host, peer) = (&self.hosts[number], self.peers.get(number));
+        let host = &self.hosts[number];
+        let peer = host.peer.as_ref();
         let lane = host.way.map(|way| &self.lanes[way.lane]);
         let link = host
             .way

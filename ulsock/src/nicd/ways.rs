@@ -89,7 +89,7 @@ impl Nicd {
     }
 
     fn find_way(&mut self, host: usize) -> Result<Way, NoWay> {
-        let source = self.me().control.ip();
+        let source = self.me.control.ip();
         let peer = self.control(host).ip();
         let hop = self.routes.find(peer, Some(source)).map_err(NoWay::Route)?;
         let neighbour = self.routes.neighbour(&hop);
@@ -152,7 +152,7 @@ impl Nicd {
                 number
             }
             None => {
-                let udp = self.me().control.port();
+                let udp = self.me.control.port();
                 let lane = Lane::open(self.port, hop.interface, hop.source, udp)?;
                 self.lanes.push(lane);
                 self.lanes.len() - 1
@@ -174,7 +174,7 @@ impl Nicd {
         hop: &Hop,
         neighbour: [u8; 6],
     ) -> Result<PeerId, NoWay> {
-        let (theirs, ours) = (self.control(host), self.me().control);
+        let (theirs, ours) = (self.control(host), self.me.control);
         let ends = |source, destination| Addresses {
             source,
             destination,

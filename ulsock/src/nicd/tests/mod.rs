@@ -173,6 +173,26 @@ fn the_bytes_of_a_program_that_has_closed_go_by_the_kernel() {
 }
 
 #[test]
+fn the_peers_file_is_read_anew() {
+    let world = World::new("packet");
+    let file = world.folder.path().join("peers");
+    let all = std::fs::read_to_string(&file).expect("the file");
+    let [one, _] = &world.hosts;
+    let ends = promoted(&world);
+    let read = |text: &str| {
+        std::fs::write(&file, text).expect("to write it");
+        one.signal(Signal::HUP);
+    };
+    read("nonsense");
+    read(all.lines().next().expect("a line"));
+    eventually("no peers", || one.status()?.peers.is_empty().then_some(()));
+    ends.iter().for_each(End::wait_until_frozen);
+    read(&all);
+    world.wait_until_up();
+    promoted(&world);
+}
+
+#[test]
 fn what_cannot_be_served_is_refused() {
     let world = World::new("packet");
     let host = &world.hosts[0];

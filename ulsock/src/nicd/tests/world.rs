@@ -15,7 +15,6 @@ use rustix::thread::{move_into_link_name_space, unshare_unsafe, LinkNameSpaceTyp
 
 use crate::nicd::identity::Identity;
 use crate::nicd::lane::Kind;
-use crate::nicd::peers::Peers;
 use crate::nicd::signals;
 use crate::nicd::status::{self, PeerStatus, Status};
 use crate::nicd::{Nicd, Options};
@@ -29,7 +28,6 @@ const FOLDER: &str = "NICD_TEST_FOLDER";
 fn daemon() {
     let folder = PathBuf::from(std::env::var_os(FOLDER).expect("a folder"));
     let host = std::env::var("NICD_TEST_HOST").expect("a host");
-    let peers = Peers::load(&folder.join("peers")).unwrap_or_else(|why| panic!("{why}"));
     let key = folder.join(format!("{host}.key"));
     let port = match std::env::var("NICD_TEST_PORT").as_deref() {
         Ok("xdp") => Kind::Xdp,
@@ -37,7 +35,7 @@ fn daemon() {
     };
     let started = Nicd::start(Options {
         run_dir: &folder.join(host),
-        peers,
+        peers_file: &folder.join("peers"),
         identity: Identity::load(&key).unwrap_or_else(|why| panic!("{why}")),
         port,
     });

@@ -40,7 +40,7 @@ enum Port {
 pub fn run(options: &Options) -> Outcome {
     let config = preload::configuration()?;
     let Options { peers, key, .. } = options;
-    let peers = Peers::load(peers).map_err(|why| check::refusal(peers, &why))?;
+    Peers::load(peers).map_err(|why| check::refusal(peers, &why))?;
     let identity =
         Identity::load(key).map_err(|why| Failure::setup(format!("{} {why}", key.display())))?;
     let port = match options.port {
@@ -49,7 +49,7 @@ pub fn run(options: &Options) -> Outcome {
     };
     let started = Nicd::start(nicd::Options {
         run_dir: &config.run_dir,
-        peers,
+        peers_file: peers,
         identity,
         port,
     });
