@@ -3,6 +3,9 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+
 use super::*;
 
 /// Two hosts, 127.0.0.1 and 127.0.0.2, and the listener of the second.
@@ -435,4 +438,121 @@ fn nobody_listens_there() {
         outcome.map(|_: Secure| ()).unwrap_err().kind(),
         io::ErrorKind::ConnectionRefused
     );
+}
+
+/// What a man in the middle does to the caller's bytes: hands them on in pieces, and changes one.
+struct Middle {
+    pieces: Vec<usize>,
+    /// At this byte of the stream, by these bits.
+    change: Option<(usize, u8)>,
+    passed: usize,
+    turn: usize,
+}
+
+impl Middle {
+    /// A changed length may leave the called side waiting for bytes that never come.
+    fn patience(&self) -> Duration {
+        match self.change {
+            Some(_) => Duration::from_millis(20),
+            None => Duration::from_secs(20),
+        }
+    }
+
+    fn pass_on(&mut self, from: &mut TcpStream, to: &mut TcpStream) {
+        let piece = self.pieces[self.turn % self.pieces.len()];
+        self.turn += 1;
+        let mut bytes = vec![0; piece];
+        let count = from.read(&mut bytes).unwrap_or(0);
+        if let Some((at, bits)) = self.change {
+            if let Some(byte) = at
+                .checked_sub(self.passed)
+                .and_then(|at| bytes[..count].get_mut(at))
+            {
+                *byte ^= bits;
+            }
+        }
+        self.passed += count;
+        let _ = to.write_all(&bytes[..count]);
+    }
+}
+
+/// What the called side hears of a caller's messages through him, and how its channel ended.
+fn through(middle: &mut Middle, messages: &[Vec<u8>]) -> (Vec<Vec<u8>>, Option<Closed>) {
+    let cluster = Cluster::new();
+    let (mut tap, mut called) = cluster.bare();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (own, other) = (&cluster.identities[0], cluster.other());
+    let mut caller = Secure::connect(stream, own, other, cluster.now).unwrap();
+    let (mut honest, _) = listener.accept().unwrap();
+    tap.set_nonblocking(true).unwrap();
+    honest.set_nonblocking(true).unwrap();
+    tap.set_nodelay(true).unwrap();
+    for message in messages {
+        caller.send(message).unwrap();
+    }
+    let mut heard = Vec::new();
+    let (mut passed, mut since) = (0, Instant::now());
+    while heard.len() < messages.len() && since.elapsed() < middle.patience() {
+        let _ = caller.progress(cluster.now);
+        middle.pass_on(&mut honest, &mut tap);
+        let progress = called.progress(cluster.now);
+        heard.extend(std::iter::from_fn(|| called.recv()));
+        if let Err(why) = progress {
+            return (heard, Some(why));
+        }
+        pass_on(&mut tap, &mut honest);
+        if middle.passed != passed {
+            (passed, since) = (middle.passed, Instant::now());
+        }
+    }
+    (heard, None)
+}
+
+fn messages() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    vec(vec(any::<u8>(), 1..=MESSAGE), 1..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn however_the_stream_is_cut_the_messages_are_the_same(messages in messages(), pieces in vec(1usize..200, 1..8)) {
+        let mut middle = Middle { pieces, change: None, passed: 0, turn: 0 };
+        let (heard, closed) = through(&mut middle, &messages);
+        prop_assert!(closed.is_none());
+        prop_assert_eq!(heard, messages);
+    }
+
+    /// Whatever is changed, nothing is heard that was not said: at most the messages before it.
+    #[test]
+    fn whatever_is_changed_nothing_else_is_heard(messages in messages(), at in 0usize..1200, bits in 1u8..) {
+        let mut middle = Middle { pieces: vec![4096], change: Some((at, bits)), passed: 0, turn: 0 };
+        let (heard, closed) = through(&mut middle, &messages);
+        prop_assert!(messages.starts_with(&heard));
+        if at < middle.passed {
+            prop_assert!(heard.len() < messages.len());
+        }
+        if let Some(why) = closed {
+            prop_assert!(matches!(why, Closed::Forged | Closed::Length(_) | Closed::Unwelcome | Closed::Ended), "{}", why);
+        }
+    }
+
+    /// Bytes that nobody has made for us end the channel or wait for more, on either side.
+    #[test]
+    fn any_bytes_at_all_do_no_harm(bytes in vec(any::<u8>(), 0..3000), is_called in any::<bool>()) {
+        let cluster = Cluster::new();
+        let (mut stream, mut end) = match is_called {
+            true => cluster.bare(),
+            false => {
+                let caller = cluster.call();
+                (cluster.listener.accept().unwrap().0, caller)
+            }
+        };
+        stream.write_all(&bytes).unwrap();
+        drop(stream);
+        while end.progress(cluster.now).is_ok() {}
+        prop_assert!(end.recv().is_none());
+        prop_assert!(end.peer().is_none());
+    }
 }
