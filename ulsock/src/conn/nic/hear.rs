@@ -47,12 +47,14 @@ impl Conn<'_> {
             self.failover(|side| side.took_up_to(at));
         }
         let arrived = self.failover(|side| side.look(&bytes[..n], &self.segment()));
+        let heard = self.failover(|side| side.has_heard());
         let (stage, joined) = (self.stage(), self.is_joining());
         if joined && stage != Stage::Joining {
             self.record.clear(flag::JOINING);
         }
         match arrived.map_err(|_| self.broken())? {
-            Arrived::Plain { .. } if rx.state.on_ring() => Err(self.broken()),
+            // Behind a record they wait until the ring has been read out.
+            Arrived::Plain { .. } if rx.state.on_ring() && !heard => Err(self.broken()),
             Arrived::Plain { .. } => Ok(Heard::Plain),
             Arrived::Record => {
                 self.throw_away(LENGTH)?;
