@@ -393,7 +393,11 @@ fn establish(
     }
     record.set_reason(Reason::None);
     record.set(flag::USED);
+    let to_daemon = family.link(number).filter(|link| link.is_nic);
     record.set_state(State::Managed);
+    if let Some(link) = to_daemon {
+        link.ring_daemon();
+    }
     // Who adds it to a set says so first and then looks at the state: one of the two sees the other.
     fence(Ordering::SeqCst);
     crate::epoll::convert(number);

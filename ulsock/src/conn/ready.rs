@@ -116,7 +116,12 @@ impl Conn<'_> {
         if self.settle(&mut rx).is_err() {
             return Answer::AskKernel;
         }
-        match rx.look() {
+        let look = rx.look();
+        if self.is_nic() {
+            // What the kernel shows counts from here on, if a record has led there.
+            self.note_carriers(None, Some(rx.state));
+        }
+        match look {
             Ok(Look::Ring(0)) => Answer::No,
             Ok(Look::Ring(n)) if n >= least => Answer::Yes,
             Ok(Look::Ring(_)) => {

@@ -8,7 +8,7 @@ use netstack::failover;
 use netstack::ring::mark::LEVEL_SIZE;
 use netstack::ring::{tail, Memory, Tail};
 
-use crate::layout::{Block as Words, SideLine, CLAIMER, NIC_LEVEL, OFFERER, RELEASED};
+use crate::layout::{Block as Words, SideLine, CLAIMER, CONFIRMED, NIC_LEVEL, OFFERER, RELEASED};
 use crate::link::Rings;
 use crate::pair::{Pair, PairSegment};
 
@@ -64,6 +64,16 @@ impl Block {
     /// The program will not look at it again.
     pub fn is_released(&self) -> bool {
         self.theirs().stage.load(Ordering::Acquire) == RELEASED
+    }
+
+    /// The program has mapped it, and looks at it.
+    pub fn is_confirmed(&self) -> bool {
+        self.theirs().stage.load(Ordering::Acquire) == CONFIRMED
+    }
+
+    /// The peer's program looks at its own.
+    pub fn confirm(&self) {
+        self.ours().stage.store(CONFIRMED, Ordering::Release);
     }
 
     /// The program has never heard of it.

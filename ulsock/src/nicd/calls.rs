@@ -240,6 +240,10 @@ impl Nicd {
                 self.hosts[host].withdraw(id);
                 true
             }
+            Word::Ready { to } => {
+                self.hear_ready(host, to);
+                true
+            }
             Word::Prepare(proposal) => {
                 self.ask(host, proposal, time);
                 true

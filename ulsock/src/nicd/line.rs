@@ -45,6 +45,9 @@ pub struct Line {
     pub since: Instant,
     pub stage: Stage,
     pub block: Option<Block>,
+    /// Of B: the line of A's that has been told that our program looks at its block. Of A: the peer's
+    /// program looks at its own.
+    pub ready_for: Option<LineId>,
     /// [C11] The peer has all that the program wrote, and its end.
     pub end_acked: bool,
     /// Both directions have been carried to their ends.

@@ -183,6 +183,7 @@ impl Nicd {
             since: time,
             stage: Stage::Shown,
             block: None,
+            ready_for: None,
             end_acked: false,
             closed: false,
             heir: None,

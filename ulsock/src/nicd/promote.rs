@@ -40,6 +40,7 @@ impl Nicd {
         let fits = self.hosts[host].note(tuple, theirs);
         if let Some(id) = self.lines.of(&tuple) {
             self.claim(id);
+            self.attend(id, time);
         }
         fits
     }
@@ -86,6 +87,9 @@ impl Nicd {
         }
         let place = (block.segment.number, block.conn);
         program.by_block.insert(place, id);
+        if line.connected && line.ready_for.is_some() {
+            block.confirm();
+        }
         line.block = Some(block);
         line.stage = Stage::Claimed;
         Some(())
@@ -106,12 +110,44 @@ impl Nicd {
         let epoch = block.theirs().promotion.epoch.load(Ordering::Acquire);
         match line.stage {
             Stage::Claimed if line.connected && epoch != 0 => self.propose(id, epoch, time),
+            Stage::Claimed | Stage::Asked { .. } if epoch == 0 => self.say_ready(id, time),
             Stage::Asked { .. } if epoch != 0 => self.answer(id, epoch, time),
             Stage::Served(place) => {
                 self.lanes[place.lane].engine.notice(place.endpoint);
                 self.prod = true;
             }
             _ => {}
+        }
+    }
+
+    /// B's program looks at its block: A's daemon hears of it, once for each of its lines.
+    fn say_ready(&mut self, id: LineId, time: Instant) {
+        let Some(line) = self.lines.get_mut(id) else {
+            return;
+        };
+        let (host, confirmed) = (
+            line.host,
+            line.block.as_ref().is_some_and(Block::is_confirmed),
+        );
+        let other = self.hosts[host]
+            .other_end(&line.tuple)
+            .map(|other| other.id);
+        if line.connected || !confirmed || line.ready_for == other {
+            return;
+        }
+        line.ready_for = other;
+        if let Some(to) = other {
+            self.tell(host, Word::Ready { to }, time);
+        }
+    }
+
+    pub(super) fn hear_ready(&mut self, host: usize, id: LineId) {
+        let line = self.lines.get_mut(id).filter(|line| line.host == host);
+        if let Some(line) = line.filter(|line| line.connected) {
+            line.ready_for = Some(id);
+            if let Some(block) = line.block.as_ref().filter(|_| line.stage == Stage::Claimed) {
+                block.confirm();
+            }
         }
     }
 

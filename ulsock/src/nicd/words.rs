@@ -47,6 +47,8 @@ pub enum Word {
     },
     /// That line is no more.
     Withdrawn { id: u64 },
+    /// B's library has its block, and looks at it: A's may propose.
+    Ready { to: u64 },
     /// [F2] A's library proposes.
     Prepare(Proposal),
     /// [F3] B's library agrees.
@@ -73,6 +75,7 @@ const WITHDRAWN: u8 = 3;
 const PREPARE: u8 = 4;
 const AGREE: u8 = 5;
 const DECLINE: u8 = 6;
+const READY: u8 = 7;
 
 impl Word {
     pub fn encode(&self) -> Vec<u8> {
@@ -109,6 +112,7 @@ impl Word {
             ),
             Word::Agree { to, epoch } => put(AGREE, &[to, epoch]),
             Word::Decline { to, epoch } => put(DECLINE, &[to, epoch]),
+            Word::Ready { to } => put(READY, &[to]),
         }
         bytes
     }
@@ -147,6 +151,7 @@ impl Word {
                 to: rest.number()?,
                 epoch: rest.number()?,
             },
+            READY => Word::Ready { to: rest.number()? },
             DECLINE => Word::Decline {
                 to: rest.number()?,
                 epoch: rest.number()?,
@@ -212,6 +217,7 @@ mod tests {
                     received,
                 })
             }),
+            any::<u64>().prop_map(|to| Word::Ready { to }),
             any::<[u64; 2]>().prop_map(|[to, epoch]| Word::Agree { to, epoch }),
             any::<[u64; 2]>().prop_map(|[to, epoch]| Word::Decline { to, epoch }),
         ]

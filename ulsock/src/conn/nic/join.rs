@@ -14,7 +14,7 @@ use super::super::begin::begin_tx;
 use super::super::wait::Deadline;
 use super::super::Conn;
 use crate::backoff::Backoff;
-use crate::layout::{Promotion, NIC_LEVEL};
+use crate::layout::{Promotion, CONFIRMED, NIC_LEVEL};
 use crate::reason::Reason;
 use crate::record::{flag, Role};
 use crate::sys::{random, tcp};
@@ -93,6 +93,7 @@ impl Conn<'_> {
     fn may_propose(&self, len: usize) -> bool {
         self.record.role() == Role::Connected
             && len <= SMALL
+            && self.link.theirs().stage.load(Ordering::Relaxed) == CONFIRMED
             && !self.record.has(NOT_NOW | flag::RECORD_MAY_COME)
             && self.record.tx.carrier.load(Ordering::Relaxed) == 0
             && self.is_worth_trying()
