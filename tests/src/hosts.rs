@@ -81,6 +81,18 @@ impl Hosts {
         }
     }
 
+    /// They are containers of one host: all have the first one's run directory.
+    pub fn with_one_run_dir(mut self) -> Self {
+        let shared = self.hosts[0].run_dir.clone();
+        // Whichever user comes first.
+        fs::create_dir(&shared).expect("run directory");
+        allow(&shared, 0o1777);
+        for host in &mut self.hosts {
+            host.run_dir.clone_from(&shared);
+        }
+        self
+    }
+
     /// Sets an `ULSOCK_` variable for all programs under ulsock.
     pub fn with(mut self, name: &str, value: impl ToString) -> Self {
         self.settings.push((name.to_owned(), value.to_string()));
@@ -212,6 +224,11 @@ impl Host {
             ("ULSOCK_RUN_DIR", &self.run_dir),
             ("ULSOCK_REPORT", &self.report),
         ]
+    }
+
+    /// Where its processes find each other.
+    pub fn run_dir(&self) -> &Path {
+        &self.run_dir
     }
 
     /// Its network.

@@ -3,6 +3,8 @@
 //! Touched only under the control lock, at a few calls of a connection's life; never on the path of
 //! a send or receive that finds its ring ready.
 
+mod meet;
+
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use crate::offers::{ForeignTable, Key, Offer, OffersTable, SlotId};
 use crate::pair::Pair;
 use crate::rundir::RunDir;
 use crate::upkeep;
+use meet::Meeting;
 
 pub struct Control {
     dir: RunDir,
@@ -31,6 +34,8 @@ pub struct Control {
     /// What we have claimed and the peer has not confirmed yet, by record number.
     pub claims: HashMap<u32, Box<Link>>,
     daemons: Daemons,
+    /// Between network namespaces.
+    meeting: Meeting,
     retired: Vec<Retired>,
 }
 
@@ -65,6 +70,7 @@ impl Control {
             cookies: HashMap::new(),
             claims: HashMap::new(),
             daemons: Daemons::default(),
+            meeting: Meeting::default(),
             retired: Vec::new(),
         }
     }
@@ -195,6 +201,7 @@ impl Control {
         }
         self.claims.remove(&number);
         self.daemons.forget(number);
+        self.meeting.forget(number);
     }
 
     /// The process ends: its mailbox goes, and its family's file if it was the last.
@@ -229,6 +236,7 @@ impl Control {
     pub fn drop_retired(&mut self) -> bool {
         if !self.retired.is_empty() && crate::thread::quiet() {
             self.retired.clear();
+            self.leave_namespaces();
         }
         self.retired.is_empty()
     }

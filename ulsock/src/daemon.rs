@@ -29,6 +29,8 @@ pub struct Daemons {
     known: HashMap<u64, Known>,
     /// Connections that have been shown, by their cookies.
     shown: HashMap<u64, u32>,
+    /// Those that it does not want, by their record numbers.
+    refused: HashMap<u32, Reason>,
 }
 
 struct Known {
@@ -100,14 +102,21 @@ impl Daemons {
             if let Mail::Refused { cookie, reason } = mail {
                 let number = self.shown.remove(&cookie);
                 let reason = Reason::from_number(reason.into());
+                self.refused.extend(number.map(|number| (number, reason)));
                 answers.extend(number.map(|number| (number, Answer::Refused(reason))));
             }
         }
         answers
     }
 
+    /// Why the daemon does not want it, if it has said so.
+    pub fn refusal(&self, number: u32) -> Option<Reason> {
+        self.refused.get(&number).copied()
+    }
+
     /// The connection is closed.
     pub fn forget(&mut self, number: u32) {
+        self.refused.remove(&number);
         if !self.shown.is_empty() {
             self.shown.retain(|_, shown| *shown != number);
         }

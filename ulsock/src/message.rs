@@ -4,6 +4,7 @@
 //! a length or value that does not fit exactly yields `None`, never a panic.
 
 use crate::doorbell::DoorbellKind;
+use crate::mailbox::MailboxName;
 
 /// Version of the messages and of everything that is shared after them.
 pub const VERSION: u16 = 1;
@@ -37,6 +38,17 @@ pub enum Message {
     /// To the daemon: the program has closed a connection that the link carries; with a duplicate of its
     /// socket. The daemon does the rest ([F24] of docs/failover.md).
     Leave { segment: u32, conn: u32 },
+    /// Between network namespaces, before a claim: lets the other end ask about our sockets; with a
+    /// [window](crate::sys::window). It comes from the claiming side over the channel of the pair, and
+    /// from the offering side over a channel of its own to the claiming side's mailbox.
+    Window {
+        /// SO_COOKIE of the socket that was offered.
+        offer_cookie: u64,
+        /// The sender's.
+        mailbox: MailboxName,
+        /// From the offering side.
+        returned: bool,
+    },
 }
 
 const HELLO: u16 = 1;
@@ -46,6 +58,7 @@ const DOORBELL: u16 = 4;
 const SHOW: u16 = 5;
 const REFUSE: u16 = 6;
 const LEAVE: u16 = 7;
+const WINDOW: u16 = 8;
 
 impl Message {
     /// Whether exactly one descriptor travels with this message; otherwise none does.
@@ -84,6 +97,15 @@ impl Message {
             Message::Leave { segment, conn } => Encoded::new(LEAVE)
                 .put(&segment.to_le_bytes())
                 .put(&conn.to_le_bytes()),
+            Message::Window {
+                offer_cookie,
+                mailbox,
+                returned,
+            } => Encoded::new(WINDOW)
+                .put(&offer_cookie.to_le_bytes())
+                .put(&mailbox.pid.to_le_bytes())
+                .put(&mailbox.random.to_le_bytes())
+                .put(&[returned.into()]),
         }
     }
 
@@ -120,6 +142,14 @@ impl Message {
             LEAVE => Message::Leave {
                 segment: rest.u32()?,
                 conn: rest.u32()?,
+            },
+            WINDOW => Message::Window {
+                offer_cookie: rest.u64()?,
+                mailbox: MailboxName {
+                    pid: rest.u32()?,
+                    random: rest.u64()?,
+                },
+                returned: rest.bool()?,
             },
             _ => return None,
         };
@@ -212,6 +242,13 @@ mod tests {
                 .prop_map(|(cookie, connected)| Message::Show { cookie, connected }),
             any::<(u64, u16)>().prop_map(|(cookie, reason)| Message::Refuse { cookie, reason }),
             any::<(u32, u32)>().prop_map(|(segment, conn)| Message::Leave { segment, conn }),
+            any::<(u64, u32, u64, bool)>().prop_map(|(offer_cookie, pid, random, returned)| {
+                Message::Window {
+                    offer_cookie,
+                    mailbox: MailboxName { pid, random },
+                    returned,
+                }
+            }),
         ]
     }
 
@@ -234,7 +271,7 @@ mod tests {
         }
 
         #[test]
-        fn never_panics(mut bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0u8..9) {
+        fn never_panics(mut bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0u8..10) {
             let _ = Message::decode(&bytes);
             if bytes.len() >= 2 {
                 (bytes[0], bytes[1]) = (kind, 0);

@@ -312,8 +312,24 @@ const fn first_slot(page: usize) -> usize {
     (page * PAGE - HEADER) / SLOT
 }
 
+const PREFIX: &str = "offers";
+
 fn file_name(uid: u32) -> io::Result<Text> {
-    Text::format(format_args!("offers.{uid}"))
+    Text::format(format_args!("{PREFIX}.{uid}"))
+}
+
+/// The first `most` users who have a table: a file that has its owner's number in its name.
+pub fn users(dir: &RunDir, most: usize) -> Vec<u32> {
+    let mut users = Vec::new();
+    dir.each_name(|name| {
+        let (prefix, uid) = name.split_once('.').unwrap_or_default();
+        let uid = uid.parse().ok().filter(|_| prefix == PREFIX);
+        let owns = |uid: &u32| dir.stat(name).is_ok_and(|stat| stat.st_uid == *uid);
+        if users.len() < most {
+            users.extend(uid.filter(owns));
+        }
+    });
+    users
 }
 
 /// Opens a table and checks all that can be checked from outside.

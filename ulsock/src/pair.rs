@@ -13,12 +13,13 @@ use netstack::ring::mark::LEVEL_SIZE;
 
 use crate::doorbell::Ringer;
 use crate::layout::{Block, Board, Layout, SideNumber, BOARDS, CLAIMER, LARGE, RELEASED, SMALL};
-use crate::mailbox::{Channel, Credentials};
+use crate::mailbox::{Channel, Credentials, MailboxName};
 use crate::message::{Message, VERSION};
 use crate::process;
 use crate::segment::{ReadOnlySegment, Segment};
 use crate::sys::fds::InternalFd;
 use crate::sys::fetch::{fetch_to_read, fetch_to_write};
+use crate::sys::window::Window;
 use crate::waiter::{Waiter, PAGE, WAITERS};
 
 /// Segments of one pair: 64 Ki connections.
@@ -33,7 +34,8 @@ pub struct Claim {
     pub conn: u32,
 }
 
-/// What comes between a library and the daemon of its host, beside claims.
+/// What comes beside claims: between a library and the daemon of its host, and from a peer in another
+/// network namespace.
 #[derive(Debug)]
 pub enum Mail {
     /// To the daemon: see [`Message::Show`].
@@ -50,6 +52,13 @@ pub enum Mail {
     },
     /// From the daemon: see [`Message::Refuse`].
     Refused { cookie: u64, reason: u16 },
+    /// From a peer: see [`Message::Window`].
+    Window {
+        offer_cookie: u64,
+        mailbox: MailboxName,
+        returned: bool,
+        window: InternalFd,
+    },
 }
 
 /// Who is at the other end of a channel.
@@ -65,6 +74,9 @@ pub enum Other {
 
 /// How the daemon is rung: by its first waiter and that one's first board.
 pub const DAEMON: u32 = 1 << 16;
+
+/// Looks for a window at every call, and then before we ask for it again.
+const PATIENCE: u32 = 64;
 
 /// Letters that wait to be read: nobody may fill our fd table.
 const MOST_MAIL: usize = 256;
@@ -87,6 +99,10 @@ pub struct Pair {
     segments: Mutex<Vec<Arc<PairSegment>>>,
     claims: Mutex<VecDeque<Claim>>,
     mail: Mutex<VecDeque<Mail>>,
+    /// Into the peer's network namespace, if it is not ours; `None`: it has shown none that we could trust.
+    window: OnceLock<Option<Window>>,
+    /// Looks for its window that found none.
+    missed: AtomicU32,
     dead: AtomicBool,
     /// The tick in which the channel was last asked whether the peer lives.
     asked: AtomicU64,
@@ -115,6 +131,8 @@ impl Pair {
             segments: Mutex::default(),
             claims: Mutex::default(),
             mail: Mutex::default(),
+            window: OnceLock::new(),
+            missed: AtomicU32::new(0),
             dead: AtomicBool::new(false),
             asked: AtomicU64::new(0),
             gone: AtomicBool::new(false),
@@ -313,6 +331,21 @@ impl Pair {
             Message::Refuse { cookie, reason } => {
                 self.keep_mail(Other::Daemon, Mail::Refused { cookie, reason })
             }
+            Message::Window {
+                offer_cookie,
+                mailbox,
+                returned,
+            } => fd.is_some_and(|window| {
+                self.keep_mail(
+                    Other::Peer,
+                    Mail::Window {
+                        offer_cookie,
+                        mailbox,
+                        returned,
+                        window,
+                    },
+                )
+            }),
         }
     }
 
@@ -337,6 +370,49 @@ impl Pair {
     /// `false` when the channel is full or closed.
     pub fn tell(&self, message: &Message, fd: Option<BorrowedFd<'_>>) -> bool {
         self.channel.send(message, fd).is_ok()
+    }
+
+    /// Nothing more is wanted of this peer.
+    pub fn end(&self) {
+        self.dead.store(true, Ordering::Relaxed);
+    }
+
+    pub fn window(&self) -> Option<&Window> {
+        self.window.get()?.as_ref()
+    }
+
+    /// What it has shown was not to be trusted.
+    pub fn is_suspect(&self) -> bool {
+        self.window.get().is_some_and(Option::is_none)
+    }
+
+    /// The first one counts.
+    pub fn keep_window(&self, window: Option<Window>) {
+        let _ = self.window.set(window);
+    }
+
+    /// Claiming side: lets the peer look into our network namespace, so that it does the same; again
+    /// after some looks without a window of its. `false` if it cannot be told.
+    pub fn show_window(&self, offer_cookie: u64, mailbox: MailboxName) -> bool {
+        if !self.missed.load(Ordering::Relaxed).is_multiple_of(PATIENCE) {
+            return true;
+        }
+        let message = Message::Window {
+            offer_cookie,
+            mailbox,
+            returned: false,
+        };
+        Window::open().is_ok_and(|ours| self.tell(&message, Some(ours.as_fd())))
+    }
+
+    /// There is none yet: is it worth a look at every call? Only while it can be expected.
+    pub fn may_show_soon(&self) -> bool {
+        self.missed.fetch_add(1, Ordering::Relaxed) < PATIENCE
+    }
+
+    /// It is of another network namespace, which we keep alive, and is gone.
+    pub fn has_left_its_namespace(&self) -> bool {
+        self.window().is_some() && self.channel.has_ended()
     }
 
     /// Readable when something has come, or the other end is gone.

@@ -442,6 +442,13 @@ impl Record {
         Reason::from_number(self.reason.load(Ordering::Relaxed))
     }
 
+    /// The next data call tries to upgrade it.
+    pub fn look_soon(&self) {
+        let calls = self.calls.load(Ordering::Relaxed);
+        self.next_look
+            .store(calls.saturating_add(1), Ordering::Relaxed);
+    }
+
     pub fn set_reason(&self, reason: Reason) {
         self.reason.store(reason as u32, Ordering::Relaxed);
     }

@@ -141,20 +141,24 @@ impl RunDir {
 
     /// Removes what dead processes of our uid left behind, and returns how many files that were.
     pub fn sweep(&self) -> usize {
+        let mut removed = 0;
+        self.each_name(|name| removed += usize::from(self.sweep_name(name)));
+        removed
+    }
+
+    pub(crate) fn each_name(&self, mut each: impl FnMut(&str)) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // A descriptor of its own: the position in a directory belongs to the open file.
         let Ok(fd) = openat(&self.fd, ".", flags, Mode::empty()).map(Transient::new) else {
-            return 0;
+            return;
         };
         let mut buffer = [MaybeUninit::uninit(); 2048];
         let mut entries = RawDir::new(&fd, &mut buffer);
-        let mut removed = 0;
         while let Some(Ok(entry)) = entries.next() {
             if let Ok(name) = entry.file_name().to_str() {
-                removed += usize::from(self.sweep_name(name));
+                each(name);
             }
         }
-        removed
     }
 
     fn sweep_name(&self, name: &str) -> bool {

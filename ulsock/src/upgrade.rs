@@ -6,6 +6,7 @@
 
 pub mod at_once;
 mod by_daemon;
+mod elsewhere;
 pub mod history;
 
 use std::net::SocketAddr;
@@ -13,25 +14,24 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
 
-use crate::config::{Nic, OutOfScope};
+use crate::config::{Nic, OutOfScope, Reach};
 use crate::control::Control;
 use crate::family::Family;
 use crate::layout::{CLAIMER, CONFIRMED, OFFERER};
 use crate::link::Link;
 use crate::log;
-use crate::offers::Key;
+use crate::offers::{Key, Offer};
 use crate::options;
 use crate::pair::{Claim, Pair};
 use crate::process::{self, Locked};
 use crate::reason::Reason;
 use crate::record::{flag, Counts, Record, Role, State};
 use crate::sockopt;
+use crate::sys::window::OVERFLOW_UID;
 use crate::sys::{diag, tcp};
 use crate::thread::Thread;
 use history::{End, History};
 
-/// In a user namespace different strangers all read as this uid (nobody).
-const OVERFLOW_UID: u32 = 65534;
 const TCP_ESTABLISHED: u8 = 1;
 /// A claim that is not confirmed by this call is looked at less often.
 const PATIENCE: u32 = 1024;
@@ -196,7 +196,11 @@ impl Attempt<'_> {
             return Ok(Progress::Soon);
         }
         answer_claims(self.family, control);
-        Ok(Progress::Waiting)
+        Ok(if control.is_wanted(self.number) {
+            Progress::Soon
+        } else {
+            Progress::Waiting
+        })
     }
 
     fn as_accepted(&self, control: &mut Control) -> Result<Progress, Reason> {
@@ -206,17 +210,28 @@ impl Attempt<'_> {
         let key = self.key()?;
         let (local, peer) = (self.record.local(), self.record.peer());
         let (local, peer) = local.zip(peer).ok_or(Reason::Call)?;
-        let other = diag::other_end(&local, &peer)
-            .ok()
-            .flatten()
-            .ok_or(Reason::NoPeer)?;
-        let offer = control.find_offer(&key, other.uid).ok_or(Reason::NoPeer)?;
-        if offer.cookie != other.cookie || !names_one_user(other.uid) {
-            return Err(Reason::Identity);
+        match diag::other_end(&local, &peer).ok().flatten() {
+            Some(other) => {
+                let offer = control.find_offer(&key, other.uid).ok_or(Reason::NoPeer)?;
+                if offer.cookie != other.cookie {
+                    return Err(Reason::Identity);
+                }
+                let pair = pair_with(control, &offer, other.uid)?;
+                self.claim(control, &pair, &offer)
+            }
+            None if Reach::of(local, peer) == Reach::Host => {
+                self.claim_elsewhere(control, &key, local, peer)
+            }
+            None => Err(Reason::NoPeer),
         }
-        let pair = control
-            .pair_with(offer.mailbox, other.uid)
-            .ok_or(Reason::Identity)?;
+    }
+
+    fn claim(
+        &self,
+        control: &mut Control,
+        pair: &Arc<Pair>,
+        offer: &Offer,
+    ) -> Result<Progress, Reason> {
         let claim_cookie = tcp::cookie(self.socket).map_err(|_| Reason::Call)?;
         let (segment, conn) = pair.allocate().ok_or(Reason::Memory)?;
         let claim = Claim {
@@ -282,7 +297,10 @@ impl Attempt<'_> {
             });
         }
         self.check_kind(local, peer)?;
-        let netns = tcp::netns_cookie(self.socket).map_err(|_| Reason::Call)?;
+        let netns = match Reach::of(local, peer) {
+            Reach::Namespace => tcp::netns_cookie(self.socket).map_err(|_| Reason::Call)?,
+            Reach::Host => Key::ANY_NETNS,
+        };
         let (client, server) = match self.record.role() {
             Role::Connected => (local, peer),
             Role::Accepted => (peer, local),
@@ -307,10 +325,21 @@ impl Attempt<'_> {
     }
 }
 
+/// The process that has made an offer, which must run as `uid`.
+fn pair_with(control: &mut Control, offer: &Offer, uid: u32) -> Result<Arc<Pair>, Reason> {
+    let pair = names_one_user(uid).then(|| control.pair_with(offer.mailbox, uid));
+    pair.flatten().ok_or(Reason::Identity)
+}
+
 /// Offering side: reads the mail, and gives the records whose claims it has answered.
 fn answer_claims(family: &Family, control: &mut Control) -> Vec<u32> {
     let mut answered = Vec::new();
-    for pair in control.check_mail() {
+    let pairs = control.check_mail();
+    for number in control.take_windows(&pairs) {
+        // The claim follows as soon as the other end has looked.
+        family.record(number).look_soon();
+    }
+    for pair in pairs {
         while let Some(claim) = pair.next_claim() {
             // A link that is not taken is dropped, and its block is free again.
             let link = link_of(&pair, claim);
@@ -345,7 +374,7 @@ fn confirm(family: &Family, control: &mut Control, number: u32, claim: Claim, li
     let Some((local, peer)) = record.local().zip(record.peer()) else {
         return;
     };
-    let other = diag::other_end(&local, &peer).ok().flatten();
+    let other = elsewhere::other_end(&link.pair, &local, &peer);
     let genuine = other.as_ref().is_some_and(|other| {
         other.cookie == claim.claim_cookie
             && other.uid == link.pair.peer().uid

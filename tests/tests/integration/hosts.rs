@@ -6,6 +6,6 @@ mod faults;
 mod many;
 mod measures;
 mod mpi;
-mod programs;
+pub mod programs;
 mod strangers;
 mod transfer;

@@ -5,6 +5,7 @@ mod chaos;
 mod command;
 mod compare;
 mod config;
+mod containers;
 mod debuggers;
 mod differ;
 mod dissector;

@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 pub use cidr::Cidr;
-pub use scope::{OutOfScope, Scope};
+pub use scope::{OutOfScope, Reach, Scope};
 
 use netstack::ring::mark::LEVEL_SIZE;
 

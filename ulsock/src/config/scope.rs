@@ -1,6 +1,6 @@
 //! Which connections are ours to accelerate: by address and by port.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::Cidr;
 
@@ -10,6 +10,32 @@ pub struct Scope {
     cluster: Vec<Cidr>,
     exclude: Vec<Cidr>,
     exclude_ports: Vec<u16>,
+}
+
+/// Where the other end of a connection on this host can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// In our network namespace.
+    Namespace,
+    /// In any: these addresses mean the same everywhere, or the operator's `ULSOCK_CLUSTER` is wrong.
+    Host,
+}
+
+impl Reach {
+    /// By addresses alone, so that both ends come to the same.
+    pub fn of(local: SocketAddr, peer: SocketAddr) -> Reach {
+        let (local, peer) = (local.ip().to_canonical(), peer.ip().to_canonical());
+        let is_own = |ip: IpAddr| match ip {
+            IpAddr::V4(ip) => ip.is_loopback(),
+            // Link-local ones mean something on their link only.
+            IpAddr::V6(ip) => ip.is_loopback() || ip.is_unicast_link_local(),
+        };
+        if local == peer || is_own(local) || is_own(peer) {
+            Reach::Namespace
+        } else {
+            Reach::Host
+        }
+    }
 }
 
 /// Why a connection is not ours.
@@ -95,6 +121,23 @@ mod tests {
             scope.check(local, addr("10.0.0.2:80")),
             Err(OutOfScope::Address)
         );
+    }
+
+    #[test]
+    fn loopback_and_own_addresses_stay_in_their_namespace() {
+        let reach = |local, peer| Reach::of(addr(local), addr(peer));
+        for (local, peer) in [
+            ("127.0.0.1:1", "127.0.0.2:2"),
+            ("10.0.0.1:1", "127.0.0.1:2"),
+            ("10.0.0.1:1", "10.0.0.1:2"),
+            ("[::ffff:127.0.0.1]:1", "[::ffff:10.0.0.1]:2"),
+            ("[::1]:1", "[fd00::1]:2"),
+            ("[fe80::1]:1", "[fe80::2]:2"),
+        ] {
+            assert_eq!(reach(local, peer), Reach::Namespace, "{local} {peer}");
+        }
+        assert_eq!(reach("10.0.0.1:1", "10.0.0.2:2"), Reach::Host);
+        assert_eq!(reach("[fd00::1]:1", "[fd00::2]:2"), Reach::Host);
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl Nicd {
                     conn,
                     socket,
                 } => self.inherit(number, (segment, conn), socket, time),
-                Mail::Refused { .. } => {}
+                Mail::Refused { .. } | Mail::Window { .. } => {}
             }
         }
         if pair.is_dead() {

@@ -22,7 +22,11 @@ pub struct Key {
 }
 
 impl Key {
-    /// `client` is the side that connected. `None` if the addresses are of different families.
+    /// No namespace has this cookie.
+    pub const ANY_NETNS: u64 = 0;
+
+    /// `client` is the side that connected. `netns` is [`Key::ANY_NETNS`] for a connection whose ends may
+    /// be in two network namespaces. `None` if the addresses are of different families.
     pub fn new(netns: u64, client: SocketAddr, server: SocketAddr) -> Option<Key> {
         let plain = |addr: SocketAddr| SocketAddr::new(addr.ip().to_canonical(), addr.port());
         let (client, server) = (plain(client), plain(server));

@@ -23,6 +23,8 @@ pub struct OtherEnd {
     pub uid: u32,
     /// Its inode number in the socket file system.
     pub inode: u32,
+    /// include/net/tcp_states.h: 1 is ESTABLISHED.
+    pub state: u8,
 }
 
 /// Finds the socket whose local address is `peer` and whose remote address is `local`.
@@ -30,36 +32,86 @@ pub struct OtherEnd {
 /// `None`: it is not on this host (or not in this network namespace), or no process holds it, as
 /// before accept and after close. The kernel then says uid 0, which must not pass for root's.
 pub fn other_end(local: &SocketAddr, peer: &SocketAddr) -> io::Result<Option<OtherEnd>> {
-    let question = Question::new(peer, local).ok_or(Errno::INVAL)?;
-    let fd = Transient::new(socket_with(
+    other_end_by(open()?.as_fd(), 1, local, peer)
+}
+
+/// The same in the network namespace of `fd`, a socket of this kind. Others may ask by it too:
+/// `sequence` tells our answer from theirs.
+pub fn other_end_by(
+    fd: BorrowedFd<'_>,
+    sequence: u32,
+    local: &SocketAddr,
+    peer: &SocketAddr,
+) -> io::Result<Option<OtherEnd>> {
+    let question = Question::new(peer, local, sequence).ok_or(Errno::INVAL)?;
+    let mut answer = [0; 1024];
+    question.judge(ask(fd, &question.encode(), sequence, &mut answer)?)
+}
+
+/// A socket to ask by, for the network namespace that we are in.
+pub fn open() -> io::Result<Transient> {
+    socket_with(
         AddressFamily::NETLINK,
         SocketType::DGRAM,
         SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
         Some(netlink::SOCK_DIAG),
-    )?);
-    let request = question.encode();
-    let kernel = SocketAddrNetlink::new(0, 0);
-    sendto(&fd, &request, SendFlags::DONTWAIT, &kernel)?;
-    let mut answer = [0; 1024];
-    let len = receive(fd.as_fd(), &mut answer)?;
-    question.judge(answer.get(..len).ok_or(Errno::BADMSG)?)
+    )
+    .map(Transient::new)
 }
 
-/// The kernel answers inside `sendto`, so the answer is there or never comes.
-fn receive(fd: BorrowedFd<'_>, answer: &mut [u8]) -> io::Result<usize> {
-    let (len, _, from) = recvfrom(fd, answer, RecvFlags::DONTWAIT)?;
-    let from: SocketAddrNetlink = from.ok_or(Errno::BADMSG)?.try_into()?;
-    if from.pid() == 0 {
-        Ok(len)
-    } else {
-        Err(Errno::BADMSG)
+/// The kernel's answer to a request with this sequence number.
+///
+/// It answers inside `sendto`, so the answer is there or never comes. Where others hold the socket
+/// too, theirs may lie before ours; nobody but the kernel has the port 0.
+pub(super) fn ask<'a>(
+    fd: BorrowedFd<'_>,
+    request: &[u8],
+    sequence: u32,
+    answer: &'a mut [u8],
+) -> io::Result<&'a [u8]> {
+    const MOST: usize = 8;
+    let kernel = SocketAddrNetlink::new(0, 0);
+    sendto(fd, request, SendFlags::DONTWAIT, &kernel)?;
+    for _ in 0..MOST {
+        let (len, _, from) = recvfrom(fd, &mut *answer, RecvFlags::DONTWAIT)?;
+        let from: SocketAddrNetlink = from.ok_or(Errno::BADMSG)?.try_into()?;
+        let bytes = answer.get(..len).ok_or(Errno::BADMSG)?;
+        if from.pid() == 0 && u32_at(bytes, 8) == Ok(sequence) {
+            return answer.get(..len).ok_or(Errno::BADMSG);
+        }
+    }
+    Err(Errno::BADMSG)
+}
+
+/// struct nlmsghdr (include/uapi/linux/netlink.h) of a request for one socket.
+pub(super) fn header(length: usize, sequence: u32) -> [u8; HEADER] {
+    let mut bytes = [0; HEADER];
+    bytes[0..4].copy_from_slice(&(length as u32).to_ne_bytes());
+    bytes[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
+    bytes
+}
+
+/// Whether an answer describes a socket, and then the bytes of it; `None` if there is no such socket.
+pub(super) fn body(answer: &[u8], least: usize) -> io::Result<Option<&[u8]>> {
+    let len = u32_at(answer, 0)? as usize;
+    match u16_at(answer, 4)? {
+        _ if len > answer.len() => Err(Errno::BADMSG),
+        SOCK_DIAG_BY_FAMILY if len >= HEADER + least => Ok(answer.get(HEADER..len)),
+        NLMSG_ERROR => match (u32_at(answer, HEADER)? as i32).wrapping_neg() {
+            libc::ENOENT => Ok(None),
+            errno @ 1..=4095 => Err(Errno::from_raw_os_error(errno)),
+            _ => Err(Errno::BADMSG),
+        },
+        _ => Err(Errno::BADMSG),
     }
 }
 
-const SEQUENCE: u32 = 1;
-const HEADER: usize = 16;
+pub(super) const HEADER: usize = 16;
 const REQUEST: usize = HEADER + 56;
-const ANSWER: usize = HEADER + 72;
+/// Bytes of struct inet_diag_msg.
+const SOCKET: usize = 72;
 
 /// The wanted socket's addresses, both v4 or both v6; v4-mapped ones count as v4, because that is
 /// how the kernel hashes them (inet_diag_find_one_icsk, net/ipv4/inet_diag.c).
@@ -67,10 +119,11 @@ struct Question {
     local: (IpAddr, u16),
     remote: (IpAddr, u16),
     interface: u32,
+    sequence: u32,
 }
 
 impl Question {
-    fn new(local: &SocketAddr, remote: &SocketAddr) -> Option<Question> {
+    fn new(local: &SocketAddr, remote: &SocketAddr, sequence: u32) -> Option<Question> {
         let plain = |addr: &SocketAddr| (addr.ip().to_canonical(), addr.port());
         let scope = |addr: &SocketAddr| match addr {
             SocketAddr::V4(_) => 0,
@@ -82,6 +135,7 @@ impl Question {
             remote: remote_end,
             // A link-local connection is bound to its interface and found only with it.
             interface: scope(local).max(scope(remote)),
+            sequence,
         })
     }
 
@@ -92,10 +146,7 @@ impl Question {
             IpAddr::V6(_) => libc::AF_INET6,
         };
         let mut bytes = [0; REQUEST];
-        bytes[0..4].copy_from_slice(&(REQUEST as u32).to_ne_bytes());
-        bytes[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-        bytes[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
-        bytes[8..12].copy_from_slice(&SEQUENCE.to_ne_bytes());
+        bytes[..HEADER].copy_from_slice(&header(REQUEST, self.sequence));
         bytes[16] = family as u8;
         bytes[17] = libc::IPPROTO_TCP as u8;
         bytes[20..24].copy_from_slice(&u32::MAX.to_ne_bytes());
@@ -109,31 +160,22 @@ impl Question {
     }
 
     fn judge(&self, answer: &[u8]) -> io::Result<Option<OtherEnd>> {
-        let len = u32_at(answer, 0)? as usize;
-        if len > answer.len() || u32_at(answer, 8)? != SEQUENCE {
-            return Err(Errno::BADMSG);
-        }
-        match u16_at(answer, 4)? {
-            SOCK_DIAG_BY_FAMILY if len >= ANSWER => self.read_socket(answer),
-            NLMSG_ERROR => match (u32_at(answer, HEADER)? as i32).wrapping_neg() {
-                libc::ENOENT => Ok(None),
-                errno @ 1..=4095 => Err(Errno::from_raw_os_error(errno)),
-                _ => Err(Errno::BADMSG),
-            },
-            _ => Err(Errno::BADMSG),
-        }
+        let socket = body(answer, SOCKET)?;
+        socket.map_or(Ok(None), |socket| self.read_socket(socket))
     }
 
     /// struct inet_diag_msg. The kernel's lookup falls back to a listening socket when there is no
     /// such connection: the addresses tell.
-    fn read_socket(&self, answer: &[u8]) -> io::Result<Option<OtherEnd>> {
-        let family = i32::from(*answer.get(HEADER).ok_or(Errno::BADMSG)?);
-        let local = (address(answer, 24, family)?, port(answer, 20)?);
-        let remote = (address(answer, 40, family)?, port(answer, 22)?);
+    fn read_socket(&self, socket: &[u8]) -> io::Result<Option<OtherEnd>> {
+        let [family, state] = array(socket, 0)?;
+        let family = i32::from(family);
+        let local = (address(socket, 8, family)?, port(socket, 4)?);
+        let remote = (address(socket, 24, family)?, port(socket, 6)?);
         let end = OtherEnd {
-            cookie: u64::from(u32_at(answer, 60)?) | u64::from(u32_at(answer, 64)?) << 32,
-            uid: u32_at(answer, 80)?,
-            inode: u32_at(answer, 84)?,
+            cookie: u64_at(socket, 44)?,
+            uid: u32_at(socket, 64)?,
+            inode: u32_at(socket, 68)?,
+            state,
         };
         let found = local == self.local && remote == self.remote && end.inode != 0;
         Ok(found.then_some(end))
@@ -163,11 +205,17 @@ fn array<const N: usize>(answer: &[u8], at: usize) -> io::Result<[u8; N]> {
     bytes.try_into().map_err(|_| Errno::BADMSG)
 }
 
-fn u32_at(answer: &[u8], at: usize) -> io::Result<u32> {
+/// A cookie, in two halves.
+pub(super) fn u64_at(answer: &[u8], at: usize) -> io::Result<u64> {
+    let (low, high) = (u32_at(answer, at)?, u32_at(answer, at + 4)?);
+    Ok(u64::from(low) | u64::from(high) << 32)
+}
+
+pub(super) fn u32_at(answer: &[u8], at: usize) -> io::Result<u32> {
     array(answer, at).map(u32::from_ne_bytes)
 }
 
-fn u16_at(answer: &[u8], at: usize) -> io::Result<u16> {
+pub(super) fn u16_at(answer: &[u8], at: usize) -> io::Result<u16> {
     array(answer, at).map(u16::from_ne_bytes)
 }
 
@@ -240,11 +288,10 @@ mod tests {
     #[test]
     fn nonsense_answers_are_errors() {
         let addr = "127.0.0.1:1".parse().unwrap();
-        let question = Question::new(&addr, &addr).unwrap();
+        let question = Question::new(&addr, &addr, 1).unwrap();
         assert_eq!(question.judge(&[]), Err(Errno::BADMSG));
-        let mut answer = [0; ANSWER];
-        answer[8] = 1;
-        for len in [0, HEADER as u8, ANSWER as u8, u8::MAX] {
+        let mut answer = [0; HEADER + SOCKET];
+        for len in [0, HEADER as u8, answer.len() as u8, u8::MAX] {
             for kind in 0..=u8::MAX {
                 (answer[0], answer[4]) = (len, kind);
                 assert_eq!(question.judge(&answer), Err(Errno::BADMSG));

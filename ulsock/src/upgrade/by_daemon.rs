@@ -4,12 +4,14 @@
 use std::os::fd::BorrowedFd;
 
 use super::{establish, Attempt, Progress};
+use crate::config::Reach;
 use crate::conn::nic;
 use crate::control::Control;
 use crate::daemon::Answer;
 use crate::lifecycle;
+use crate::process;
 use crate::reason::Reason;
-use crate::record::{flag, Role, State};
+use crate::record::{flag, Record, Role, State};
 use crate::sys::tcp;
 
 /// After an attempt to find the peer on this host, which came out like `here`.
@@ -26,6 +28,10 @@ pub fn attempt(
         return here;
     }
     take_answers(attempt, control, netns);
+    // Who is on this host, in another network namespace, needs no daemon.
+    if attempt.record.role() == Role::Accepted && here.is_ok() {
+        return here;
+    }
     if attempt.record.state() != State::Plain || attempt.record.has(flag::PINNED) {
         return Ok(Progress::Waiting);
     }
@@ -37,6 +43,12 @@ pub fn attempt(
     let Some((pair, daemons)) = control.daemon(netns) else {
         return here;
     };
+    if let Some(refusal) = daemons.refusal(attempt.number) {
+        return match here {
+            Err(Reason::NoPeer) => Err(refusal),
+            other => other,
+        };
+    }
     if !daemons.show(&pair, attempt.number, cookie, connected, attempt.socket) {
         return here;
     }
@@ -54,10 +66,13 @@ fn take_answers(attempt: &Attempt<'_>, control: &mut Control, netns: u64) {
         match answer {
             Answer::Refused(reason) => {
                 record.set_reason(reason);
-                record.set(flag::PINNED);
+                if !may_be_here(record) {
+                    record.set(flag::PINNED);
+                }
             }
             Answer::Claimed(link) => {
-                let Some(fd) = lifecycle::fd_of(number) else {
+                let fd = lifecycle::fd_of(number);
+                let Some(fd) = fd.filter(|_| !control.claims.contains_key(&number)) else {
                     control.retire(link);
                     continue;
                 };
@@ -68,4 +83,13 @@ fn take_answers(attempt: &Attempt<'_>, control: &mut Control, netns: u64) {
             }
         }
     }
+}
+
+/// Its other end may yet turn out to be on this host.
+fn may_be_here(record: &Record) -> bool {
+    let ends = record.local().zip(record.peer());
+    ends.is_some_and(|(local, peer)| {
+        let scope = &process::config().scope;
+        Reach::of(local, peer) == Reach::Host && scope.check(Some(local), peer).is_ok()
+    })
 }

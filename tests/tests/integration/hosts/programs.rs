@@ -72,7 +72,7 @@ fn nginx() {
     hosts.check(Nic::Some);
 }
 
-fn nginx_config(hosts: &Hosts) -> String {
+pub fn nginx_config(hosts: &Hosts) -> String {
     let folder = hosts.folder().display();
     format!(
         "env LD_PRELOAD; env ULSOCK_RUN_DIR; env ULSOCK_REPORT; env ULSOCK_UPGRADE_AFTER;
