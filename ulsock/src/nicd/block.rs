@@ -84,6 +84,13 @@ impl Block {
 
     /// The engine has let go of it, and we do too.
     pub fn release(&self) {
+        // A program that has not let go of it may still read there.
+        if self.is_released() {
+            for direction in [CLAIMER, OFFERER] {
+                let level = NIC_LEVEL.into();
+                self.segment.give_back(self.conn, direction, level);
+            }
+        }
         self.ours().stage.store(RELEASED, Ordering::Release);
         self.segment.released(self.conn, CLAIMER);
     }

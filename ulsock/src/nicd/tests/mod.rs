@@ -101,7 +101,10 @@ fn a_daemon_that_stops_says_so_and_another_takes_its_place() {
     let mut ends = promoted(&world);
     exchange(&mut ends, 100_000);
     world.hosts[0].signal(Signal::TERM);
-    ends.iter().for_each(End::wait_until_frozen);
+    for end in &ends {
+        end.sleep(false);
+        assert!(end.is_frozen());
+    }
     world.hosts[0].wait();
     eventually("the channel's end", || {
         ends[0].pair.receive();
@@ -125,7 +128,9 @@ fn a_daemon_that_is_killed_is_missed() {
     world.hosts[1].wait();
     let end = ends[0].written + 10;
     ends[0].write(end);
-    ends[0].wait_until_frozen();
+    // Who sleeps is woken.
+    ends[0].sleep(false);
+    assert!(ends[0].is_frozen());
 }
 
 /// [F26]

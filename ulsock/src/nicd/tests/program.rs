@@ -168,10 +168,12 @@ impl End {
         eventually("OPEN", || self.block().tail().is_open().then_some(()));
     }
 
+    pub fn is_frozen(&self) -> bool {
+        self.block().tail().is_frozen()
+    }
+
     pub fn wait_until_frozen(&self) {
-        eventually("a frozen word", || {
-            self.block().tail().is_frozen().then_some(())
-        });
+        eventually("a frozen word", || self.is_frozen().then_some(()));
     }
 
     fn ring_if(&self, wire: &Tripwire, position: u64) {
