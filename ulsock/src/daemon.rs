@@ -57,6 +57,8 @@ impl Daemons {
         });
         if known.pair.as_ref().is_some_and(|pair| pair.is_dead()) {
             known.pair = None;
+            // The next one knows nothing of what this one was shown.
+            self.shown.clear();
         }
         if known.pair.is_none() && (known.tried == 0 || now >= known.tried + PAUSE) {
             known.tried = now;
