@@ -21,6 +21,7 @@ use super::host::Host;
 use super::identity::Identity;
 use super::lane::{Kind, Lane};
 use super::lines::Lines;
+use super::notify::Manager;
 use super::peers::{is_here, Peer, Peers};
 use super::program::Program;
 use super::set::{Set, Source};
@@ -74,6 +75,7 @@ pub struct Nicd {
     sweep_at: Instant,
     /// We shall stop, at this time at the latest.
     pub(super) stop_by: Option<Instant>,
+    manager: Option<Manager>,
     /// When we complain again.
     pub(super) complain_at: Instant,
     /// Engines have something to do that they do not know of yet.
@@ -149,6 +151,7 @@ impl Nicd {
             next_name: random()?,
             sweep_at: now(),
             stop_by: None,
+            manager: Manager::find(),
             complain_at: now(),
             prod: false,
         };
@@ -179,6 +182,9 @@ impl Nicd {
     /// Serves until a signal ends it.
     pub fn run(&mut self) {
         self.begin(now());
+        if let Some(manager) = &mut self.manager {
+            manager.ready(now());
+        }
         let mut polls = 0;
         loop {
             let (busy, due) = self.poll();
@@ -253,11 +259,15 @@ impl Nicd {
             .iter()
             .flat_map(|host| host.call_at.into_iter().chain(host.try_at));
         let sweep = (!self.lines.is_empty() || !self.callers.is_empty()).then_some(self.sweep_at);
-        hosts.chain(sweep).chain(self.stop_by).min()
+        let manager = self.manager.as_ref().and_then(|manager| manager.next);
+        hosts.chain(sweep).chain(manager).chain(self.stop_by).min()
     }
 
     fn keep_appointments(&mut self, time: Instant) {
         self.tend_hosts(time);
+        if let Some(manager) = &mut self.manager {
+            manager.tend(time);
+        }
         if self.sweep_at <= time {
             self.sweep_at = time + SWEEP;
             self.sweep_lines(time);

@@ -13,6 +13,7 @@ pub mod key;
 mod lane;
 mod line;
 mod lines;
+mod notify;
 pub mod peers;
 mod program;
 mod promote;

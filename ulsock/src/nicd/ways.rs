@@ -80,6 +80,7 @@ impl Nicd {
         self.hosts[host].unfit = None;
         self.hosts[host].hopeless = false;
         let lane = &mut self.lanes[way.lane];
+        lane.trouble = None;
         if lane.engine.link(way.peer).is_some_and(link::Link::is_up) {
             self.hosts[host].try_at = Some(time + LOOK_AGAIN);
         } else {
