@@ -81,8 +81,8 @@ impl Nicd {
 
     /// Until it has proved who it is, a channel is only a caller.
     fn add_caller(&mut self, channel: Secure, called: Option<usize>) {
-        if self.callers.len() >= MOST_CALLERS {
-            return;
+        if called.is_none() {
+            self.make_room_for_a_stranger();
         }
         let number = self.number();
         if self
@@ -91,6 +91,21 @@ impl Nicd {
             .is_ok()
         {
             self.callers.insert(number, Caller { channel, called });
+        }
+    }
+
+    /// The oldest goes: any user of a peer's host can call from its address, and say nothing. A true caller
+    /// needs one round trip.
+    fn make_room_for_a_stranger(&mut self) {
+        let strangers = self.callers.iter();
+        let strangers = strangers.filter(|(_, caller)| caller.called.is_none());
+        let numbers: Vec<u32> = strangers.map(|(number, _)| *number).collect();
+        if numbers.len() < MOST_CALLERS {
+            return;
+        }
+        let oldest = numbers.into_iter().min();
+        if let Some(caller) = oldest.and_then(|number| self.callers.remove(&number)) {
+            self.set.remove(caller.channel.fd());
         }
     }
 

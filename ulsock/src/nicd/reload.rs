@@ -68,7 +68,9 @@ impl Nicd {
             let host = &self.hosts[number];
             let key = host.channel.as_ref().and_then(|channel| channel.key());
             let listed = |peer: &Peer| key.is_none_or(|key| peer.keys.contains(&key));
-            if !host.peer.as_ref().is_some_and(listed) {
+            if host.peer.is_some() && !host.peer.as_ref().is_some_and(listed) {
+                // Whoever has that key may be at the other end of the link, too.
+                self.leave_way(number);
                 self.hang_up(number, "its key is not in the peers file any more", time);
             }
         }
