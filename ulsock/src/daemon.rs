@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::fstat;
 
@@ -22,6 +22,9 @@ use crate::{process, upkeep};
 
 /// Milliseconds between two attempts to find one.
 const PAUSE: u64 = 1000;
+
+/// With fewer CPUs the daemon has none to itself, and its wake-ups come on top of the kernel's.
+const ENOUGH: i64 = 4;
 
 /// The daemons that this process knows, by the cookies of their network namespaces.
 #[derive(Default)]
@@ -47,8 +50,10 @@ pub enum Answer {
 impl Daemons {
     /// The daemon of a network namespace, if there is one.
     pub fn of(&mut self, dir: &RunDir, netns: u64) -> Option<Arc<Pair>> {
-        if process::config().nic == Nic::Off {
-            return None;
+        match process::config().nic {
+            Nic::Off => return None,
+            Nic::Auto if has_few_cpus() => return None,
+            Nic::Auto | Nic::Measured | Nic::Daemon => {}
         }
         let now = upkeep::now();
         let known = self.known.entry(netns).or_insert(Known {
@@ -123,6 +128,18 @@ impl Daemons {
             self.shown.retain(|_, shown| *shown != number);
         }
     }
+}
+
+/// The daemon has no CPU to itself, and nobody has said that this does not matter.
+pub fn has_few_cpus() -> bool {
+    process::config().nic == Nic::Auto && cpus() < ENOUGH
+}
+
+/// Of the host, not those that this process may use.
+fn cpus() -> i64 {
+    static CPUS: OnceLock<i64> = OnceLock::new();
+    // SAFETY: takes and returns a number.
+    *CPUS.get_or_init(|| unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
 }
 
 /// Only root, the owner of the run directory and we ourselves may be the daemon: it sees all bytes.

@@ -231,6 +231,12 @@ impl Channel {
         to_high(fd).map(|fd| Channel { fd })
     }
 
+    /// Is there a daemon for a network namespace, or was there one?
+    pub fn daemon_is_there(dir: &RunDir, netns: u64) -> bool {
+        Text::format(format_args!("nicd.{netns:016x}"))
+            .is_ok_and(|name| rustix::fs::statat(dir, &*name, AtFlags::SYMLINK_NOFOLLOW).is_ok())
+    }
+
     /// Connects to the daemon of a network namespace.
     pub fn connect_to_daemon(dir: &RunDir, netns: u64) -> io::Result<Channel> {
         let socket = new_socket()?;

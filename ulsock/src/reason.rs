@@ -32,10 +32,11 @@ pub enum Reason {
     NoRoute,
     NoAgreement,
     FailedOver,
+    FewCpus,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 27] = [
+    pub const ALL: [Reason; 28] = [
         Reason::None,
         Reason::Young,
         Reason::NoPeer,
@@ -63,6 +64,7 @@ impl Reason {
         Reason::NoRoute,
         Reason::NoAgreement,
         Reason::FailedOver,
+        Reason::FewCpus,
     ];
 
     pub fn name(self) -> &'static str {
@@ -94,6 +96,7 @@ impl Reason {
             Reason::NoRoute => "no-route",
             Reason::NoAgreement => "no-agreement",
             Reason::FailedOver => "failed-over",
+            Reason::FewCpus => "few-cpus",
         }
     }
 

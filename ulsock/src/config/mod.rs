@@ -57,8 +57,10 @@ pub enum Guarding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nic {
     Off,
-    /// If there is one, and it is faster than the kernel.
+    /// If there is one that has a core to itself, and it is faster than the kernel.
     Auto,
+    /// If there is one, and it is faster than the kernel.
+    Measured,
     /// If there is one.
     Daemon,
 }
@@ -266,8 +268,9 @@ fn nic(value: &str) -> Result<Nic, &'static str> {
     match value {
         "off" => Ok(Nic::Off),
         "auto" => Ok(Nic::Auto),
+        "measured" => Ok(Nic::Measured),
         "daemon" => Ok(Nic::Daemon),
-        _ => Err("auto, off or daemon"),
+        _ => Err("auto, off, measured or daemon"),
     }
 }
 

@@ -7,8 +7,9 @@ use super::{establish, Attempt, Progress};
 use crate::config::Reach;
 use crate::conn::nic;
 use crate::control::Control;
-use crate::daemon::Answer;
+use crate::daemon::{self, Answer};
 use crate::lifecycle;
+use crate::mailbox::Channel;
 use crate::process;
 use crate::reason::Reason;
 use crate::record::{flag, Record, Role, State};
@@ -22,10 +23,16 @@ pub fn attempt(
 ) -> Result<Progress, Reason> {
     let netns = tcp::netns_cookie(attempt.socket).map_err(|_| Reason::Call)?;
     if control.daemon(netns).is_none() {
-        if matches!(here, Err(Reason::Scope)) {
-            attempt.record.set(flag::PINNED);
+        if !matches!(here, Err(Reason::Scope)) {
+            return here;
         }
-        return here;
+        attempt.record.set(flag::PINNED);
+        let shunned = daemon::has_few_cpus() && Channel::daemon_is_there(control.dir(), netns);
+        return Err(if shunned {
+            Reason::FewCpus
+        } else {
+            Reason::Scope
+        });
     }
     take_answers(attempt, control, netns);
     // Who is on this host, in another network namespace, needs no daemon.

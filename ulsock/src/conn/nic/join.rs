@@ -99,6 +99,7 @@ impl Conn<'_> {
             && self.is_worth_trying()
             && upkeep::now() >= self.record.nic.next.load(Ordering::Relaxed)
             && self.may_use_ring()
+            && self.may_try_link()
     }
 
     /// [F2]

@@ -2,10 +2,10 @@
 //! few; so the connection is measured on both, and the process remembers.
 //!
 //! The end that connected measures time per message, window by window: on the kernel before it proposes,
-//! and on the link. If the link is not faster it goes back, and for some time no connection of this
-//! process tries again, twice as long each time.
+//! and on the link. One connection of the process tries the link for all; the others follow when it is faster.
+//! If it is not they go back, and for some time none tries again, twice as long each time.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::time::{clock_gettime, ClockId};
 
@@ -18,14 +18,34 @@ use crate::{process, upkeep};
 /// Messages of a window, there and back together, and the most that it may take, in nanoseconds: a
 /// program that pauses measures its pauses.
 const WINDOW: u64 = 64;
+/// So many windows on the link are compared, the best of them.
+const WINDOWS: u64 = 3;
 const LONGEST: u64 = 500_000_000;
 /// Milliseconds until the process tries again.
 const FIRST_PAUSE: u64 = 1_000;
 const LONGEST_PAUSE: u64 = 64_000;
 
-/// Before this time no connection of the process tries the link, and how long that pause is.
+/// A connection that tries has so many milliseconds before another may.
+const TRIAL: u64 = 1_000;
+
+/// The link was faster, when a connection of this process last measured it.
+static FASTER: AtomicBool = AtomicBool::new(false);
+/// Otherwise, before this time none tries it; and the last pause after a defeat.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 static PAUSE: AtomicU64 = AtomicU64::new(0);
+
+/// May a connection try it now? Then it is the only one for a while.
+fn may_try() -> bool {
+    if FASTER.load(Ordering::Relaxed) {
+        return true;
+    }
+    let (now, next) = (upkeep::now(), NEXT.load(Ordering::Relaxed));
+    let order = Ordering::Relaxed;
+    now >= next
+        && NEXT
+            .compare_exchange(next, now + TRIAL, order, order)
+            .is_ok()
+}
 
 /// What a connection has measured, in the socket record.
 #[derive(Default)]
@@ -34,10 +54,11 @@ pub struct Worth {
     /// Where the window began: time and messages.
     at: AtomicU64,
     messages: AtomicU64,
-    /// Nanoseconds per message on the kernel in the last window; 0: not known.
+    /// Nanoseconds per message on the kernel, the least of some windows; 0: not known.
     kernel: AtomicU64,
-    /// Windows on the link.
+    /// Windows on the link, and the least of them.
     windows: AtomicU64,
+    link: AtomicU64,
 }
 
 impl Worth {
@@ -51,11 +72,12 @@ impl Worth {
     pub fn begin(&self) {
         self.at.store(0, Ordering::Relaxed);
         self.windows.store(0, Ordering::Relaxed);
+        self.link.store(u64::MAX, Ordering::Relaxed);
     }
 }
 
 fn is_asked() -> bool {
-    process::config().nic == Nic::Auto
+    process::config().nic != Nic::Daemon
 }
 
 impl Conn<'_> {
@@ -84,9 +106,19 @@ impl Conn<'_> {
         }
         let kernel = &self.record.nic.worth.kernel;
         if let Some(time) = self.measure() {
-            kernel.store(time, Ordering::Relaxed);
+            let best = match kernel.load(Ordering::Relaxed) {
+                0 => time,
+                // Slowly forgotten: a program changes.
+                known => time.min(known + known / 16),
+            };
+            kernel.store(best, Ordering::Relaxed);
         }
-        kernel.load(Ordering::Relaxed) != 0 && upkeep::now() >= NEXT.load(Ordering::Relaxed)
+        kernel.load(Ordering::Relaxed) != 0
+    }
+
+    /// The last question before a proposal.
+    pub(super) fn may_try_link(&self) -> bool {
+        !is_asked() || may_try()
     }
 
     /// Where a call on the link had to wait: goes back, if the kernel was faster.
@@ -101,13 +133,20 @@ impl Conn<'_> {
         let Some(link) = self.measure() else { return };
         let worth = &self.record.nic.worth;
         // In the first one the two ends still get used to each other.
-        if worth.windows.fetch_add(1, Ordering::Relaxed) == 0 {
+        let number = worth.windows.fetch_add(1, Ordering::Relaxed);
+        if number > 0 {
+            worth.link.fetch_min(link, Ordering::Relaxed);
+        }
+        if number < WINDOWS {
             return;
         }
+        let link = worth.link.swap(u64::MAX, Ordering::Relaxed);
+        worth.windows.store(1, Ordering::Relaxed);
         let kernel = worth.kernel.load(Ordering::Relaxed);
-        if link < kernel {
+        // Clearly, for it costs the daemons' time too.
+        if link * 10 < kernel * 9 {
             PAUSE.store(0, Ordering::Relaxed);
-            return;
+            return FASTER.store(true, Ordering::Relaxed);
         }
         self.go_back(link, kernel);
     }
@@ -116,6 +155,7 @@ impl Conn<'_> {
     fn go_back(&self, link: u64, kernel: u64) {
         let pause = (2 * PAUSE.load(Ordering::Relaxed)).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         PAUSE.store(pause, Ordering::Relaxed);
+        FASTER.store(false, Ordering::Relaxed);
         NEXT.store(upkeep::now() + pause, Ordering::Relaxed);
         self.record.set(flag::FAIL_OVER);
         send::leave(self);
