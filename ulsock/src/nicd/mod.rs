@@ -6,6 +6,7 @@ mod calls;
 pub mod caps;
 mod daemon;
 mod door;
+mod ending;
 mod heir;
 mod host;
 pub mod identity;

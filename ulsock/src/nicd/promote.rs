@@ -1,26 +1,19 @@
-//! How a line gets from being shown to the engine, and out of it again (docs/failover.md).
+//! How a line gets from being shown to the engine (docs/failover.md).
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use firmware::{End, EndpointId, Event, PeerId, Refused};
+use firmware::{EndpointId, PeerId, Refused};
 use netstack::failover::Segment;
 use netstack::time::Instant;
 
 use super::block::Block;
 use super::daemon::Nicd;
-use super::heir::{Fate, Known};
 use super::host::Theirs;
 use super::line::{LineId, Place, Stage};
-use super::program::PATIENCE;
 use super::say;
 use super::words::{Proposal, Tuple, Word};
 use crate::pair::Claim;
-
-/// After a link that has died.
-const PAUSE: Duration = Duration::from_millis(100);
-/// [F26] [F30] So long an engine speaks for those who are gone.
-const FAREWELL: Duration = Duration::from_secs(60);
 
 impl Nicd {
     /// The daemon of a host has been shown the other end of a connection. `false`: it has been shown too
@@ -357,209 +350,5 @@ impl Nicd {
         if proposed {
             self.refuse(id, epoch);
         }
-    }
-
-    /// What the engines have to say.
-    pub(super) fn hear_engines(&mut self, time: Instant) {
-        for lane in 0..self.lanes.len() {
-            while let Some(event) = self.lanes[lane].engine.event() {
-                self.prod = true;
-                match event {
-                    Event::Up(peer) => self.link_up(lane, peer),
-                    Event::Down(peer, why) => {
-                        self.link_down(lane, peer, &format!("{why:?}"), time);
-                    }
-                    Event::Open(_) => {}
-                    Event::EndAcked(endpoint) => self.end_acked(lane, endpoint, time),
-                    Event::Gone { endpoint, how, .. } => self.gone(lane, endpoint, how, time),
-                }
-            }
-            for id in std::mem::take(&mut self.lanes[lane].ropes.own) {
-                self.run_heir(id, time);
-            }
-        }
-    }
-
-    fn host_of(&self, lane: usize, peer: PeerId) -> Option<usize> {
-        self.hosts.iter().position(|host| {
-            host.way
-                .is_some_and(|way| (way.lane, way.peer) == (lane, peer))
-        })
-    }
-
-    fn link_up(&mut self, lane: usize, peer: PeerId) {
-        let Some(host) = self.host_of(lane, peer) else {
-            return;
-        };
-        self.hosts[host].up = true;
-        say!("{}: link up on {}", self.title(host), self.lanes[lane].name);
-        for (id, _) in self.lines.fresh(host) {
-            self.claim(id);
-        }
-    }
-
-    fn link_down(&mut self, lane: usize, peer: PeerId, why: &str, time: Instant) {
-        let Some(host) = self.host_of(lane, peer) else {
-            return;
-        };
-        if std::mem::take(&mut self.hosts[host].up) {
-            say!("{}: link down: {why}", self.title(host));
-        }
-        self.hosts[host].try_at = Some(time + PAUSE);
-    }
-
-    /// [C11]
-    fn end_acked(&mut self, lane: usize, endpoint: EndpointId, time: Instant) {
-        let Some(id) = self.lanes[lane].ropes.line(endpoint) else {
-            return;
-        };
-        let Some(line) = self.lines.get_mut(id) else {
-            return;
-        };
-        line.end_acked = true;
-        if line.heir.is_some() {
-            self.run_heir(id, time);
-        } else if line.program.is_none() {
-            // [F26] All that a dead program had to say is said.
-            self.destroy(Place { lane, endpoint }, time);
-        }
-    }
-
-    /// The engine has let go of a block. Unless both directions were over, its word is frozen.
-    fn gone(&mut self, lane: usize, endpoint: EndpointId, how: End, time: Instant) {
-        let id = self.lanes[lane].ropes.line(endpoint);
-        self.lanes[lane].ropes.untie(endpoint);
-        let Some((id, line)) = id.and_then(|id| Some((id, self.lines.get_mut(id)?))) else {
-            return;
-        };
-        line.stage = Stage::Over;
-        line.closed = how == End::Closed;
-        line.end_acked |= line.closed;
-        if line.heir.is_some() {
-            self.run_heir(id, time);
-        } else if line.program.is_none() {
-            self.drop_line(id, time);
-        } else {
-            self.attend(id, time);
-        }
-    }
-
-    pub(super) fn hear_heir(&mut self, number: u32, time: Instant) {
-        if let Some(id) = self.lines.heir(number) {
-            self.run_heir(id, time);
-        }
-    }
-
-    /// [F24]
-    pub(super) fn run_heir(&mut self, id: LineId, time: Instant) {
-        let Some(line) = self.lines.get_mut(id) else {
-            return;
-        };
-        let (Some(heir), Some(block)) = (&mut line.heir, &line.block) else {
-            return;
-        };
-        let known = Known {
-            end_acked: line.end_acked,
-            closed: line.closed,
-        };
-        let fate = heir.run(time, block, known);
-        if fate == Fate::Waits {
-            return;
-        }
-        let place = line.place();
-        line.program = None;
-        if let Some(heir) = line.heir.take() {
-            self.set.remove(heir.socket());
-            heir.close(fate);
-        }
-        match place {
-            Some(place) => self.destroy(place, time),
-            None => self.drop_line(id, time),
-        }
-    }
-
-    /// [F26] The program of a line is dead.
-    pub(super) fn orphan(&mut self, id: LineId, time: Instant) {
-        let Some(line) = self.lines.get_mut(id) else {
-            return;
-        };
-        line.program = None;
-        if line.heir.is_some() {
-            return;
-        }
-        line.since = time;
-        match line.place() {
-            Some(place) => {
-                let lane = &mut self.lanes[place.lane];
-                lane.ropes.take_over(place.endpoint);
-                lane.engine.orphan(time, place.endpoint);
-                self.prod = true;
-            }
-            None => self.drop_line(id, time),
-        }
-    }
-
-    /// Another showing of the same connection takes a line's place.
-    pub(super) fn replace(&mut self, id: LineId, time: Instant) {
-        match self.lines.get(id) {
-            Some(line) if line.heir.is_some() => {}
-            Some(line) => match line.place() {
-                Some(place) => self.destroy(place, time),
-                None => self.drop_line(id, time),
-            },
-            None => {}
-        }
-    }
-
-    /// Nobody needs a line any more; the engine does not have it.
-    pub(super) fn drop_line(&mut self, id: LineId, time: Instant) {
-        let Some(line) = self.lines.remove(id) else {
-            return;
-        };
-        if let Some(block) = &line.block {
-            block.release();
-        }
-        let owner = line
-            .program
-            .and_then(|number| self.programs.get_mut(&number));
-        if let Some(program) = owner {
-            program.lines = program.lines.saturating_sub(1);
-            if let Some(block) = &line.block {
-                program.by_block.remove(&(block.segment.number, block.conn));
-            }
-        }
-        if self.hosts[line.host].is_in_touch() {
-            self.tell(line.host, Word::Withdrawn { id }, time);
-        }
-    }
-
-    /// What nobody tells: programs that have let go of a block, ends that nobody has shown, and those whose
-    /// time is over.
-    pub(super) fn sweep_lines(&mut self, time: Instant) {
-        for id in self.lines.ids() {
-            let Some(line) = self.lines.get(id) else {
-                continue;
-            };
-            let age = time.since(line.since);
-            match (line.stage, line.place()) {
-                _ if line.heir.is_some() => self.run_heir(id, time),
-                (Stage::Shown, _) if age >= PATIENCE => self.give_up(id, time),
-                (Stage::Shown, _) => self.claim(id),
-                (_, Some(place)) if line.program.is_none() && age >= FAREWELL => {
-                    self.destroy(place, time);
-                }
-                _ if line.block.as_ref().is_some_and(Block::is_released) => self.attend(id, time),
-                _ => {}
-            }
-        }
-    }
-
-    /// We stop: links end, words are frozen, and programs go on by the kernel.
-    pub(super) fn part(&mut self) {
-        say!("stopping: programs go on by kernel TCP");
-        for host in self.others() {
-            self.leave_way(host);
-        }
-        self.prod = true;
     }
 }
