@@ -1,10 +1,11 @@
 //! The link by itself, without a network: what a packet of 1 KiB costs to send, to receive and to hear
-//! acknowledged, from frame to frame; smoltcp's TCP doing the same; and the checksum.
+//! acknowledged, from frame to frame; smoltcp's TCP doing the same; a message of 64 B from ring to ring
+//! through two engines; and the checksum.
 
 use std::hint::black_box;
 use std::time::Duration;
 
-use benches::{link, tcp};
+use benches::{engine, link, tcp};
 use criterion::{criterion_group, criterion_main, Criterion, Throughput};
 use netstack::crc32c::Crc;
 
@@ -42,6 +43,13 @@ fn one_packet(c: &mut Criterion) {
     group.finish();
 }
 
+fn one_message(c: &mut Criterion) {
+    let mut pair = engine::Pair::new();
+    c.bench_function("64 B there and back through two engines", |b| {
+        b.iter(|| pair.there_and_back(&mut [7; 64]));
+    });
+}
+
 fn checksum(c: &mut Criterion) {
     let mut group = c.benchmark_group("CRC32C");
     for size in [32, 1 << 10, 8 << 10] {
@@ -60,5 +68,5 @@ fn checksum(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, one_packet, checksum);
+criterion_group!(benches, one_packet, one_message, checksum);
 criterion_main!(benches);

@@ -1,5 +1,7 @@
 //! What arrives at the port, and what the links make of it.
 
+use core::net::IpAddr;
+
 use netstack::link;
 use netstack::link::window::Window;
 use netstack::port::Port;
@@ -35,8 +37,7 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
     }
 
     fn take(&mut self, now: Instant, arrival: &Arrival<'_>) {
-        let sender = arrival.addresses.source.ip();
-        let Some(peer) = self.addresses.get(&sender).copied() else {
+        let Some(peer) = self.peer_at(arrival.addresses.source.ip()) else {
             self.counters.strangers += 1;
             return;
         };
@@ -50,8 +51,32 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         self.touch(peer);
     }
 
-    /// What a link has to say.
+    /// Who has this address: mostly who had the last one.
+    #[inline]
+    fn peer_at(&mut self, address: IpAddr) -> Option<PeerId> {
+        match self.recent {
+            Some((known, peer)) if known == address => Some(peer),
+            _ => {
+                let peer = self.addresses.get(&address).copied()?;
+                self.recent = Some((address, peer));
+                Some(peer)
+            }
+        }
+    }
+
+    /// What a link has to say: mostly nothing.
+    #[inline]
     pub(crate) fn hear(&mut self, peer: PeerId) {
+        let Some(known) = self.peers.get(peer.index()) else {
+            return;
+        };
+        if known.link.has_events() || !known.rings.tripped.is_empty() {
+            self.hear_all(peer);
+        }
+    }
+
+    #[inline(never)]
+    fn hear_all(&mut self, peer: PeerId) {
         let Some(known) = self.peers.get_mut(peer.index()) else {
             return;
         };

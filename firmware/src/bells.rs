@@ -18,7 +18,15 @@ pub trait Bells {
 
 impl<S: Segment, W: Window + Clone> Engine<S, W> {
     /// Rings all bells that this poll has made necessary.
+    #[inline]
     pub(crate) fn ring(&mut self, bells: &mut impl Bells) {
+        if !self.tripped.is_empty() || !self.leaving.is_empty() {
+            self.ring_all(bells);
+        }
+    }
+
+    #[inline(never)]
+    fn ring_all(&mut self, bells: &mut impl Bells) {
         let mut tripped = core::mem::take(&mut self.tripped);
         for name in tripped.drain(..) {
             let known = self.peers.get_mut(name.peer.index());

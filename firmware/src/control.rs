@@ -29,6 +29,8 @@ pub struct Engine<S, W> {
     /// By their ids.
     pub(crate) peers: Vec<Peer<S, W>>,
     pub(crate) addresses: BTreeMap<IpAddr, PeerId>,
+    /// The one of them that was looked for last.
+    pub(crate) recent: Option<(IpAddr, PeerId)>,
     /// Peers that may have something to send, each once.
     pub(crate) queue: VecDeque<PeerId>,
     /// When peers have to be called even if nothing happens.
@@ -60,6 +62,7 @@ impl<S: Segment, W: Window + Clone> Default for Engine<S, W> {
         Engine {
             peers: Vec::new(),
             addresses: BTreeMap::new(),
+            recent: None,
             queue: VecDeque::new(),
             agenda: BTreeSet::new(),
             awake: VecDeque::new(),
@@ -120,6 +123,7 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
     pub fn retire(&mut self, peer: PeerId) {
         self.leave(peer);
         self.addresses.retain(|_, known| *known != peer);
+        self.recent = None;
     }
 
     /// [H6] Ends the link to a peer, and its endpoints with it; it can be used again at once.

@@ -30,7 +30,7 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
             }
             self.agenda.pop_first();
             if let Some(known) = self.peer(peer) {
-                known.due = None;
+                known.noted = None;
             }
             self.touch(peer);
         }
@@ -43,6 +43,9 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
             let Some(peer) = self.queue.pop_front() else {
                 break;
             };
+            if !self.is_due(peer, now) {
+                continue;
+            }
             match self.transmit_one(peer, now, port) {
                 Sent::Frame => {
                     self.counters.frames_sent += 1;
@@ -60,6 +63,23 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         // Also those of earlier polls: a port in trouble keeps them, and says so to who asks.
         let _ = port.flush(now);
         full
+    }
+
+    /// Whether it may have something to send now; if not, it is called when it has.
+    #[inline]
+    fn is_due(&mut self, peer: PeerId, now: Instant) -> bool {
+        let Some(known) = self.peers.get(peer.index()) else {
+            return false;
+        };
+        if known.link.is_waited_for() {
+            return true;
+        }
+        let due = known.link.deadline();
+        if due.is_some_and(|at| at <= now) {
+            return true;
+        }
+        self.appoint(peer, due);
+        false
     }
 
     fn transmit_one(&mut self, peer: PeerId, now: Instant, port: &mut impl Port) -> Sent {
@@ -89,19 +109,54 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
 
     /// It has nothing to send before its deadline.
     fn make_appointment(&mut self, peer: PeerId) {
+        let due = self
+            .peers
+            .get(peer.index())
+            .map(|known| known.link.deadline());
+        self.appoint(peer, due.flatten());
+    }
+
+    /// It is called at this time. One that is to be called earlier anyway is asked again then: most
+    /// appointments are put off many times before they are kept.
+    #[inline]
+    fn appoint(&mut self, peer: PeerId, due: Option<Instant>) {
         let Some(known) = self.peers.get_mut(peer.index()) else {
             return;
         };
         known.is_queued = false;
-        let due = known.link.deadline();
-        if due != known.due {
-            if let Some(at) = known.due {
-                self.agenda.remove(&(at, peer));
+        known.due = due;
+        if let Some(at) = due {
+            if known.noted.is_none_or(|noted| noted > at) {
+                let noted = known.noted.replace(at);
+                self.note(peer, noted, at);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn note(&mut self, peer: PeerId, noted: Option<Instant>, at: Instant) {
+        if let Some(noted) = noted {
+            self.agenda.remove(&(noted, peer));
+        }
+        self.agenda.insert((at, peer));
+    }
+
+    /// The earliest appointment that still holds. Those that do not are put right.
+    pub(crate) fn next_appointment(&mut self) -> Option<Instant> {
+        loop {
+            let (at, peer) = self.agenda.first().copied()?;
+            let known = self.peers.get_mut(peer.index());
+            let due = known.as_ref().and_then(|known| known.due);
+            if due == Some(at) {
+                return due;
+            }
+            self.agenda.pop_first();
+            if let Some(known) = known {
+                known.noted = due;
             }
             if let Some(at) = due {
                 self.agenda.insert((at, peer));
             }
-            known.due = due;
         }
     }
 }

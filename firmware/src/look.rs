@@ -40,15 +40,17 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
             return false;
         };
         match look_or_arm(known) {
-            Ok(true) => self.tell_link(now, endpoint),
-            Ok(false) => {}
+            Ok(Seen::News) => {
+                self.tell_link(now, endpoint);
+                true
+            }
+            Ok(Seen::Nothing) => true,
+            Ok(Seen::NothingForLong) => false,
             Err(_) => {
                 self.expel(now, endpoint);
-                return false;
+                false
             }
         }
-        self.endpoint(endpoint)
-            .is_some_and(|known| known.quiet.is_some())
     }
 
     /// Tells the link how far the program has come.
@@ -70,22 +72,39 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
     }
 }
 
+/// What a look finds.
+enum Seen {
+    News,
+    Nothing,
+    /// Its wires are armed: it is looked at when it is rung for.
+    NothingForLong,
+}
+
 /// Looks at an endpoint; one that has been quiet for long asks to be rung for, and looks once more.
-fn look_or_arm<S: Segment>(endpoint: &mut Endpoint<S>) -> Result<bool, Hostile> {
+#[inline]
+fn look_or_arm<S: Segment>(endpoint: &mut Endpoint<S>) -> Result<Seen, Hostile> {
     if endpoint.look()? {
         endpoint.quiet = Some(0);
-        return Ok(true);
+        return Ok(Seen::News);
     }
     let quiet = endpoint.quiet.map_or(0, |polls| polls + 1);
     endpoint.quiet = Some(quiet);
-    if quiet < PATIENCE {
-        return Ok(false);
+    match quiet < PATIENCE {
+        true => Ok(Seen::Nothing),
+        false => arm(endpoint),
     }
+}
+
+#[inline(never)]
+fn arm<S: Segment>(endpoint: &mut Endpoint<S>) -> Result<Seen, Hostile> {
     endpoint.arm(ROOM);
     let news = endpoint.look()?;
     if news {
         endpoint.disarm();
     }
     endpoint.quiet = news.then_some(0);
-    Ok(news)
+    Ok(match news {
+        true => Seen::News,
+        false => Seen::NothingForLong,
+    })
 }

@@ -18,8 +18,10 @@ pub struct Peer<S, W> {
     pub rings: Rings<S>,
     /// It waits for its turn to transmit.
     pub is_queued: bool,
-    /// When it has to be called even if nothing happens, as the agenda has it.
+    /// When it has to be called even if nothing happens.
     pub due: Option<Instant>,
+    /// When it is called according to the agenda: then, or earlier.
+    pub noted: Option<Instant>,
 }
 
 impl<S: Segment, W: Window + Clone> Peer<S, W> {
@@ -33,6 +35,7 @@ impl<S: Segment, W: Window + Clone> Peer<S, W> {
             },
             is_queued: false,
             due: None,
+            noted: None,
         }
     }
 }

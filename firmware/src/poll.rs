@@ -3,7 +3,7 @@
 
 use netstack::link::window::Window;
 use netstack::port::Port;
-use netstack::time::Instant;
+use netstack::time::{earlier, Instant};
 
 use crate::arrive::RECEIVED;
 use crate::bells::Bells;
@@ -17,7 +17,7 @@ pub struct Rest {
     pub busy: bool,
     /// When the port has room: something waits for it.
     pub full: bool,
-    /// At this time at the latest, even if nothing happens.
+    /// Unless at once: at this time at the latest, even if nothing happens.
     pub deadline: Option<Instant>,
 }
 
@@ -30,16 +30,16 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         self.keep_appointments(now);
         let full = self.transmit(now, port);
         self.ring(bells);
+        let busy =
+            received == RECEIVED || !self.awake.is_empty() || !full && !self.queue.is_empty();
+        let own = match busy {
+            true => None,
+            false => self.next_appointment(),
+        };
         Rest {
-            busy: received == RECEIVED || !self.awake.is_empty() || !full && !self.queue.is_empty(),
+            busy,
             full,
-            deadline: self
-                .agenda
-                .first()
-                .map(|(at, _)| *at)
-                .into_iter()
-                .chain(port.deadline())
-                .min(),
+            deadline: earlier(own, port.deadline()),
         }
     }
 }

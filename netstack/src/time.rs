@@ -29,6 +29,15 @@ impl Instant {
     }
 }
 
+/// The earlier of two moments, of which either may never come.
+#[inline]
+pub fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 impl Add<Duration> for Instant {
     type Output = Instant;
 

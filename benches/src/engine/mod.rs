@@ -160,6 +160,20 @@ impl Pair {
         self.one.poll(self.now);
     }
 
+    /// A message and its answer; the way takes a microsecond.
+    pub fn there_and_back(&mut self, message: &mut [u8]) {
+        for back in [false, true] {
+            self.pass(Duration::from_micros(1));
+            let Pair { now, one, other } = self;
+            let (from, to) = if back { (other, one) } else { (one, other) };
+            assert!(from.write(message));
+            from.poll(*now);
+            from.port.carry(&mut to.port);
+            to.poll(*now);
+            assert_eq!(to.read(message), message.len());
+        }
+    }
+
     pub fn pass(&mut self, time: Duration) {
         self.now = self.now + time;
     }

@@ -47,7 +47,7 @@ pub use transmit::{Departure, SHORTEST};
 
 pub use crate::wire::frame::Arrival;
 
-use crate::time::Instant;
+use crate::time::{earlier, Instant};
 use crate::wire::body::Welcome;
 use conn::Conn;
 use handshake::Shake;
@@ -150,6 +150,12 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
+    /// Whether something has happened.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// What has happened.
     pub fn event(&mut self) -> Option<Event> {
         self.events.pop_front()
@@ -178,11 +184,30 @@ impl<W: Window + Clone> Link<W> {
     }
 
     /// [R9] When `transmit` has to be called even if nothing happens. `None`: never.
+    #[inline]
     pub fn deadline(&self) -> Option<Instant> {
-        let paths = self.paths.iter().filter_map(Path::deadline);
+        let paths = self.paths.iter().map(Path::deadline);
+        paths.fold(self.timer(), earlier)
+    }
+
+    /// When time runs out for what is not a path's.
+    #[inline]
+    pub(super) fn timer(&self) -> Option<Instant> {
         let question = self.questions.first().map(|(at, _)| *at);
-        let others = [self.shake.deadline(), question, self.silence_ends()];
-        paths.chain(others.into_iter().flatten()).min()
+        earlier(
+            earlier(self.shake.deadline(), question),
+            self.silence_ends(),
+        )
+    }
+
+    /// Whether something waits for its turn. If not, `transmit` has nothing to say before the deadline.
+    #[inline]
+    pub fn is_waited_for(&self) -> bool {
+        self.bye
+            || self.answer.is_some()
+            || self.owes_confirm()
+            || !self.refusals.is_empty()
+            || self.paths.iter().any(Path::is_waited_for)
     }
 
     /// What a path looks like: round trip, window, packet size.

@@ -89,6 +89,18 @@ impl Mtu {
         self.search == Search::Done { again: None }
     }
 
+    /// A size waits to be tried.
+    #[inline]
+    pub fn is_trying(&self) -> bool {
+        matches!(
+            self.search,
+            Search::Trying {
+                under_way: false,
+                ..
+            }
+        )
+    }
+
     /// The size to try with a PING, if it is time and there is room to write one.
     pub fn next_trial(&mut self, now: Instant, room: usize) -> Option<usize> {
         if let Search::Done { again: Some(again) } = self.search {

@@ -1,11 +1,11 @@
 //! [G5] When the next packet may leave.
 
-use core::time::Duration;
-
 use crate::time::Instant;
 
 /// Packets that may leave at once after a pause.
-const BURST: u32 = 10;
+const BURST: u64 = 10;
+/// In nanoseconds.
+const SECOND: u64 = 1_000_000_000;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
@@ -24,13 +24,12 @@ impl Pacer {
             self.next = now;
             return;
         };
-        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
-        let takes = Duration::from_nanos(nanos.min(1_000_000_000) as u64);
-        let saved = Instant::from_nanos(
-            now.as_nanos()
-                .saturating_sub((takes * BURST).as_nanos() as u64),
-        );
-        self.next = self.next.max(saved) + takes;
+        // Packets are so short that this never saturates.
+        let nanos = bytes.saturating_mul(SECOND) / rate.max(1);
+        let takes = nanos.min(SECOND);
+        let saved = now.as_nanos().saturating_sub(takes * BURST);
+        let next = self.next.as_nanos().max(saved).saturating_add(takes);
+        self.next = Instant::from_nanos(next);
     }
 }
 

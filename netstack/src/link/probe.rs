@@ -7,7 +7,7 @@ use super::streams::Streams;
 use super::transmit::Piece;
 use super::window::Window;
 use super::{Id, Link};
-use crate::time::Instant;
+use crate::time::{earlier, Instant};
 use crate::wire::{Header, Kind};
 use core::time::Duration;
 
@@ -18,6 +18,16 @@ impl<W: Window + Clone> Link<W> {
     /// Does what has become due.
     #[inline]
     pub(super) fn on_time(&mut self, now: Instant, streams: &mut impl Streams) {
+        // [R8] With others to go to, a path is looked at each time.
+        if let [path] = self.paths.as_slice() {
+            if earlier(path.timer(), self.timer()).is_none_or(|at| at > now) {
+                return;
+            }
+        }
+        self.run_out(now, streams);
+    }
+
+    fn run_out(&mut self, now: Instant, streams: &mut impl Streams) {
         for number in 0..self.paths.len() {
             if self.paths[number].on_time(now, &mut self.fates) {
                 self.counters.probes += 1;
@@ -41,6 +51,7 @@ impl<W: Window + Clone> Link<W> {
     }
 
     /// [R7] When all paths that wait for an answer will have waited too long.
+    #[inline]
     pub(super) fn silence_ends(&self) -> Option<Instant> {
         let since = self.paths.iter().filter_map(|path| path.silent_since());
         Some(since.max()? + self.config.patience)

@@ -131,9 +131,13 @@ impl Received {
         let report = Report {
             path,
             // [P5]
-            delay: now - self.largest_at,
+            delay_nanos: now.nanos_since(self.largest_at),
             marks: (self.marks != Marks::default()).then_some(self.marks),
         };
+        if let Some(written) = self.report_one(&report, out) {
+            (self.due, self.asking) = (None, 0);
+            return Some(written);
+        }
         // [P3] Gaps stay for ever; those that are old are settled, and would only make packets longer.
         let newest = self.expected;
         let ranges = self.numbers.descending();
@@ -141,9 +145,19 @@ impl Received {
         let inclusive =
             |range: core::ops::Range<u64>| -> RangeInclusive<u64> { range.start..=range.end - 1 };
         let written = ack::emit(out, &report, ranges.map(inclusive))?;
-        self.due = None;
-        self.asking = 0;
+        (self.due, self.asking) = (None, 0);
         Some(written)
+    }
+
+    /// [P3] The same, if there is only one range to tell of: mostly nothing was lost lately.
+    #[inline]
+    fn report_one(&self, report: &Report, out: &mut [u8]) -> Option<ack::Written> {
+        let newest = self.numbers.last()?;
+        let older = self.numbers.last_but_one();
+        if older.is_some_and(|older| older.end + NEWEST >= self.expected) {
+            return None;
+        }
+        ack::emit_one(out, report, newest)
     }
 }
 

@@ -53,6 +53,11 @@ impl Rtt {
         self.least.is_some()
     }
 
+    #[inline]
+    pub fn smoothed_nanos(&self) -> u64 {
+        self.smoothed
+    }
+
     pub fn smoothed(&self) -> Duration {
         Duration::from_nanos(self.smoothed)
     }

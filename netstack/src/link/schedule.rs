@@ -85,6 +85,12 @@ impl Schedule {
         self.control.is_empty() && self.lost.is_empty()
     }
 
+    /// Nobody waits for its turn.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.is_fresh_only() && self.fresh.is_empty() && self.round.is_empty()
+    }
+
     pub fn first_control(&self) -> Option<Id> {
         self.control.front().copied()
     }

@@ -25,6 +25,11 @@ impl Spans {
         self.0.back().cloned()
     }
 
+    #[inline]
+    pub fn last_but_one(&self) -> Option<Range<u64>> {
+        self.0.get(self.0.len().checked_sub(2)?).cloned()
+    }
+
     /// From the smallest up.
     pub fn ascending(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.0.iter().cloned()

@@ -1,7 +1,6 @@
 //! The acknowledgement block: which numbers of a path have been received.
 
 use core::ops::{Range, RangeInclusive};
-use core::time::Duration;
 
 use super::PATHS;
 
@@ -24,6 +23,14 @@ pub struct Marks {
     pub capable: u32,
     /// CE: a queue on the way was long.
     pub congested: u32,
+}
+
+impl Marks {
+    #[inline]
+    fn bytes(self) -> [u8; MARKS] {
+        let both = u64::from(self.capable) << 32 | u64::from(self.congested);
+        both.to_be_bytes()
+    }
 }
 
 /// A block as it was received. The ranges come from a stranger.
@@ -135,8 +142,41 @@ pub struct Written {
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
     pub path: u8,
-    pub delay: Duration,
+    pub delay_nanos: u64,
     pub marks: Option<Marks>,
+}
+
+impl Report {
+    /// The part of a block before its ranges.
+    #[inline]
+    fn fixed(&self, count: usize, largest: u64) -> [u8; FIXED] {
+        let delay = u16::try_from(self.delay_nanos / DELAY_UNIT).unwrap_or(u16::MAX);
+        let [d0, d1] = delay.to_be_bytes();
+        let [l0, l1, l2, l3] = (largest as u32).to_be_bytes();
+        [self.path, count as u8, d0, d1, l0, l1, l2, l3]
+    }
+}
+
+/// Writes a block with one range, which is not empty; `None` if it does not fit, or is longer than a block
+/// can say.
+#[inline]
+pub fn emit_one(out: &mut [u8], report: &Report, range: Range<u64>) -> Option<Written> {
+    let length = u16::try_from(range.end - range.start - 1).ok()?;
+    let (fixed, rest) = out.split_first_chunk_mut::<FIXED>()?;
+    let (slot, rest) = rest.split_first_chunk_mut::<RANGE>()?;
+    let mut written = Written {
+        length: FIXED + RANGE,
+        marks: false,
+    };
+    if let Some(marks) = report.marks {
+        *rest.first_chunk_mut()? = marks.bytes();
+        written.length += MARKS;
+        written.marks = true;
+    }
+    *fixed = report.fixed(1, range.end - 1);
+    let [l0, l1] = length.to_be_bytes();
+    *slot = [l0, l1, 0, 0];
+    Some(written)
 }
 
 /// Writes a block with as many of these ranges as fit. They come from the largest down and do not touch.
@@ -157,7 +197,7 @@ pub fn emit(
     for range in ranges.take(most.min(RANGES)) {
         let (low, high) = (*range.start(), *range.end());
         if count == 0 {
-            largest = high as u32;
+            largest = high;
         } else {
             let gap = below - high - 2;
             // Too far for the field: what is older is known by now, or will be sent again.
@@ -176,16 +216,10 @@ pub fn emit(
     if count == 0 {
         return None;
     }
-    let delay = u64::try_from(report.delay.as_nanos()).unwrap_or(u64::MAX) / DELAY_UNIT;
-    let delay = u16::try_from(delay).unwrap_or(u16::MAX);
-    fixed[0] = report.path;
-    fixed[1] = count as u8;
-    fixed[2..4].copy_from_slice(&delay.to_be_bytes());
-    fixed[4..].copy_from_slice(&largest.to_be_bytes());
+    *fixed = report.fixed(count, largest);
     let length = FIXED + count * RANGE;
-    if let Some(Marks { capable, congested }) = report.marks {
-        out[length..length + 4].copy_from_slice(&capable.to_be_bytes());
-        out[length + 4..length + 8].copy_from_slice(&congested.to_be_bytes());
+    if let Some(marks) = report.marks {
+        out[length..length + MARKS].copy_from_slice(&marks.bytes());
     }
     Some(Written {
         length: length + marks,

@@ -104,7 +104,7 @@ impl Hostile {
         let mut bytes = vec![0; LONGEST_HEAD];
         let report = Report {
             path: header.path,
-            delay: Default::default(),
+            delay_nanos: 0,
             marks: None,
         };
         let ranges = acks.iter().map(|&(low, high)| low..=high);

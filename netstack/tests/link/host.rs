@@ -254,6 +254,11 @@ impl<W: Window + Clone> Host<W> {
         let mut out = [0; 9200];
         let mut count = 0;
         while cable.free_at() <= now {
+            // An engine asks no further.
+            let is_due = self.link.deadline().is_some_and(|at| at <= now);
+            if !is_due && !self.link.is_waited_for() {
+                break;
+            }
             let Some(departure) = self.link.transmit(now, &mut self.rings, &mut out) else {
                 break;
             };

@@ -1,7 +1,6 @@
 //! The acknowledgement block at its limits.
 
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use netstack::wire::ack::{self, Marks, Report};
 use netstack::wire::{Header, Kind, Packet, HEADER};
@@ -11,7 +10,7 @@ use super::draft::{ranges, reports};
 
 const REPORT: Report = Report {
     path: 0,
-    delay: Duration::ZERO,
+    delay_nanos: 0,
     marks: None,
 };
 
@@ -48,13 +47,27 @@ proptest! {
 
     #[test]
     fn the_delay_is_told_as_far_as_the_field_goes(nanos: u64) {
-        let report = Report { delay: Duration::from_nanos(nanos), ..REPORT };
+        let report = Report { delay_nanos: nanos, ..REPORT };
         let mut out = [0; HEADER + ack::LONGEST];
         let written = ack::emit(&mut out[HEADER..], &report, std::iter::once(7..=7)).unwrap();
         Header::of(Kind::Ack).emit(out.first_chunk_mut().unwrap(), Some(written), 0);
         let packet = Packet::parse(&out[..HEADER + written.length]).unwrap();
         let told = packet.ack.unwrap().delay_nanos();
         prop_assert_eq!(told, nanos.min(65_535 * 250) / 250 * 250);
+    }
+
+    // [P3] The short way writes what the long one writes, or nothing.
+    #[test]
+    fn one_range_is_written_alike(report in reports(), low in any::<u32>(), length in prop_oneof![1u64..100, 1u64..100_000], room in 0usize..40) {
+        let low = u64::from(low);
+        let (mut one, mut any) = ([0xaa; 40], [0xaa; 40]);
+        let short = ack::emit_one(&mut one[..room], &report, low..low + length);
+        let long = ack::emit(&mut any[..room], &report, std::iter::once(low..=low + length - 1));
+        let fits = length <= 1 << 16;
+        prop_assert_eq!(short.map(|w| w.length), long.filter(|_| fits).map(|w| w.length));
+        if short.is_some() {
+            prop_assert_eq!(one, any);
+        }
     }
 
     // [P6] [W7] Ranges that reach below zero are none; those before them are right.

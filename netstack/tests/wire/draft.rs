@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use netstack::wire::ack::{self, Marks, Report};
 use netstack::wire::{body, packet, Addresses, Header, Kind, Seal, HEADER, LONGEST_HEAD, PATHS};
@@ -65,9 +64,13 @@ pub fn reports() -> impl Strategy<Value = Report> {
     let marks =
         (any::<u32>(), any::<u32>()).prop_map(|(capable, congested)| Marks { capable, congested });
     // Units of the field.
-    let delays = any::<u16>().prop_map(|units| Duration::from_nanos(250) * u32::from(units));
+    let delays = any::<u16>().prop_map(|units| 250 * u64::from(units));
     let parts = (0..PATHS as u8, delays, proptest::option::of(marks));
-    parts.prop_map(|(path, delay, marks)| Report { path, delay, marks })
+    parts.prop_map(|(path, delay_nanos, marks)| Report {
+        path,
+        delay_nanos,
+        marks,
+    })
 }
 
 fn acknowledged() -> impl Strategy<Value = Acknowledged> {

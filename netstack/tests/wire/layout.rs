@@ -3,7 +3,6 @@
 
 use std::fmt::Write;
 use std::path::Path;
-use std::time::Duration;
 
 use netstack::wire::ack::{Marks, Report};
 use netstack::wire::body::{Hello, Open, Welcome};
@@ -62,7 +61,7 @@ fn draft(kind: Kind) -> Draft {
 fn acknowledged(marks: Option<Marks>) -> Acknowledged {
     let report = Report {
         path: 3,
-        delay: Duration::from_micros(25),
+        delay_nanos: 25_000,
         marks,
     };
     let ranges = vec![0x1_0000_0120..=0x1_0000_0123, 0x1_0000_0100..=0x1_0000_0110];

@@ -1,5 +1,6 @@
 //! Packets come out as they went in, and nothing else is one.
 
+use netstack::wire::ack::Report;
 use netstack::wire::body::{Hello, Open, Welcome};
 use netstack::wire::{Bare, Kind, Malformed, Packet, HEADER, VERSION};
 use proptest::prelude::*;
@@ -37,8 +38,8 @@ proptest! {
         prop_assert_eq!(packet.head().len() + packet.body.len(), bytes.len());
         prop_assert_eq!(packet.ack.is_some(), draft.ack.is_some());
         if let (Some(ack), Some(sent)) = (packet.ack, &draft.ack) {
-            let delay = sent.report.delay.as_nanos() as u64;
-            prop_assert_eq!((ack.path(), ack.delay_nanos()), (sent.report.path, delay));
+            let Report { path, delay_nanos, .. } = sent.report;
+            prop_assert_eq!((ack.path(), ack.delay_nanos()), (path, delay_nanos));
             prop_assert_eq!(ack.marks(), sent.report.marks);
             let largest = *sent.ranges[0].end();
             prop_assert_eq!(ack.largest(), largest as u32);

@@ -118,7 +118,7 @@ fn check(name: &str, header: &str, counts: &[(&str, u64)]) {
     if std::env::var_os("BLESS").is_some() {
         let mut text = header.to_owned();
         for (call, count) in counts {
-            writeln!(text, "{call:12} {count:6}").expect("a string");
+            writeln!(text, "{call:14} {count:6}").expect("a string");
         }
         fs::write(table(name), text).expect("the table");
         return;
@@ -130,9 +130,9 @@ fn check(name: &str, header: &str, counts: &[(&str, u64)]) {
         let before = known.iter().find(|(name, _)| *name == call);
         let before = before.map_or(0, |(_, count)| *count);
         let percent = (count as f64 / before as f64 - 1.0) * 100.0;
-        eprintln!("{call:12} {before:6} -> {count:6}  {percent:+.1} %");
+        eprintln!("{call:14} {before:6} -> {count:6}  {percent:+.1} %");
         if percent.is_nan() || percent.abs() > PERCENT {
-            writeln!(changed, "-{call:12} {before:6}\n+{call:12} {count:6}").expect("a string");
+            writeln!(changed, "-{call:14} {before:6}\n+{call:14} {count:6}").expect("a string");
         }
     }
     assert!(

@@ -1,7 +1,6 @@
 //! What acknowledgements say about a path: which packets arrived, and how long they took.
 
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use super::{Fate, Fates, Path};
 use crate::link::ledger::{Content, Sent};
@@ -114,7 +113,7 @@ impl<W: Window> Path<W> {
             now,
             bytes: newly.in_flight - self.ledger.in_flight(),
             sent: newly.sent,
-            sample: sample.map(Duration::from_nanos),
+            sample,
             rtt: &self.rtt,
             in_flight: newly.in_flight,
             limited: newly.newest < self.limited_below,

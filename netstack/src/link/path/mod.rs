@@ -15,7 +15,7 @@ use crate::link::received::{self, Received};
 use crate::link::rtt::Rtt;
 use crate::link::schedule::Schedule;
 use crate::link::window::Window;
-use crate::time::Instant;
+use crate::time::{earlier, Instant};
 use crate::wire::{frame, Seal};
 
 /// [R2] Later packets that prove a loss, before any reordering was seen.
@@ -127,6 +127,7 @@ impl<W: Window> Path<W> {
     }
 
     /// [R4] How long to wait for an answer before a probe.
+    #[inline]
     pub fn probe_time(&self) -> Duration {
         (self.rtt.longest() + received::DELAY).max(LEAST_PROBE)
     }
@@ -179,8 +180,18 @@ impl<W: Window> Path<W> {
         if self.ledger.is_settled() || self.probes_owed > 0 || self.is_left() {
             return None;
         }
-        let time = self.probe_time() * (1 << self.probes.min(16));
-        Some(self.last_asking + time.min(self.longest_probe.max(self.probe_time())))
+        let first = self.probe_time();
+        if self.probes == 0 {
+            return Some(self.last_asking + first);
+        }
+        let time = first * (1 << self.probes.min(16));
+        Some(self.last_asking + time.min(self.longest_probe.max(first)))
+    }
+
+    /// When `on_time` has something to do.
+    #[inline]
+    pub fn timer(&self) -> Option<Instant> {
+        earlier(self.loss_at, self.probe_at())
     }
 
     /// Timers that have run out. `true` if a probe is owed since now.
@@ -244,19 +255,24 @@ impl<W: Window> Path<W> {
     }
 
     /// [R7] Since when there has been no answer.
+    #[inline]
     pub fn silent_since(&self) -> Option<Instant> {
         let waiting = !self.ledger.is_settled() || self.probes_owed > 0;
         self.silent_since.filter(|_| waiting && !self.is_left())
     }
 
     /// [R9] When something has to happen.
+    #[inline]
     pub fn deadline(&self) -> Option<Instant> {
-        let times = [
-            self.loss_at,
-            self.probe_at(),
-            self.received.due(),
-            self.paced,
-        ];
-        times.into_iter().flatten().min()
+        earlier(self.timer(), earlier(self.received.due(), self.paced))
+    }
+
+    /// Something waits for its turn, whatever time it is. [R8] One that does not answer may have to be
+    /// left, or tried again.
+    #[inline]
+    pub fn is_waited_for(&self) -> bool {
+        let is_silent = self.probes > 0 || self.is_left();
+        let owes = self.probes_owed > 0 || self.ping_owed || self.mtu.is_trying();
+        is_silent || owes || !self.schedule.is_empty()
     }
 }

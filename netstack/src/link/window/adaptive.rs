@@ -1,8 +1,6 @@
 //! The window for a network that others use too: it grows until a mark, a delay or a loss says that
 //! there is a queue. Integers only, so that the same inputs give the same window everywhere.
 
-use core::time::Duration;
-
 use super::delay;
 use super::floor::Floor;
 use super::round::Round;
@@ -22,9 +20,9 @@ const AFTER_QUIET_LOSS: u64 = 800;
 /// of what a fast port has on the way: the same for all, so that they become equal.
 const QUIET: u32 = 32;
 const STEEPEST: u64 = 64;
-/// Slow start ends if so many samples of a round are all longer than the least by this.
+/// Slow start ends if so many samples of a round are all longer than the least by this, in nanoseconds.
 const SAMPLES: u32 = 4;
-const NOTICED: Duration = Duration::from_micros(10);
+const NOTICED: u64 = 10_000;
 /// [G3] The share of marks is smoothed over so many rounds (RFC 8257, 3.3).
 const MEMORY: u64 = 16;
 const WHOLE: u64 = 1 << 16;
@@ -50,8 +48,8 @@ pub struct Adaptive {
     /// Growth that has not made up a byte yet, in bytes times the size.
     growth: u64,
     round: Round,
-    /// The queueing delay of the last whole round.
-    delay: Option<Duration>,
+    /// The queueing delay of the last whole round, in nanoseconds.
+    delay: Option<u64>,
     /// Rounds in a row without any sign of a queue.
     quiet: u32,
     /// Smoothed share of marked packets, of `WHOLE`.
@@ -86,7 +84,7 @@ impl Adaptive {
         self.size < self.threshold
     }
 
-    fn target(&self) -> Duration {
+    fn target(&self) -> u64 {
         delay::target(self.floor.least(), self.size / self.packet.max(1))
     }
 
@@ -150,7 +148,7 @@ impl Adaptive {
     /// [G9] A queue begins while we double: enough (in the manner of HyStart, RFC 9406).
     fn check_start(&mut self) {
         let least = self.floor.least();
-        let longer = |shortest: Duration| shortest > least + NOTICED.max(least / 8);
+        let longer = |shortest: u64| shortest > least + NOTICED.max(least / 8);
         if self.is_starting()
             && self.round.samples >= SAMPLES
             && self.round.shortest.is_some_and(longer)
@@ -176,10 +174,16 @@ impl Adaptive {
             .shortest
             .map(|shortest| shortest.saturating_sub(least));
         self.delay = delay;
-        let target = self.target();
         // [G3] [G4]
-        let quiet = marks == 0 && delay.is_some_and(|delay| delay::is_quiet(delay, target));
-        let delayed = delay.map_or(0, |delay| delay::reduction(delay, target, least));
+        let (quiet, delayed) = match delay {
+            Some(delay) if delay::is_always_quiet(delay) => (marks == 0, 0),
+            Some(delay) => {
+                let target = self.target();
+                let quiet = marks == 0 && delay::is_quiet(delay, target);
+                (quiet, delay::reduction(delay, target, least))
+            }
+            None => (false, 0),
+        };
         let less = delayed.max(marks);
         if less > 0 {
             self.reduce(1000 - less);
@@ -268,8 +272,9 @@ impl Window for Adaptive {
         }
         // [G5] In quarters.
         let faster = if self.is_starting() { 8 } else { 5 };
-        let nanos = rtt.smoothed().as_nanos().max(1) as u64;
-        let rate = u128::from(self.size) * faster * 250_000_000 / u128::from(nanos);
-        Some(u64::try_from(rate).unwrap_or(u64::MAX))
+        let nanos = rtt.smoothed_nanos().max(1);
+        // More than so many GB no port has on the way.
+        let quarters = self.size.saturating_mul(faster * 250_000_000);
+        Some(quarters / nanos)
     }
 }

@@ -7,18 +7,17 @@
 //! queue full all the same, its delay counts as the way's own from then on, and we do not give way to
 //! one who never does.
 
-use core::time::Duration;
-
 /// Rounds after which what was seen is too old. The same for all, so that they stay together.
 const PATIENCE: u32 = 48;
-/// A large packet takes so much longer than a small one.
-const NOISE: Duration = Duration::from_nanos(1500);
+/// A large packet takes so much longer than a small one, in nanoseconds.
+const NOISE: u64 = 1500;
 /// Rounds for which room is made: one for those who begin first, one for those who begin last.
 const ROUNDS: u32 = 2;
 
+/// Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Floor {
-    least: Option<Duration>,
+    least: Option<u64>,
     /// Rounds since it was seen.
     age: u32,
     /// The largest size of the window since then: before we gave way.
@@ -32,12 +31,12 @@ struct Clearing {
     rounds: u32,
     /// The window's size before, to which it returns.
     size: u64,
-    shortest: Option<Duration>,
+    shortest: Option<u64>,
 }
 
 impl Floor {
     /// The way without a queue.
-    pub fn least(&self) -> Duration {
+    pub fn least(&self) -> u64 {
         self.least.unwrap_or_default()
     }
 
@@ -45,7 +44,7 @@ impl Floor {
         self.clearing.is_some()
     }
 
-    pub fn sample(&mut self, sample: Duration) {
+    pub fn sample(&mut self, sample: u64) {
         let least = self.least.map_or(sample, |least| least.min(sample));
         self.least = Some(least);
         if sample <= least + least / 64 + NOISE {
@@ -54,7 +53,7 @@ impl Floor {
     }
 
     /// A round is over; the size that the window gets, if that is a matter of ours.
-    pub fn on_round(&mut self, size: u64, shortest: Option<Duration>) -> Option<u64> {
+    pub fn on_round(&mut self, size: u64, shortest: Option<u64>) -> Option<u64> {
         if let Some(clearing) = &mut self.clearing {
             clearing.shortest = shorter(clearing.shortest, shortest);
             clearing.rounds -= 1;
@@ -70,8 +69,8 @@ impl Floor {
             size,
             shortest: None,
         });
-        let trip = shortest.unwrap_or_default().max(self.least()).as_nanos();
-        let part = u128::from(size) * self.least().as_nanos() / (2 * trip.max(1));
+        let trip = u128::from(shortest.unwrap_or_default().max(self.least()));
+        let part = u128::from(size) * u128::from(self.least()) / (2 * trip.max(1));
         Some(part as u64)
     }
 
@@ -108,7 +107,7 @@ impl Floor {
     }
 }
 
-fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+fn shorter(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),

@@ -8,8 +8,6 @@ mod round;
 #[cfg(test)]
 mod tests;
 
-use core::time::Duration;
-
 pub use adaptive::Adaptive;
 pub use fixed::Fixed;
 
@@ -24,8 +22,8 @@ pub struct Acked<'a> {
     pub bytes: u64,
     /// When the newest of them was sent.
     pub sent: Instant,
-    /// The round trip of the newest, without the time in the peer's host.
-    pub sample: Option<Duration>,
+    /// The round trip of the newest, without the time in the peer's host, in nanoseconds.
+    pub sample: Option<u64>,
     pub rtt: &'a Rtt,
     /// Bytes in flight before these were acknowledged.
     pub in_flight: u64,

@@ -1,7 +1,5 @@
 //! One round trip after another: what the acknowledgements of each say together.
 
-use core::time::Duration;
-
 use super::Acked;
 use crate::time::Instant;
 
@@ -9,8 +7,8 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Round {
     began: Instant,
-    /// The shortest round trip: bursts on the way do not count, only a queue that stays.
-    pub shortest: Option<Duration>,
+    /// The shortest round trip, in nanoseconds: bursts on the way do not count, only a queue that stays.
+    pub shortest: Option<u64>,
     pub samples: u32,
     /// Packets that ECN can speak for, and those with a mark.
     pub packets: u32,

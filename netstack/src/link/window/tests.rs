@@ -42,7 +42,6 @@ impl Bench {
         let packets = self.packets();
         for packet in 0..packets {
             let sample = self.rtt.sample((WAY + queue).as_nanos() as u64, 0);
-            let sample = Duration::from_nanos(sample);
             self.window.on_ack(&Acked {
                 now: self.now,
                 bytes: PACKET,

@@ -194,6 +194,9 @@ impl Xdp {
 
     /// Takes back the slots of frames that have left.
     fn reclaim(&mut self) {
+        if !self.socket.completed.has_some() {
+            return;
+        }
         while let Some(address) = self.socket.completed.pop() {
             let Some(slot) = self.umem.slot_of(address) else {
                 continue;
@@ -268,9 +271,8 @@ impl Port for Xdp {
     }
 
     fn slot(&mut self) -> Option<&mut [u8]> {
-        if self.free.is_empty() {
-            self.reclaim();
-        }
+        // Also if there are others: the slot that was used last is the one that is in the nearest cache.
+        self.reclaim();
         let slot = *self.free.last()?;
         let length = self.capabilities.frame();
         let bytes = self.umem.slot(slot, length);
@@ -310,9 +312,12 @@ impl Port for Xdp {
     }
 
     fn flush(&mut self, now: Instant) -> Result<(), Trouble> {
-        self.socket.sent.publish();
         self.retry = None;
         let mut pending = self.socket.sent.pending();
+        if pending == 0 {
+            return Ok(());
+        }
+        self.socket.sent.publish();
         while pending > 0 && self.socket.sent.needs_wakeup() {
             match self.kick() {
                 // The kernel sends some 32 at a time. Busy: the driver has lost one, and may take others.

@@ -129,7 +129,7 @@ impl<T: Entry> Producer<T> {
         self.shared.producer().store(produced, Ordering::Release);
     }
 
-    /// How many published ones the kernel has not taken.
+    /// How many the kernel has not taken.
     pub fn pending(&self) -> u32 {
         let consumed = self.shared.consumer().load(Ordering::Acquire);
         self.produced.wrapping_sub(consumed)
@@ -162,13 +162,19 @@ impl<T: Entry> Consumer<T> {
         }
     }
 
-    /// The next one. The kernel does not know yet that it is taken.
-    pub fn pop(&mut self) -> Option<T> {
+    /// Whether there is a next one.
+    #[inline]
+    pub fn has_some(&mut self) -> bool {
         if self.consumed == self.produced {
             self.produced = self.shared.producer().load(Ordering::Acquire);
-            if self.consumed == self.produced {
-                return None;
-            }
+        }
+        self.consumed != self.produced
+    }
+
+    /// The next one. The kernel does not know yet that it is taken.
+    pub fn pop(&mut self) -> Option<T> {
+        if !self.has_some() {
+            return None;
         }
         // SAFETY: inside the ring and aligned by the kernel; published and not given back, so nobody
         // writes to it; and any bits are a `T`.
