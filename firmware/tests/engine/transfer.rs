@@ -88,3 +88,23 @@ fn rests_when_all_is_over() {
     }
     panic!("somebody never rests");
 }
+
+/// Its frames are the new one's, also if the last frame was the old one's.
+#[test]
+fn a_peer_that_was_retired_can_be_met_again() {
+    let mut world = exchange(&good(), 1, 1, 1, 10_000);
+    let old = world.a.peer();
+    world.a.engine.retire(old);
+    world.a.prod();
+    world.a.run(world.now);
+    // [H6]
+    world.now = world.b.next(world.now).expect("BYE is on its way");
+    world.b.run(world.now);
+    world.a.reborn(1);
+    world.a.meet(2);
+    assert_ne!(world.a.peer(), old);
+    let (a, b) = world.connect(7, 1);
+    world.run_until(LONG, |world| {
+        world.a.opened.contains(&a) && world.b.opened.contains(&b)
+    });
+}
