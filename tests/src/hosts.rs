@@ -1,9 +1,10 @@
 //! Several hosts: network namespaces joined by a cable or a bridge, each with a run directory of its own, so
 //! that nothing but the network lies between their programs.
 
+mod nicd;
 mod wires;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::ends::kernel_only;
 use crate::netns::Namespace;
 use crate::place::{extra_settings, print_tail};
-use crate::program::{built, Program};
+use crate::program::{built, Program, Running};
 use crate::report::Report;
 
 /// Whose connections may leave the kernel: those to any address of [`wires`].
@@ -36,6 +37,7 @@ pub struct Host {
     namespace: Rc<Namespace>,
     run_dir: PathBuf,
     report: PathBuf,
+    nicd: RefCell<Option<Running>>,
 }
 
 /// The hosts of a test, and its work folder; all is removed on drop, with the programs' output printed first
@@ -54,7 +56,7 @@ impl Hosts {
     pub fn two() -> Self {
         let hosts = Self::unwired(2);
         wires::cable(&hosts);
-        hosts
+        hosts.with_nicds()
     }
 
     /// So many hosts on a bridge.
@@ -62,7 +64,7 @@ impl Hosts {
         let mut hosts = Self::unwired(count);
         hosts.switch = Some(Namespace::new().expect("a network namespace"));
         wires::bridge(&hosts);
-        hosts
+        hosts.with_nicds()
     }
 
     fn unwired(count: usize) -> Self {
@@ -81,11 +83,14 @@ impl Hosts {
         }
     }
 
-    /// They are containers of one host: all have the first one's run directory.
+    /// They are containers of one host, which has no daemon: all have the first one's run directory.
     pub fn with_one_run_dir(mut self) -> Self {
+        for host in &self.hosts {
+            drop(host.nicd.take());
+        }
         let shared = self.hosts[0].run_dir.clone();
         // Whichever user comes first.
-        fs::create_dir(&shared).expect("run directory");
+        fs::create_dir_all(&shared).expect("run directory");
         allow(&shared, 0o1777);
         for host in &mut self.hosts {
             host.run_dir.clone_from(&shared);
@@ -93,7 +98,8 @@ impl Hosts {
         self
     }
 
-    /// Sets an `ULSOCK_` variable for all programs under ulsock.
+    /// Sets an `ULSOCK_` variable for all programs under ulsock. By default they use the nic carrier also
+    /// where it is not faster.
     pub fn with(mut self, name: &str, value: impl ToString) -> Self {
         self.settings.push((name.to_owned(), value.to_string()));
         self
@@ -128,7 +134,8 @@ impl Hosts {
         let host = self.host(host);
         let mut program = program
             .preload(&host.run_dir)
-            .env("ULSOCK_CLUSTER", CLUSTER);
+            .env("ULSOCK_CLUSTER", CLUSTER)
+            .env("ULSOCK_NIC", "daemon");
         for (name, value) in host.variables() {
             program = program.env(name, value);
         }
@@ -164,7 +171,11 @@ impl Hosts {
 
     /// Demands that no program printed a line of ours.
     pub fn check_quiet(&self) {
-        for log in self.logs("err") {
+        let is_ours = |log: &PathBuf| {
+            let name = log.file_name().unwrap_or_default();
+            name.to_string_lossy().starts_with("nicd")
+        };
+        for log in self.logs("err").into_iter().filter(|log| !is_ours(log)) {
             let text = fs::read(&log).unwrap_or_default();
             let text = String::from_utf8_lossy(&text);
             let complaint = text.lines().find(|line| line.starts_with("ulsock:"));
@@ -186,7 +197,7 @@ impl Hosts {
 impl Drop for Hosts {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            for ending in ["out", "err", "nicd", "report"] {
+            for ending in ["out", "err", "report"] {
                 self.logs(ending).iter().for_each(|log| print_tail(log));
             }
         }
@@ -210,6 +221,7 @@ impl Host {
             namespace: Rc::new(Namespace::new().expect("a network namespace")),
             run_dir: Path::new("/dev/shm").join(format!("{name}-{number}")),
             report,
+            nicd: RefCell::new(None),
         }
     }
 
@@ -243,8 +255,17 @@ impl Host {
             return;
         }
         assert_eq!(lines > 0, !kernel_only(), "{context}");
-        // Until there are daemons.
-        assert_eq!(report.ring_bytes(), 0, "{context}: {report:?}");
+        if kernel_only() {
+            return;
+        }
+        let wanted = match nic {
+            Nic::Most if extra_settings().is_empty() => report.kernel_bytes().max(1),
+            _ => 1,
+        };
+        assert!(
+            report.nic > 0 && report.ring_bytes() >= wanted,
+            "{nic:?} of the traffic over the nic, {context}: {report:?}"
+        );
     }
 }
 

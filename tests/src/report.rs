@@ -14,6 +14,8 @@ pub struct Report {
     pub connections: u64,
     /// How many of them left the kernel.
     pub upgraded: u64,
+    /// How many of those went over the nic carrier.
+    pub nic: u64,
     /// Bytes sent through rings.
     pub ring_tx_bytes: u64,
     /// Bytes received through rings.
@@ -54,6 +56,7 @@ impl AddAssign for Report {
     fn add_assign(&mut self, other: Self) {
         self.connections += other.connections;
         self.upgraded += other.upgraded;
+        self.nic += other.nic;
         self.ring_tx_bytes += other.ring_tx_bytes;
         self.ring_rx_bytes += other.ring_rx_bytes;
         self.kernel_tx_bytes += other.kernel_tx_bytes;

@@ -1,11 +1,11 @@
 //! A transfer that goes on until it is told to end, for faults that come meanwhile:
 //! `carry listen|connect host=A port=P conns=N log=FILE [style=stream|echo] [timeout_ms=N]`.
 //!
-//! With `stream` both ends send pieces of the pattern on every connection and check what they receive; with
-//! `echo` the connecting end makes round trips. `log` always holds how many bytes this end has received, as
-//! eight bytes. When the connecting end's stdin ends it half-closes, the other end follows, and each prints a
-//! line of JSON: for every connection the bytes sent and received, and `end` or the error that ended it.
-//! `timeout_ms` is how long the kernel waits for acknowledgements.
+//! With `stream` both ends make some round trips, and then send pieces of the pattern on every connection and
+//! check what they receive; with `echo` the connecting end goes on with round trips. `log` always holds how many
+//! bytes this end has received, as eight bytes. When the connecting end's stdin ends it half-closes, the other
+//! end follows, and each prints a line of JSON: for every connection the bytes sent and received, and `end` or
+//! the error that ended it. `timeout_ms` is how long the kernel waits for acknowledgements.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,10 +18,13 @@ use std::time::Duration;
 
 use serde_json::{json, Value};
 use tests::args::Args;
+use tests::echo::{self, Caller};
 use tests::rng::Rng;
 use tests::{pattern, progress, sock};
 
 const MAX_PIECE: usize = 64 * 1024;
+const WARM_UP: usize = 200;
+const MESSAGE: usize = 100;
 /// Nothing moves for so long, though every fault is over sooner.
 const STALL: Duration = Duration::from_secs(40);
 
@@ -99,7 +102,22 @@ impl Link<'_> {
         json!({"sent": ends.sent, "received": ends.received, "end": ends.how})
     }
 
+    /// Small messages to and fro, with time between them to leave the kernel.
+    fn warm_up(&self) -> io::Result<()> {
+        let mut caller = Caller::new(&self.stream, 2);
+        (0..WARM_UP).try_for_each(|_| match self.listens {
+            true => echo::serve_one(&self.stream, MESSAGE),
+            false => {
+                thread::sleep(Duration::from_millis(1));
+                caller.round_trip(MESSAGE)
+            }
+        })
+    }
+
     fn both_ways(&self) -> Ends {
+        if let Err(error) = self.warm_up() {
+            return Ends::new(0, 0, Some(error));
+        }
         let (sent, received) = thread::scope(|scope| {
             let sender = scope.spawn(|| self.send());
             let received = self.receive();

@@ -7,6 +7,9 @@ use serde::Deserialize;
 use tests::hosts::Hosts;
 use tests::program::Running;
 
+/// A long stream takes some time.
+const LIMIT: u64 = 1800;
+
 /// How one connection of an end ended.
 #[derive(Debug, Deserialize)]
 pub struct Ended {
@@ -27,6 +30,7 @@ impl Transfer {
         let logs = [0, 1].map(|host| hosts.folder().join(format!("carried-{host}")));
         let end = |host: usize, role: &str| {
             let program = hosts.own(host, "carry").args(role).args(options);
+            let program = program.limit(LIMIT);
             let log = logs[host].display();
             program.args(&format!("port=7000 log={log}"))
         };

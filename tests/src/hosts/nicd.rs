@@ -1,0 +1,100 @@
+//! The daemons of the hosts, `ulsock nicd`: their keys and their peers file, their start and their end.
+
+use std::fs;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use super::Hosts;
+use crate::ends::kernel_only;
+use crate::program::{built, Program};
+
+impl Hosts {
+    /// Gives every host a key and starts its daemon.
+    pub(super) fn with_nicds(self) -> Self {
+        if kernel_only() {
+            return self;
+        }
+        let lines = self.hosts.iter().map(|host| {
+            let key = self
+                .command(host.number, "key --key")
+                .arg(self.key(host.number));
+            let (v4, v6) = (host.address(), host.address6());
+            format!("{v4} nets={v4}/32,{v6}/128 keys={}", key.run())
+        });
+        let lines: String = lines.collect();
+        fs::write(self.peers(), lines).expect("peers file");
+        (0..self.count()).for_each(|host| self.start_nicd(host));
+        (0..self.count()).for_each(|host| self.wait_for_links(host));
+        self
+    }
+
+    /// Starts a host's daemon.
+    pub fn start_nicd(&self, host: usize) {
+        let nicd = self.command(host, "--key").arg(self.key(host));
+        let nicd = nicd.arg("--peers").arg(self.peers());
+        let nicd = nicd.args("--port").arg(nicd_port()).start();
+        let before = self.host(host).nicd.replace(Some(nicd));
+        assert!(before.is_none(), "host {host} has a daemon");
+    }
+
+    /// Kills it, as nobody can prevent.
+    pub fn kill_nicd(&self, host: usize) {
+        self.end_nicd(host, libc::SIGKILL);
+    }
+
+    /// Asks it to end.
+    pub fn stop_nicd(&self, host: usize) {
+        self.end_nicd(host, libc::SIGTERM);
+    }
+
+    fn end_nicd(&self, host: usize, signal: i32) {
+        if let Some(nicd) = self.host(host).nicd.take() {
+            nicd.stop(signal);
+        }
+    }
+
+    /// Lets it stand still, or go on.
+    pub fn signal_nicd(&self, host: usize, signal: i32) {
+        if let Some(nicd) = &*self.host(host).nicd.borrow() {
+            nicd.signal(signal);
+        }
+    }
+
+    /// Waits until a host's daemon has links to all others.
+    pub fn wait_for_links(&self, host: usize) {
+        let mut nicd = self.host(host).nicd.borrow_mut();
+        if let Some(nicd) = nicd.as_mut() {
+            nicd.until("it has links to all others", |nicd| {
+                let text = nicd.errors();
+                let up = text.lines().filter(|line| line.contains(": link up on"));
+                up.count() + 1 >= self.count()
+            });
+        }
+    }
+
+    /// `ulsock nicd` on a host, with a log of its own.
+    fn command(&self, host: usize, words: &str) -> Program {
+        let number = self.programs.replace(self.programs.get() + 1);
+        let log = self.folder.join(format!("nicd-{number:03}-{host}"));
+        let there = self.host(host);
+        let program = Program::new(built("ulsock"), &log).without_ulsock();
+        program
+            .env("ULSOCK_RUN_DIR", &there.run_dir)
+            .within(&Rc::clone(&there.namespace))
+            .args("nicd")
+            .args(words)
+    }
+
+    fn key(&self, host: usize) -> PathBuf {
+        self.folder.join(format!("key-{host}"))
+    }
+
+    fn peers(&self) -> PathBuf {
+        self.folder.join("peers")
+    }
+}
+
+/// `TESTS_PORT=xdp` runs every test over AF_XDP.
+fn nicd_port() -> String {
+    std::env::var("TESTS_PORT").unwrap_or_else(|_| "packet".to_owned())
+}
