@@ -6,6 +6,7 @@ use core::net::IpAddr;
 
 use netstack::link::window::Window;
 use netstack::link::{self, Id, Link, Terms};
+use netstack::ring::tail;
 use netstack::time::Instant;
 use netstack::wire::frame::Route;
 use netstack::wire::PATHS;
@@ -55,6 +56,18 @@ pub enum Refused<S> {
     GivenUp(S),
     /// [X2] The link has as many connections as it may, or one of that name.
     Full(S),
+}
+
+impl<S> Refused<S> {
+    /// What is given back.
+    pub fn segment(&self) -> &S {
+        match self {
+            Refused::NoSuchPeer(segment)
+            | Refused::Cursors(segment)
+            | Refused::GivenUp(segment)
+            | Refused::Full(segment) => segment,
+        }
+    }
 }
 
 impl<S: Segment, W: Window + Clone> Default for Engine<S, W> {
@@ -143,24 +156,25 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         name: u64,
         segment: S,
     ) -> Result<EndpointId, Refused<S>> {
-        let endpoint = self.join(peer, name, segment, |link, terms| link.open(now, terms))?;
-        let opened = self.endpoint(endpoint).is_some_and(|known| {
-            let opened = known.open().is_ok();
-            known.wake_all();
-            opened
-        });
-        if opened {
-            self.tripped.push(endpoint);
-            return Ok(endpoint);
+        // The word first: a link that has been told to open says so to the peer, whatever comes then ([C8]).
+        let word = &segment.receiving().shared.producer.tail;
+        if tail::open(word).is_err() {
+            return Err(Refused::GivenUp(segment));
         }
-        // Nobody has heard of it yet.
-        let removed = self.peer(peer).and_then(|known| {
-            known.link.reset(now, endpoint.id, reason::DESTROYED);
-            known.rings.remove(endpoint.id)
-        });
-        match removed {
-            Some(removed) => Err(Refused::GivenUp(removed.segment)),
-            None => Ok(endpoint),
+        let joined = self.join(peer, name, segment, |link, terms| link.open(now, terms));
+        match joined {
+            Ok(endpoint) => {
+                if let Some(known) = self.endpoint(endpoint) {
+                    known.wake_all();
+                }
+                self.tripped.push(endpoint);
+                Ok(endpoint)
+            }
+            Err(refused) => {
+                // The library is bound: it goes back by a record.
+                tail::freeze(&refused.segment().receiving().shared.producer.tail);
+                Err(refused)
+            }
         }
     }
 

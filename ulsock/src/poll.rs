@@ -238,7 +238,9 @@ impl Poll<'_> {
             let Some(conn) = Conn::enter(watched.handle) else {
                 continue;
             };
-            let events = libc::POLLRDHUP | POLLPRI;
+            // To a connection on the link the kernel brings the peer's record.
+            let record = if conn.is_only_asked() { POLLIN } else { 0 };
+            let events = libc::POLLRDHUP | POLLPRI | record;
             let mut fds = [pollfd {
                 fd: watched.handle.fd,
                 events,

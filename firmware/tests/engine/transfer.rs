@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use firmware::End;
+use firmware::{End, Refused};
+use netstack::failover::Segment as _;
 use netstack::phy::Conditions;
 
+use crate::program::Shm;
 use crate::world::{World, FROM_A, FROM_B};
 
 const LONG: Duration = Duration::from_secs(2);
@@ -107,4 +109,28 @@ fn a_peer_that_was_retired_can_be_met_again() {
     world.run_until(LONG, |world| {
         world.a.opened.contains(&a) && world.b.opened.contains(&b)
     });
+}
+
+/// [F6] [F8] Whose library has given up is not opened, and the peer's program is not told that it is.
+#[test]
+fn a_connection_that_was_given_up() {
+    let mut world = World::new(&good(), 7);
+    world.connect(1, 0);
+    let (peer_a, peer_b) = (world.a.peer(), world.b.peer());
+    let ours = Shm::new(0, FROM_A, FROM_B);
+    let theirs = Shm::new(0, FROM_B, FROM_A);
+    let expected = world.b.engine.expect(peer_b, 2, theirs.clone());
+    assert!(expected.is_ok());
+    ours.freeze();
+    let opened = world.a.engine.open(world.now, peer_a, 2, ours);
+    assert!(matches!(opened, Err(Refused::GivenUp(_))));
+    world.a.prod();
+    world.run_until(LONG, |world| world.b.opened.len() == 1);
+    // Far longer than a packet takes.
+    for _ in 0..1000 {
+        world.now = world.now + Duration::from_micros(10);
+        world.a.run(world.now);
+        world.b.run(world.now);
+    }
+    assert!(!theirs.tail().is_open());
 }

@@ -111,7 +111,7 @@ impl Conn<'_> {
     }
 
     /// The kernel socket shows an end while the link carries the streams: the next receive looks.
-    pub(in crate::conn) fn is_only_asked(&self) -> bool {
+    pub fn is_only_asked(&self) -> bool {
         self.is_nic()
             && self.record.rx.carrier.load(Ordering::Relaxed) != 0
             && !self.record.has(flag::BROKEN)

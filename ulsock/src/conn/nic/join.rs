@@ -21,7 +21,7 @@ use crate::sys::{random, tcp};
 use crate::upkeep;
 
 /// So long a send waits for the peer's agreement, and an answer for the link to open.
-const PATIENCE: Duration = Duration::from_millis(2);
+const PATIENCE: Duration = Duration::from_millis(5);
 /// Milliseconds until the next proposal, after one that has failed; doubled each time, up to the second.
 const FIRST_PAUSE: u64 = 10;
 const LONGEST_PAUSE: u64 = 10_000;
@@ -94,6 +94,7 @@ impl Conn<'_> {
         self.record.role() == Role::Connected
             && len <= SMALL
             && self.link.theirs().stage.load(Ordering::Relaxed) == CONFIRMED
+            && self.link.mine().promotion.epoch.load(Ordering::Relaxed) == 0
             && !self.record.has(NOT_NOW | flag::RECORD_MAY_COME)
             && self.record.tx.carrier.load(Ordering::Relaxed) == 0
             && self.is_worth_trying()
@@ -152,7 +153,11 @@ impl Conn<'_> {
             return false;
         };
         let (rx, tx) = (rx.state(), tx.state());
-        let quiet = !rx.on_ring()
+        // [F4] Each promotion has a block of its own.
+        let used = self.link.mine().promotion.epoch.load(Ordering::Relaxed) != 0;
+        let quiet = !used
+            && !self.segment().tail().is_frozen()
+            && !rx.on_ring()
             && !tx.on_ring()
             && !tx.must_resend()
             && rx.taken_from_kernel() == rx.pos
