@@ -201,6 +201,8 @@ pub struct Nic {
     pub owed: UnsafeCell<Owed>,
     /// The peer's last proposal that we have dealt with.
     pub seen: AtomicU64,
+    /// An error that the kernel socket has told where no call could report it.
+    pub error: AtomicU64,
     /// The last one that we have looked at.
     pub tried: AtomicU64,
     /// How far the sending ring was freed, and when that was seen first.
@@ -241,6 +243,7 @@ impl Nic {
 
     fn reset(&self) {
         for word in [
+            &self.error,
             &self.seen,
             &self.tried,
             &self.asked,

@@ -73,8 +73,14 @@ pub fn send(
         }
         let step = match conn.step(out, len - sent, flags) {
             Ok(step) => step,
-            Err(_) if sent > 0 => return Some(Ok(sent)),
-            Err(error) => return Some(Err(fail(conn, error, flags))),
+            Err(error) if sent > 0 => {
+                conn.keep_error(error);
+                return Some(Ok(sent));
+            }
+            Err(error) => {
+                let error = conn.kept_or(error);
+                return Some(Err(fail(conn, error, flags)));
+            }
         };
         conn.guard();
         sent += step.moved;
@@ -350,6 +356,11 @@ impl Conn<'_> {
 
     /// Sends again through the kernel what the ring held; `false` when the kernel is full.
     pub(super) fn flush_resend(&self, tx: &mut Sender<'_, Rings>) -> Result<bool, Errno> {
+        self.try_to_flush(tx)
+            .inspect_err(|error| self.keep_error(*error))
+    }
+
+    fn try_to_flush(&self, tx: &mut Sender<'_, Rings>) -> Result<bool, Errno> {
         if self.owes_record() && !self.write_record()? {
             return Ok(false);
         }

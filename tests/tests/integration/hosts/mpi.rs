@@ -13,7 +13,6 @@ const TCP_ALONE: &str = "--mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_inclu
                          --mca oob_tcp_if_include eth0";
 
 #[test]
-#[ignore = "hangs, or mpirun dies of SIGPIPE: a fault of the nic carrier"]
 fn four_ranks() {
     let hosts = Hosts::two();
     let ranks = compile("mpicc", "ranks.c", "", hosts.folder(), "ranks");

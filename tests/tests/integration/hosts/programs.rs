@@ -9,7 +9,6 @@ use tests::program::{user_ids, Program};
 use crate::{pattern_file, postgres, same_content, script};
 
 #[test]
-#[ignore = "with 20 clients connections end or stand still: a fault of the nic carrier"]
 fn redis() {
     const REQUESTS: usize = 10_000;
     let hosts = Hosts::two();
@@ -40,7 +39,8 @@ fn redis() {
     shell("get big | head -c -1 > copy");
     same_content(&hosts.folder().join("value"), &hosts.folder().join("copy"));
     server.stop(libc::SIGTERM);
-    hosts.check(Nic::Most);
+    // Pipelines and large values are bulk, which the kernel carries.
+    hosts.check(Nic::Some);
 }
 
 #[test]

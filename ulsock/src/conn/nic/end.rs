@@ -86,7 +86,7 @@ impl Conn<'_> {
         self.broken();
         // Lest our own FIN look like an end.
         let _ = sockopt::set_socket_linger(self.socket, Some(Duration::ZERO));
-        Err(end.err().unwrap_or(Errno::CONNRESET))
+        Err(self.kept_or(end.err().unwrap_or(Errno::CONNRESET)))
     }
 
     /// What the kernel's poll says about a connection on the link: an end there only asks.

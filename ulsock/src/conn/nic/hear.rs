@@ -1,5 +1,7 @@
 //! What the kernel's stream brings to a connection that is on the link, or was ([F17] to [F19], [F21]).
 
+use std::sync::atomic::Ordering;
+
 use netstack::failover::record::LENGTH;
 use netstack::failover::{Arrived, Segment as _, Stage, Tip};
 use netstack::ring::{Receiver, RxState, Sender};
@@ -35,7 +37,10 @@ impl Conn<'_> {
             Ok((n, _)) => n,
             Err(Errno::AGAIN) => return Ok(Heard::Nothing),
             Err(Errno::INTR) => return Ok(Heard::Record),
-            Err(error) => return Ok(Heard::End(Err(error))),
+            Err(error) => {
+                self.keep_error(error);
+                return Ok(Heard::End(Err(error)));
+            }
         };
         let Some(mut held) = self.lock_tx() else {
             return Ok(Heard::Nothing);
@@ -71,7 +76,7 @@ impl Conn<'_> {
                 self.answer(&mut tx);
                 Ok(Heard::Record)
             }
-            Arrived::NotYet if stage == Stage::Over => Err(self.broken()),
+            Arrived::NotYet if stage == Stage::Over => Err(self.kept_or(self.broken())),
             Arrived::Part | Arrived::NotYet => Ok(Heard::Nothing),
         }
     }
@@ -93,6 +98,25 @@ impl Conn<'_> {
         if let Some(record) = self.failover(|side| side.answer(tail, written)) {
             self.owe(&record);
             let _ = self.flush_resend(tx);
+        }
+    }
+
+    /// The kernel tells an error once: it is kept until a call can report it.
+    pub(in crate::conn) fn keep_error(&self, error: Errno) {
+        let kept = &self.record.nic.error;
+        if self.record.has(flag::NIC) && kept.load(Ordering::Relaxed) == 0 {
+            kept.store(error.raw_os_error() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// What was kept, once; else this.
+    pub(in crate::conn) fn kept_or(&self, error: Errno) -> Errno {
+        if !self.record.has(flag::NIC) {
+            return error;
+        }
+        match self.record.nic.error.swap(0, Ordering::Relaxed) {
+            0 => error,
+            kept => Errno::from_raw_os_error(kept as i32),
         }
     }
 
@@ -128,7 +152,7 @@ impl Conn<'_> {
         }
         match self.failover(|side| side.end(tip, tail, rx.state.pos))? {
             Tip::Fin => Some(Ok(())),
-            Tip::Broken => Some(Err(end.err().unwrap_or(Errno::CONNRESET))),
+            Tip::Broken => Some(Err(self.kept_or(end.err().unwrap_or(Errno::CONNRESET)))),
         }
     }
 }

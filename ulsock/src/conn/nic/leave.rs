@@ -40,14 +40,15 @@ impl Conn<'_> {
         Ok(0)
     }
 
-    /// [F15] The engine serves it no more. Who has nothing to say says nothing: a record would draw a reset
-    /// from a peer that has closed.
+    /// [F15] The engine serves it no more. But who has nothing to say to a peer that has ended its stream says
+    /// nothing: a record would draw a reset if that has closed, too.
     pub(in crate::conn) fn follow_frozen_word(&self) {
-        if !self.segment().tail().is_frozen() {
+        let tail = self.segment().tail();
+        if !tail.is_frozen() {
             return;
         }
         self.record.set(flag::FAIL_OVER);
-        if self.has_unacknowledged() {
+        if self.has_unacknowledged() || !tail.has_ended() {
             send::leave(self);
         }
     }
