@@ -5,6 +5,7 @@ mod bout;
 mod busy;
 mod contender;
 mod cores;
+mod daemons;
 mod figure;
 mod find;
 pub mod guard;

@@ -1,13 +1,16 @@
-//! Two hosts on this machine: network namespaces with a cable between them, and a run directory for each.
-//! Kernel TCP has a pair of its own, to which nothing of ours is attached.
+//! Two hosts on this machine: network namespaces with a cable between them, a run directory and a daemon for
+//! each. Kernel TCP has a pair of its own, to which nothing of ours is attached.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use ulsock::rundir::RunDir;
 
 use super::contender::Contender;
+use super::daemons::{Daemons, Place};
+use super::guard::Guard;
 use super::namespace::Namespace;
 use super::usage::End;
 use crate::failure::Failure;
@@ -25,6 +28,8 @@ pub struct Hosts {
     ulsock: Pair,
     /// What the run directories lie in.
     folder: PathBuf,
+    /// The last to be made, and the first to go.
+    daemons: Option<Daemons>,
 }
 
 /// A server's host and a client's.
@@ -49,15 +54,16 @@ pub fn check() -> Result<(), Failure> {
 
 impl Hosts {
     /// `folder` is where the run directories will be.
-    pub fn new(folder: PathBuf) -> Result<Hosts, Failure> {
+    pub fn new(folder: PathBuf, guard: &Rc<Guard>) -> Result<Hosts, Failure> {
         let pairs = || Ok((Pair::new()?, Pair::new()?));
         let (kernel, ulsock) = pairs().map_err(|error: io::Error| {
             Failure::setup(format!("compare --hosts cannot make two hosts: {error}"))
         })?;
-        let hosts = Hosts {
+        let mut hosts = Hosts {
             kernel,
             ulsock,
             folder,
+            daemons: None,
         };
         // Servers that are not root cannot make them.
         for end in [End::Server, End::Client] {
@@ -65,6 +71,14 @@ impl Hosts {
             RunDir::open(&path)
                 .map_err(|error| Failure::setup(format!("{}: {error}", path.display())))?;
         }
+        let place = |end: End, address| Place {
+            namespace: hosts.ulsock.host(end),
+            address,
+            run_dir: hosts.run_dir(end),
+        };
+        let places = [place(End::Server, SERVER), place(End::Client, CLIENT)];
+        let daemons = Daemons::start(&hosts.folder, &places, guard)?;
+        hosts.daemons = Some(daemons);
         Ok(hosts)
     }
 

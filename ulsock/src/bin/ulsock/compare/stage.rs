@@ -117,7 +117,9 @@ impl Stage {
             Failure::setup(format!("cannot create a temporary folder: {error}"))
         })?;
         let folder = folders.remove(0);
-        let hosts = folders.pop().map(Hosts::new).transpose()?;
+        let guard = Rc::new(guard);
+        let hosts = folders.pop().map(|folder| Hosts::new(folder, &guard));
+        let hosts = hosts.transpose()?;
         Ok(Stage {
             folder,
             install,
@@ -127,7 +129,7 @@ impl Stage {
             warm_up,
             runs: Cell::new(0),
             hosts,
-            guard: Rc::new(guard),
+            guard,
         })
     }
 
