@@ -129,7 +129,7 @@ fn without_a_cluster_they_stay_on_the_kernel() {
 
 #[test]
 fn with_two_run_directories_they_stay_on_the_kernel() {
-    let containers = Hosts::two();
+    let containers = Hosts::two().with("ULSOCK_NIC", "off");
     redis(&containers, |_, program| program);
     check_kernel(&containers, "no-peer");
 }
