@@ -116,6 +116,8 @@ fn a_peer_that_was_retired_can_be_met_again() {
 fn a_connection_that_was_given_up() {
     let mut world = World::new(&good(), 7);
     world.connect(1, 0);
+    // Once the link is up, an open of its own is on its way at once ([C8]).
+    world.run_until(LONG, |world| world.b.opened.len() == 1);
     let (peer_a, peer_b) = (world.a.peer(), world.b.peer());
     let ours = Shm::new(0, FROM_A, FROM_B);
     let theirs = Shm::new(0, FROM_B, FROM_A);
@@ -125,7 +127,6 @@ fn a_connection_that_was_given_up() {
     let opened = world.a.engine.open(world.now, peer_a, 2, ours);
     assert!(matches!(opened, Err(Refused::GivenUp(_))));
     world.a.prod();
-    world.run_until(LONG, |world| world.b.opened.len() == 1);
     // Far longer than a packet takes.
     for _ in 0..1000 {
         world.now = world.now + Duration::from_micros(10);
