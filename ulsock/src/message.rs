@@ -184,11 +184,11 @@ impl Encoded {
     }
 }
 
-/// What has not been decoded yet.
-struct Rest<'a>(&'a [u8]);
+/// What has not been decoded yet. What its numbers look like is each protocol's own affair.
+pub struct Rest<'a>(pub &'a [u8]);
 
 impl Rest<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (field, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*field)

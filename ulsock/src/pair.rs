@@ -4,23 +4,24 @@
 //! wire names one that we do not know yet. Nothing here blocks, and nothing a peer sends is used
 //! before it was checked.
 
+mod blocks;
+
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use netstack::ring::mark::LEVEL_SIZE;
-
 use crate::doorbell::Ringer;
-use crate::layout::{Block, Board, Layout, SideNumber, BOARDS, CLAIMER, LARGE, RELEASED, SMALL};
+use crate::layout::{SideNumber, BOARDS, LARGE, SMALL};
 use crate::mailbox::{Channel, Credentials, MailboxName};
 use crate::message::{Message, VERSION};
 use crate::process;
 use crate::segment::{ReadOnlySegment, Segment};
 use crate::sys::fds::InternalFd;
-use crate::sys::fetch::{fetch_to_read, fetch_to_write};
 use crate::sys::window::Window;
 use crate::waiter::{Waiter, PAGE, WAITERS};
+
+pub use blocks::PairSegment;
 
 /// Segments of one pair: 64 Ki connections.
 const MOST_SEGMENTS: u32 = 64;
@@ -475,189 +476,5 @@ impl Pair {
             conn,
         };
         self.channel.send(&message, None).is_ok()
-    }
-}
-
-/// A segment and who uses which of its blocks.
-pub struct PairSegment {
-    pub number: u32,
-    memory: Segment,
-    layout: Layout,
-    /// Claiming side: blocks that are free, and those that only we have released.
-    free: Mutex<Free>,
-    boards: AtomicU32,
-}
-
-#[derive(Default)]
-struct Free {
-    next: u32,
-    idle: Vec<u32>,
-    half: Vec<u32>,
-}
-
-impl PairSegment {
-    fn create(number: u32, conns: u32) -> Option<(PairSegment, InternalFd)> {
-        let layout = Layout::new(conns)?;
-        let (memory, fd) = Segment::create(layout.size() as u64).ok()?;
-        Some((PairSegment::new(number, memory, layout), fd))
-    }
-
-    fn adopt(number: u32, conns: u32, fd: InternalFd) -> Option<PairSegment> {
-        let layout = Layout::new(conns)?;
-        let memory = Segment::adopt(fd.as_fd(), layout.size() as u64).ok()?;
-        Some(PairSegment::new(number, memory, layout))
-    }
-
-    fn new(number: u32, memory: Segment, layout: Layout) -> PairSegment {
-        PairSegment {
-            number,
-            memory,
-            layout,
-            free: Mutex::default(),
-            boards: AtomicU32::new(0),
-        }
-    }
-
-    pub fn has_block(&self, conn: u32) -> bool {
-        conn < self.layout.conns()
-    }
-
-    pub fn block(&self, conn: u32) -> *const Block {
-        debug_assert!(self.has_block(conn));
-        // SAFETY: the layout keeps every block within the segment.
-        unsafe { self.memory.base().add(self.layout.block(conn)).cast() }
-    }
-
-    /// This side will soon receive from that connection, and answer.
-    pub fn fetch(&self, conn: u32, side: SideNumber) {
-        // SAFETY: the layout keeps every block within the segment; atomics only, valid for any content.
-        let block = unsafe { &*self.block(conn) };
-        let (tx, rx) = (&block.directions[side], &block.directions[1 - side]);
-        fetch_to_read(&rx.producer);
-        fetch_to_read(&tx.wait);
-        fetch_to_write(&rx.consumer);
-        fetch_to_read(&rx.room);
-        fetch_to_write(&tx.producer);
-        fetch_to_write(&rx.wait);
-    }
-
-    pub fn ring(&self, level: usize, conn: u32, direction: usize) -> *mut u8 {
-        debug_assert!(self.has_block(conn));
-        // SAFETY: the layout keeps every ring within the segment.
-        unsafe {
-            self.memory
-                .base()
-                .add(self.layout.ring(level, conn, direction))
-        }
-    }
-
-    pub fn board(&self, side: SideNumber, board: usize) -> &Board {
-        // SAFETY: the layout keeps every board within the segment; atomics only, valid for any content.
-        unsafe {
-            &*self
-                .memory
-                .base()
-                .add(self.layout.board(side, board % BOARDS))
-                .cast()
-        }
-    }
-
-    /// A board for one of our epoll sets.
-    pub fn take_board(&self) -> Option<usize> {
-        let mut used = self.boards.load(Ordering::Relaxed);
-        loop {
-            let board = used.trailing_ones() as usize;
-            if board >= BOARDS {
-                return None;
-            }
-            match self.boards.compare_exchange(
-                used,
-                used | 1 << board,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return Some(board),
-                Err(now) => used = now,
-            }
-        }
-    }
-
-    pub fn give_board(&self, board: usize) {
-        self.boards.fetch_and(!(1 << board), Ordering::AcqRel);
-    }
-
-    fn allocate(&self) -> Option<u32> {
-        let mut free = self.free.lock().ok()?;
-        let conn = free
-            .idle
-            .pop()
-            .or_else(|| self.reclaim(&mut free))
-            .or_else(|| {
-                let next = free.next;
-                self.has_block(next).then(|| {
-                    free.next += 1;
-                    next
-                })
-            })?;
-        let block = self.layout.block(conn);
-        let got = self
-            .memory
-            .populate(block, std::mem::size_of::<Block>())
-            .is_ok()
-            && (0..2).all(|direction| self.populate(0, conn, direction));
-        if !got {
-            free.half.push(conn);
-            return None;
-        }
-        self.clear(conn);
-        Some(conn)
-    }
-
-    /// Gets the memory of a ring: without, its first touch could be a SIGBUS.
-    pub fn populate(&self, level: u8, conn: u32, direction: usize) -> bool {
-        let level = level as usize;
-        let at = self.layout.ring(level, conn, direction);
-        self.memory.populate(at, LEVEL_SIZE[level] as usize).is_ok()
-    }
-
-    /// Blocks that the peer has released too by now.
-    fn reclaim(&self, free: &mut Free) -> Option<u32> {
-        // SAFETY: blocks of the list were allocated, hence exist.
-        let theirs = |conn: u32| unsafe {
-            (*self.block(conn)).sides[1 - CLAIMER]
-                .stage
-                .load(Ordering::Acquire)
-        };
-        let (done, half) = free
-            .half
-            .drain(..)
-            .partition(|conn| theirs(*conn) == RELEASED);
-        free.half = half;
-        free.idle = done;
-        free.idle.pop()
-    }
-
-    fn clear(&self, conn: u32) {
-        // SAFETY: nobody uses the block: it is new, or both sides have released it; all zero is its
-        // valid beginning. A peer that lied about releasing it harms only its own connections.
-        unsafe { std::ptr::write_bytes(self.block(conn).cast_mut(), 0, 1) };
-    }
-
-    /// Gives the memory of a direction's rings back, from the second level up to `highest`.
-    pub fn give_back(&self, conn: u32, direction: usize, highest: u32) {
-        let levels = LEVEL_SIZE.iter().enumerate().skip(1);
-        for (level, size) in levels.take(highest as usize) {
-            let at = self.layout.ring(level, conn, direction);
-            let _ = self.memory.punch(at, *size as usize);
-        }
-    }
-
-    /// One side has let go of a block; only the claiming side gives blocks out again.
-    pub fn released(&self, conn: u32, side: SideNumber) {
-        if side == CLAIMER {
-            if let Ok(mut free) = self.free.lock() {
-                free.half.push(conn);
-            }
-        }
     }
 }

@@ -62,8 +62,8 @@ fn hint(conn: &Conn<'_>) {
 /// those that wait for room find it at once. `None`: the kernel's business alone.
 pub fn shutdown(handle: Handle, how: c_int) -> Option<Result<(), Errno>> {
     crate::epoll::shut_down(handle);
+    let ended = Conn::enter(handle).is_some_and(|conn| conn.end_on_link(how));
     if let (libc::SHUT_RD | libc::SHUT_RDWR, Some(conn)) = (how, Conn::enter(handle)) {
-        conn.end_on_link(how);
         conn.record.set(flag::SHUT_READING);
         if conn.record.has(flag::SHUT) {
             hint(&conn);
@@ -74,7 +74,7 @@ pub fn shutdown(handle: Handle, how: c_int) -> Option<Result<(), Errno>> {
         libc::SHUT_RDWR => Shutdown::Both,
         _ => return None,
     };
-    if Conn::enter(handle)?.end_on_link(how) {
+    if ended {
         Conn::enter(handle)?.stir();
         return Some(Ok(()));
     }
@@ -95,9 +95,9 @@ fn finish_resend(handle: Handle) {
     while let Some(conn) = Conn::enter(handle).filter(|conn| conn.record.tx.gate.is_closed()) {
         // A receiver that has asked for the kernel finds its bytes there, before the FIN.
         super::send::serve(&conn);
-        let flushed = super::send::flush(&conn);
+        let flushed = super::flush::flush(&conn);
         // [F21] A record that nobody has read would reset the connection.
-        let heard = super::recv::hear_out(&conn);
+        let heard = conn.hear_out();
         if flushed && heard || deadline.passed() {
             return;
         }

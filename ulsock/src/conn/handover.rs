@@ -13,7 +13,7 @@ use netstack::ring::Unread;
 use rustix::event::{poll, PollFd, PollFlags};
 
 use super::wait::Deadline;
-use super::{demote, send, standin, Conn, Handle};
+use super::{demote, flush, standin, Conn, Handle};
 use crate::backoff::Backoff;
 use crate::reason::Reason;
 use crate::record::flag;
@@ -49,7 +49,7 @@ fn finish(handle: Handle, deadline: Deadline, rest: Rest) {
     let flushing = Deadline::after(FLUSHING);
     let mut backoff = Backoff::default();
     while let Some(conn) = Conn::enter(handle) {
-        let flushed = send::flush(&conn) || flushing.passed();
+        let flushed = flush::flush(&conn) || flushing.passed();
         let alone = conn.record.procs.load(Ordering::Acquire) == 1;
         match unread(&conn, deadline.passed() && !alone) {
             Unread::InKernel { skip: 0 } | Unread::None if flushed => return,

@@ -9,6 +9,7 @@ pub mod close;
 mod data;
 pub mod empty;
 mod fixed;
+pub mod flush;
 mod glance;
 pub mod guard;
 pub mod handover;

@@ -10,7 +10,7 @@ use rustix::net::RecvFlags;
 use super::begin::begin_rx;
 use super::buffers::{Bin, Incoming};
 use super::data::{self, Wanted};
-use super::nic::{End, Heard};
+use super::nic::Heard;
 use super::wait::{Deadline, Woken};
 use super::{send, Conn, Handle};
 use crate::chaos;
@@ -21,7 +21,7 @@ use crate::sys::tcp;
 use crate::thread::Thread;
 
 /// What a look brought.
-enum Step {
+pub(super) enum Step {
     Moved(usize),
     /// Something has changed: look again.
     Again,
@@ -423,7 +423,7 @@ impl Conn<'_> {
     fn probe(&self, rx: &mut Receiver<'_, Rings>) -> Result<Step, Errno> {
         self.record.clear(flag::LOOK);
         if self.is_nic() && rx.state.on_ring() && !self.record.has(flag::BROKEN) {
-            return self.probe_link(rx);
+            return self.look_for_link_end(rx);
         }
         let end = match peek_byte(self.socket) {
             Err(Errno::AGAIN) => return Ok(Step::Empty),
@@ -432,12 +432,6 @@ impl Conn<'_> {
             Err(error) => Err(error),
         };
         self.ended(rx, end)
-    }
-
-    /// The same on the link, where the kernel's end is not the last word.
-    #[cold]
-    fn probe_link(&self, rx: &mut Receiver<'_, Rings>) -> Result<Step, Errno> {
-        self.look_for_link_end(rx).map(Step::from)
     }
 
     /// The kernel has said something final: what the ring still holds comes first.
@@ -463,37 +457,6 @@ impl Conn<'_> {
             return self.ended_after_link(rx, end);
         }
         end
-    }
-}
-
-impl Conn<'_> {
-    /// [F22] An end that comes before the peer's promise is kept is none.
-    #[cold]
-    fn ended_after_link(
-        &self,
-        rx: &Receiver<'_, Rings>,
-        end: Result<Step, Errno>,
-    ) -> Result<Step, Errno> {
-        let tip = match &end {
-            Ok(Step::Eof) => Ok(()),
-            Err(error) => Err(*error),
-            Ok(_) => return end,
-        };
-        match self.judge_end(rx, tip) {
-            Some(Ok(())) => Ok(Step::Eof),
-            Some(Err(error)) => Err(error),
-            None => self.ask(tip).map(Step::from),
-        }
-    }
-}
-
-impl From<End> for Step {
-    fn from(end: End) -> Step {
-        match end {
-            End::NotYet => Step::Empty,
-            End::Again => Step::Again,
-            End::Eof => Step::Eof,
-        }
     }
 }
 
@@ -527,18 +490,6 @@ pub fn settle(conn: &Conn<'_>) {
     if let Some(mut held) = conn.lock_rx() {
         let _ = conn.settle(&mut conn.receiver(held.state()));
     }
-}
-
-/// The peer's record, if one must come, has been read.
-pub fn hear_out(conn: &Conn<'_>) -> bool {
-    if !conn.record.has(flag::RECORD_MAY_COME) || !conn.record.rx.gate.is_closed() {
-        return true;
-    }
-    let Some(mut held) = conn.lock_rx() else {
-        return true;
-    };
-    let _ = conn.read_records(&mut conn.receiver(held.state()));
-    conn.has_heard() || conn.record.has(flag::BROKEN)
 }
 
 /// Asks the sender to go back to the kernel.

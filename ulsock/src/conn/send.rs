@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 
 use super::begin::begin_tx;
-use super::buffers::{Outgoing, Scratch};
+use super::buffers::Outgoing;
 use super::space;
 use super::wait::{Deadline, Woken};
 use super::{nic, Conn, Handle};
@@ -252,9 +252,8 @@ impl Conn<'_> {
     fn follow_wish(&self, tx: &mut Sender<'_, Rings>) -> Result<(), Hostile> {
         if tx.state.on_ring() {
             if tx.wishes_change() {
-                let slots = match self.link.peer_shut_both() {
+                let slots = match self.is_nic() || self.link.peer_shut_both() {
                     true => self.leave_ring(tx)?,
-                    false if self.is_nic() => self.leave_link(tx)?,
                     false => tx.yield_ring()?,
                 };
                 self.ring_data(tx, slots);
@@ -330,54 +329,12 @@ impl Conn<'_> {
     /// A sleeper whose bell we do not have: it hears its kernel socket.
     #[cold]
     fn poke(&self, tx: &mut Sender<'_, Rings>) {
-        let slots = match self.link.peer_shut_both() {
-            _ if self.is_nic() => self.leave_link(tx).unwrap_or(0),
-            true => tx.leave_ring(),
+        let slots = match self.is_nic() || self.link.peer_shut_both() {
+            true => self.leave_ring(tx).unwrap_or(0),
             false => tx.leave_with_poke(),
         };
         self.link.ring(&self.link.tx_shared().wait.data, slots);
         let _ = self.flush_resend(tx);
-    }
-
-    /// From the ring to the kernel, from the next byte on.
-    fn leave_ring(&self, tx: &mut Sender<'_, Rings>) -> Result<netstack::ring::Slots, Hostile> {
-        if self.is_nic() {
-            self.leave_link(tx)
-        } else {
-            Ok(tx.leave_ring())
-        }
-    }
-
-    /// Something must go through the kernel before any new byte.
-    #[inline]
-    fn must_flush(&self, tx: &Sender<'_, Rings>) -> bool {
-        tx.state.must_resend() || self.owes_record()
-    }
-
-    /// Sends again through the kernel what the ring held; `false` when the kernel is full.
-    pub(super) fn flush_resend(&self, tx: &mut Sender<'_, Rings>) -> Result<bool, Errno> {
-        self.try_to_flush(tx)
-            .inspect_err(|error| self.keep_error(*error))
-    }
-
-    fn try_to_flush(&self, tx: &mut Sender<'_, Rings>) -> Result<bool, Errno> {
-        if self.owes_record() && !self.write_record()? {
-            return Ok(false);
-        }
-        while tx.state.must_resend() {
-            let mut scratch = Scratch::new();
-            let room = scratch.bytes.len() as u64;
-            tx.resend(room, &mut scratch);
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            match rustix::net::send(self.socket, &scratch.bytes[..scratch.used], flags) {
-                Ok(n) => tx.resent(n as u64),
-                Err(Errno::AGAIN) => return Ok(false),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.finish_leaving(tx);
-        Ok(true)
     }
 
     fn by_kernel(
@@ -488,15 +445,6 @@ impl Conn<'_> {
         self.ring_data(tx, slots);
         true
     }
-}
-
-/// `true` when nothing is left that must go through the kernel again.
-pub fn flush(conn: &Conn<'_>) -> bool {
-    let Some(mut held) = conn.lock_tx() else {
-        return true;
-    };
-    let mut tx = conn.sender(held.state());
-    !conn.must_flush(&tx) || conn.flush_resend(&mut tx).unwrap_or(true)
 }
 
 /// Wakes a peer that sleeps without a bell that we know, through its kernel socket.

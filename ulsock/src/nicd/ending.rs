@@ -160,8 +160,9 @@ impl Nicd {
         }
     }
 
-    /// Another showing of the same connection takes a line's place.
-    pub(super) fn replace(&mut self, id: LineId, time: Instant) {
+    /// Nobody wants a line any more, unless we have to speak for its program: it was let go of, or another
+    /// showing of the same connection takes its place.
+    pub(super) fn dismiss(&mut self, id: LineId, time: Instant) {
         match self.lines.get(id) {
             Some(line) if line.heir.is_some() => {}
             Some(line) => match line.place() {

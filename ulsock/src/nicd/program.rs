@@ -167,7 +167,7 @@ impl Nicd {
             return Err(Reason::NoRoute);
         }
         if let Some(old) = self.lines.of(&tuple) {
-            self.replace(old, time);
+            self.dismiss(old, time);
         }
         let program = self.programs.get_mut(&number).ok_or(Reason::PeerGone)?;
         if program.lines >= MOST_LINES {

@@ -149,14 +149,7 @@ impl Nicd {
         if let Some(number) = self.lines.get(id).and_then(|line| line.program) {
             self.hear_program(number, time);
         }
-        match self.lines.get(id) {
-            Some(line) if line.heir.is_some() => {}
-            Some(line) => match line.place() {
-                Some(place) => self.destroy(place, time),
-                None => self.drop_line(id, time),
-            },
-            None => {}
-        }
+        self.dismiss(id, time);
     }
 
     pub(super) fn destroy(&mut self, place: Place, time: Instant) {

@@ -79,7 +79,7 @@ impl Nicd {
             let moved =
                 line.is_some_and(|line| self.behind(line.tuple.remote.ip()) != Some(line.host));
             if moved {
-                self.replace(id, time);
+                self.dismiss(id, time);
             }
         }
     }

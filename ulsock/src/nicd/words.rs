@@ -5,6 +5,8 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use crate::message::Rest;
+
 /// Version of all that follows.
 pub const VERSION: u16 = 1;
 
@@ -169,16 +171,7 @@ fn mapped(ip: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// What has not been decoded yet.
-struct Rest<'a>(&'a [u8]);
-
 impl Rest<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (field, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*field)
-    }
-
     fn number(&mut self) -> Option<u64> {
         self.take().map(u64::from_be_bytes)
     }

@@ -9,6 +9,7 @@ use netstack::ring::Receiver;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
+use super::super::recv::Step;
 use super::super::Conn;
 use super::hear::Heard;
 use crate::link::{Rings, CLOSED};
@@ -16,53 +17,61 @@ use crate::message::Message;
 use crate::record::flag;
 use crate::upkeep;
 
-/// How a look at the end of a stream came out.
-pub enum End {
-    NotYet,
-    /// Look again.
-    Again,
-    Eof,
-}
-
 impl Conn<'_> {
-    /// [F22] Has the peer's program ended its stream, and has all of it been read?
-    pub(in crate::conn) fn link_has_ended(&self) -> bool {
-        let producer = &self.link.rx_shared().producer;
-        if !self.is_nic() || self.record.rx.carrier.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
-        let tail = netstack::ring::Tail::read(&producer.tail);
+    /// [F22] Has the peer's program ended its stream on the link, and has all of it been read?
+    fn link_has_ended(&self) -> bool {
+        let tail = self.segment().tail();
         let read = self.link.rx_shared().consumer.head.load(Ordering::Relaxed);
         tail.has_ended() && read == tail.offset()
     }
 
     /// The ring is empty: what the word, or the kernel, has to say. Under the receiving lock.
+    #[cold]
     pub(in crate::conn) fn look_for_link_end(
         &self,
         rx: &mut Receiver<'_, Rings>,
-    ) -> Result<End, Errno> {
+    ) -> Result<Step, Errno> {
         let tail = self.segment().tail();
         if rx.state.on_ring() && tail.has_ended() && rx.state.pos == tail.offset() {
-            return Ok(End::Eof);
+            return Ok(Step::Eof);
         }
         match self.hear(rx)? {
-            Heard::Plain | Heard::Record => Ok(End::Again),
-            Heard::Nothing => Ok(End::NotYet),
-            Heard::End(end) => {
-                if !rx.state.on_ring() {
-                    return Ok(End::Again);
-                }
-                match self.judge_end(rx, end) {
-                    Some(Ok(())) => Ok(End::Eof),
-                    Some(Err(error)) => Err(error),
-                    None => self.ask(end),
-                }
-            }
+            Heard::Plain | Heard::Record => Ok(Step::Again),
+            Heard::Nothing => Ok(Step::Empty),
+            Heard::End(end) if rx.state.on_ring() => self.judge_or_ask(rx, end),
+            Heard::End(_) => Ok(Step::Again),
+        }
+    }
+
+    /// [F22] The kernel says this is the end, and carries the stream: one that comes before the peer's promise
+    /// is kept is none. Under the receiving lock.
+    #[cold]
+    pub(in crate::conn) fn ended_after_link(
+        &self,
+        rx: &Receiver<'_, Rings>,
+        end: Result<Step, Errno>,
+    ) -> Result<Step, Errno> {
+        let tip = match &end {
+            Ok(Step::Eof) => Ok(()),
+            Err(error) => Err(*error),
+            Ok(_) => return end,
+        };
+        self.judge_or_ask(rx, tip)
+    }
+
+    fn judge_or_ask(
+        &self,
+        rx: &Receiver<'_, Rings>,
+        end: Result<(), Errno>,
+    ) -> Result<Step, Errno> {
+        match self.judge_end(rx, end) {
+            Some(end) => end.map(|()| Step::Eof),
+            None => self.ask(end),
         }
     }
 
     /// [F23] The kernel's end only asks, for a while. Under the receiving lock.
-    pub(in crate::conn) fn ask(&self, end: Result<(), Errno>) -> Result<End, Errno> {
+    fn ask(&self, end: Result<(), Errno>) -> Result<Step, Errno> {
         let (now, asked) = (upkeep::now(), &self.record.nic.asked);
         if asked.load(Ordering::Relaxed) == 0 {
             asked.store(now, Ordering::Relaxed);
@@ -70,16 +79,15 @@ impl Conn<'_> {
         }
         self.record.set(flag::LOOK);
         if now < asked.load(Ordering::Relaxed) + super::watch::DEADLINE {
-            return Ok(End::NotYet);
+            return Ok(Step::Empty);
         }
         // The ring has been read out; with the word frozen nothing more comes.
         let tail = self.segment().freeze();
-        let Some(mut held) = self.lock_tx() else {
-            return Ok(End::NotYet);
+        let Some(held) = self.lock_tx() else {
+            return Ok(Step::Empty);
         };
-        let _ = held.state();
         if tail.has_ended() {
-            return Ok(End::Again);
+            return Ok(Step::Again);
         }
         self.failover(|side| side.despair());
         drop(held);
@@ -91,22 +99,14 @@ impl Conn<'_> {
 
     /// What the kernel's poll says about a connection on the link: an end there only asks.
     pub(in crate::conn) fn events_of_link(&self, kernel: c_short) -> c_short {
-        if !self.is_nic() || self.record.has(flag::BROKEN) {
+        if !self.is_only_asked() {
             return kernel;
         }
-        let ended = if self.link_has_ended() {
-            let hung_up = if self.record.has(flag::SHUT) {
-                POLLHUP
-            } else {
-                0
-            };
-            POLLIN | POLLRDNORM | POLLRDHUP | hung_up
-        } else {
-            0
+        let ended = match (self.link_has_ended(), self.record.has(flag::SHUT)) {
+            (false, _) => 0,
+            (true, false) => POLLIN | POLLRDNORM | POLLRDHUP,
+            (true, true) => POLLIN | POLLRDNORM | POLLRDHUP | POLLHUP,
         };
-        if self.record.rx.carrier.load(Ordering::Relaxed) == 0 {
-            return kernel;
-        }
         kernel & !(POLLIN | POLLRDNORM | POLLRDHUP | POLLHUP | POLLERR) | ended
     }
 

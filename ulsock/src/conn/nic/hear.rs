@@ -67,7 +67,7 @@ impl Conn<'_> {
                     // It opened at this very moment: the ring may have bytes.
                     *rx.state = RxState::begin_on_ring(rx.state.pos, NIC_LEVEL);
                 }
-                if rx.state.on_ring() && self.failover(|side| side.has_heard()) {
+                if rx.state.on_ring() && heard {
                     let from = self.failover(|side| side.at());
                     rx.mark_for_sender(from);
                 }
@@ -81,10 +81,19 @@ impl Conn<'_> {
         }
     }
 
-    /// No record must come before the connection can be closed.
-    pub(in crate::conn) fn has_heard(&self) -> bool {
-        self.lock_tx()
-            .is_none_or(|_held| self.failover(|side| side.has_heard()))
+    /// The peer's record, if one must come before the connection can be closed, has been read.
+    pub(in crate::conn) fn hear_out(&self) -> bool {
+        if !self.record.has(flag::RECORD_MAY_COME) || !self.record.rx.gate.is_closed() {
+            return true;
+        }
+        let Some(mut held) = self.lock_rx() else {
+            return true;
+        };
+        let _ = self.read_records(&mut self.receiver(held.state()));
+        let Some(_held) = self.lock_tx() else {
+            return true;
+        };
+        self.failover(|side| side.has_heard()) || self.record.has(flag::BROKEN)
     }
 
     fn throw_away(&self, n: usize) -> Result<(), Errno> {
@@ -139,8 +148,7 @@ impl Conn<'_> {
         rx: &Receiver<'_, Rings>,
         end: Result<(), Errno>,
     ) -> Option<Result<(), Errno>> {
-        let mut held = self.lock_tx()?;
-        let _ = held.state();
+        let _held = self.lock_tx()?;
         let tip = match end {
             Ok(()) => Tip::Fin,
             Err(_) => Tip::Broken,

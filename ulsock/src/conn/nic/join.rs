@@ -22,7 +22,7 @@ use crate::upkeep;
 
 /// So long a send waits for the peer's agreement, and an answer for the link to open.
 const PATIENCE: Duration = Duration::from_millis(5);
-/// Milliseconds until the next proposal, after one that has failed; doubled each time, up to the second.
+/// Milliseconds until the next proposal, after one that has failed; doubled each time, up to the longest.
 const FIRST_PAUSE: u64 = 10;
 const LONGEST_PAUSE: u64 = 10_000;
 /// A larger send is bulk, which the kernel carries as well.

@@ -25,7 +25,6 @@ use super::Conn;
 use crate::link::Link;
 use crate::record::{flag, Record, Role};
 
-pub use end::End;
 pub use hear::Heard;
 pub use leave::Owed;
 pub use watch::{before_sleep, look as look_after, note_send, DEADLINE};
