@@ -132,11 +132,14 @@ pub unsafe fn before_exec(environment: *const *const c_char) {
     }
     let open = table::all().filter(|(fd, _)| !closes_on_exec(*fd));
     let staying: Vec<Slot> = open.map(|(_, slot)| slot).collect();
-    for number in family.held() {
+    let going = |number: &u32| !staying.contains(&Slot::Record(*number));
+    for number in family.held().filter(going) {
         let procs = &family.record(number).procs;
-        if procs.load(Ordering::Acquire) > 1 && !staying.contains(&Slot::Record(number)) {
+        if procs.load(Ordering::Acquire) > 1 {
             procs.fetch_sub(1, Ordering::AcqRel);
             left.push(number);
+        } else if let Some(fd) = lifecycle::fd_of(number) {
+            conn::close::by_exec(Handle::new(family, number, fd));
         }
     }
     crate::epoll::held_by_me(false, closes_on_exec);

@@ -213,6 +213,10 @@ pub struct Nic {
     /// When the next promotion may be proposed, and the pause before it.
     pub next: AtomicU64,
     pause: AtomicU64,
+    /// How much further the streams are than the kernel has counted: the link has carried some of them, and
+    /// the kernel some records. Modulo 2^64.
+    pub sent_beyond: AtomicU64,
+    pub read_beyond: AtomicU64,
     pub worth: Worth,
 }
 
@@ -249,6 +253,8 @@ impl Nic {
             &self.asked,
             &self.next,
             &self.pause,
+            &self.sent_beyond,
+            &self.read_beyond,
         ] {
             word.store(0, Ordering::Relaxed);
         }

@@ -2,6 +2,8 @@
 //! exact, and from here on we keep them ourselves. Until then calls go through the gate one by one,
 //! without sleeping inside; who sleeps outside has a bell.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use netstack::ring::{RxState, TxState};
 
 use super::Conn;
@@ -26,7 +28,10 @@ pub fn begin_tx(conn: &Conn<'_>) -> bool {
         return gate.is_closed();
     }
     match bytes_written(conn) {
-        Some(written) => *held.state() = TxState::begin(written),
+        Some(written) => {
+            let beyond = conn.record.nic.sent_beyond.load(Ordering::Relaxed);
+            *held.state() = TxState::begin(written.wrapping_add(beyond));
+        }
         None => {
             pin(conn);
             gate.open();
@@ -50,7 +55,8 @@ pub fn begin_rx(conn: &Conn<'_>) -> bool {
         gate.open();
         return false;
     };
-    *held.state() = RxState::begin(read);
+    let beyond = conn.record.nic.read_beyond.load(Ordering::Relaxed);
+    *held.state() = RxState::begin(read.wrapping_add(beyond));
     conn.receiver(held.state()).publish_start();
     drop(held);
     // Sleepers in epoll sets get their wires before the first ring byte can come.
@@ -59,6 +65,29 @@ pub fn begin_rx(conn: &Conn<'_>) -> bool {
         conn.receiver(held.state()).wish(true);
     }
     true
+}
+
+/// Before what we have counted ourselves goes back to the kernel, which will be asked again: how much further
+/// the streams are by then. `false`: the kernel's counts cannot be had. Under both locks.
+pub fn note_offsets(conn: &Conn<'_>, written: u64, read: u64) -> bool {
+    let (record, nic) = (conn.record, &conn.record.nic);
+    let note = |begun: bool, word: &AtomicU64, offset: u64, counted: Option<u64>| {
+        if let (true, Some(counted)) = (begun, counted) {
+            word.store(offset.wrapping_sub(counted), Ordering::Relaxed);
+        }
+        !begun || counted.is_some()
+    };
+    note(
+        record.tx.gate.is_closed(),
+        &nic.sent_beyond,
+        written,
+        bytes_written(conn),
+    ) && note(
+        record.rx.gate.is_closed(),
+        &nic.read_beyond,
+        read,
+        bytes_read(conn),
+    )
 }
 
 /// The counts cannot be had (a FIN under way, urgent data): kernel TCP for good.

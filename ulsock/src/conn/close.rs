@@ -34,6 +34,14 @@ pub fn last(handle: Handle) {
     hint(&conn);
 }
 
+/// Before an exec that, if it succeeds, closes the last holder's number: what a fail-over owes the kernel must
+/// not be lost with it.
+pub fn by_exec(handle: Handle) {
+    if Conn::enter(handle).is_some_and(|conn| conn.is_nic()) {
+        finish_resend(handle);
+    }
+}
+
 impl Conn<'_> {
     /// The next byte to read is in the ring.
     pub fn ring_is_unread(&self) -> bool {

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use netstack::ring::{Look, RxState, TxState};
 
+use super::begin::note_offsets;
 use super::{Conn, Handle};
 use crate::family::Family;
 use crate::process::Locked;
@@ -69,16 +70,19 @@ fn is_over(conn: &Conn<'_>) -> bool {
     if !conn.link.pair.is_dead() && !conn.needs_another_block() {
         return false;
     }
-    let sent = conn
-        .lock_tx()
-        .is_some_and(|mut tx| !tx.state().on_ring() && !tx.state().must_resend());
+    let (Some(mut rx), Some(mut tx)) = (conn.lock_rx(), conn.lock_tx()) else {
+        return false;
+    };
     const ALL: Look = Look::Kernel {
         skip: 0,
         limit: u64::MAX,
     };
-    sent && conn
-        .lock_rx()
-        .is_some_and(|mut rx| conn.receiver(rx.state()).look() == Ok(ALL))
+    let (written, read) = (tx.state().written, rx.state().pos);
+    !tx.state().on_ring()
+        && !tx.state().must_resend()
+        && conn.receiver(rx.state()).look() == Ok(ALL)
+        // Both ends of a link know how far the streams are; a peer that has become another program does not.
+        && (!conn.is_nic() || note_offsets(conn, written, read))
 }
 
 fn begin_again(record: &Record) {
