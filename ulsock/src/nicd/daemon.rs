@@ -19,11 +19,13 @@ use super::calls::Caller;
 use super::door::Door;
 use super::host::Host;
 use super::identity::Identity;
-use super::lane::{Kind, Lane};
+use super::impair::Impairment;
+use super::lane::{Kind, Lane, Make};
 use super::lines::Lines;
 use super::notify::Manager;
 use super::peers::{is_here, Peer, Peers};
 use super::program::Program;
+use super::say;
 use super::set::{Set, Source};
 use super::signals;
 use crate::process;
@@ -42,6 +44,8 @@ pub struct Options<'a> {
     pub peers_file: &'a Path,
     pub identity: Identity,
     pub port: Kind,
+    /// For tests.
+    pub impairment: Option<Impairment>,
 }
 
 pub struct Nicd {
@@ -61,7 +65,7 @@ pub struct Nicd {
     pub(super) callers: HashMap<u32, Caller>,
     pub(super) routes: Routes,
     pub(super) watch: Watch,
-    pub(super) port: Kind,
+    pub(super) make: Make,
     /// Our UDP port is nobody else's.
     _reserved: Reserved,
     pub(super) lanes: Vec<Lane>,
@@ -106,6 +110,7 @@ impl Nicd {
             peers_file,
             identity,
             port,
+            impairment,
         } = options;
         let wrong = |why: String| format!("{}: {why}", peers_file.display());
         let peers = Peers::load(peers_file).map_err(|why| wrong(why.to_string()))?;
@@ -140,7 +145,11 @@ impl Nicd {
             callers: HashMap::new(),
             routes: Routes::open().map_err(failed("the kernel tells no routes"))?,
             watch: Watch::open().map_err(failed("the kernel tells no changes"))?,
-            port,
+            make: Make {
+                kind: port,
+                udp: me.port(),
+                impairment,
+            },
             _reserved: reserved,
             lanes: Vec::new(),
             programs: HashMap::new(),
@@ -157,6 +166,9 @@ impl Nicd {
         };
         nicd.take_peers(peers, now())?;
         nicd.listen().map_err(failed("no epoll set"))?;
+        if let Some(impairment) = &nicd.make.impairment {
+            say!("a test: what arrives is impaired, {impairment}");
+        }
         Ok(nicd)
     }
 

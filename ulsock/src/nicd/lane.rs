@@ -18,6 +18,7 @@ use rustix::net::netdevice::index_to_name;
 use rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
 
 use super::block::Block;
+use super::impair::Impairment;
 use super::line::LineId;
 use crate::layout::OFFERER;
 use crate::pair::Pair;
@@ -29,6 +30,15 @@ pub enum Kind {
     Packet,
     /// AF_XDP: past the kernel's protocols.
     Xdp,
+}
+
+/// How all ports of the daemon are made.
+#[derive(Clone, Debug)]
+pub struct Make {
+    pub kind: Kind,
+    /// Of ours and of the peers' frames.
+    pub udp: u16,
+    pub impairment: Option<Impairment>,
 }
 
 /// Why an interface has no port.
@@ -61,8 +71,7 @@ pub struct Lane {
     pub name: String,
     /// Our own addresses that frames come to.
     addresses: Vec<IpAddr>,
-    udp: u16,
-    kind: Kind,
+    make: Make,
     pub port: Box<dyn Port>,
     pub engine: LaneEngine,
     pub ropes: Ropes,
@@ -70,15 +79,14 @@ pub struct Lane {
 }
 
 impl Lane {
-    pub fn open(kind: Kind, interface: u32, address: IpAddr, udp: u16) -> Result<Lane, NoPort> {
+    pub fn open(make: Make, interface: u32, address: IpAddr) -> Result<Lane, NoPort> {
         let addresses = vec![address];
-        let (name, port) = open(kind, interface, &addresses, udp)?;
+        let (name, port) = make.open(interface, &addresses)?;
         Ok(Lane {
             interface,
             name,
             addresses,
-            udp,
-            kind,
+            make,
             port,
             engine: Engine::default(),
             ropes: Ropes::default(),
@@ -98,7 +106,7 @@ impl Lane {
         }
         // The old one goes first: a queue has one socket, an interface one program.
         self.close();
-        let (name, port) = open(self.kind, self.interface, &self.addresses, self.udp)?;
+        let (name, port) = self.make.open(self.interface, &self.addresses)?;
         (self.name, self.port, self.trouble) = (name, port, None);
         Ok(())
     }
@@ -113,38 +121,40 @@ impl Lane {
     }
 }
 
-fn open(
-    kind: Kind,
-    index: u32,
-    addresses: &[IpAddr],
-    udp: u16,
-) -> Result<(String, Box<dyn Port>), NoPort> {
-    let socket = socket_with(
-        AddressFamily::INET,
-        SocketType::DGRAM,
-        SocketFlags::CLOEXEC,
-        None,
-    );
-    let name = socket.and_then(|socket| index_to_name(socket.as_fd(), index));
-    let name = name.map_err(NoPort::Interface)?;
-    let interface = Interface::find(&name).map_err(NoPort::Interface)?;
-    let wanted = Wanted {
-        port: udp,
-        addresses: addresses.to_vec(),
-    };
-    let port: Box<dyn Port> = match kind {
-        Kind::Packet => Box::new(
-            Packet::open(&interface, &wanted, packet::Options::default())
-                .map_err(NoPort::Packet)?,
-        ),
-        Kind::Xdp => {
-            let mode = Mode::best(&interface);
-            let steering = Steering::attach(&interface, &wanted, mode).map_err(NoPort::Steering)?;
-            let options = xdp::Options::default();
-            Box::new(Xdp::open(&Arc::new(steering), options).map_err(NoPort::Xdp)?)
+impl Make {
+    /// The interface's name, and a port to it.
+    fn open(&self, index: u32, addresses: &[IpAddr]) -> Result<(String, Box<dyn Port>), NoPort> {
+        let socket = socket_with(
+            AddressFamily::INET,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC,
+            None,
+        );
+        let name = socket.and_then(|socket| index_to_name(socket.as_fd(), index));
+        let name = name.map_err(NoPort::Interface)?;
+        let interface = Interface::find(&name).map_err(NoPort::Interface)?;
+        let wanted = Wanted {
+            port: self.udp,
+            addresses: addresses.to_vec(),
+        };
+        let port = self.port(&interface, &wanted)?;
+        let port = match &self.impairment {
+            Some(impairment) => impairment.wrap(port),
+            None => port,
+        };
+        Ok((name, port))
+    }
+
+    fn port(&self, interface: &Interface, wanted: &Wanted) -> Result<Box<dyn Port>, NoPort> {
+        if self.kind == Kind::Packet {
+            let port = Packet::open(interface, wanted, packet::Options::default());
+            return Ok(Box::new(port.map_err(NoPort::Packet)?));
         }
-    };
-    Ok((name, port))
+        let mode = Mode::best(interface);
+        let steering = Steering::attach(interface, wanted, mode).map_err(NoPort::Steering)?;
+        let port = Xdp::open(&Arc::new(steering), xdp::Options::default());
+        Ok(Box::new(port.map_err(NoPort::Xdp)?))
+    }
 }
 
 /// A port to an interface that is gone: all that is sent is lost.

@@ -10,6 +10,7 @@ mod ending;
 mod heir;
 mod host;
 pub mod identity;
+mod impair;
 pub mod key;
 mod lane;
 mod line;
@@ -30,6 +31,7 @@ mod ways;
 mod words;
 
 pub use daemon::{Nicd, Options};
+pub use impair::{BadWord, Impairment};
 pub use lane::Kind as PortKind;
 pub use status::{ask, Status};
 

@@ -153,8 +153,7 @@ impl Nicd {
                 number
             }
             None => {
-                let udp = self.me.control.port();
-                let lane = Lane::open(self.port, hop.interface, hop.source, udp)?;
+                let lane = Lane::open(self.make.clone(), hop.interface, hop.source)?;
                 self.lanes.push(lane);
                 self.lanes.len() - 1
             }
@@ -164,7 +163,7 @@ impl Nicd {
             let added = self.set.add(Source::Lane(number as u32), wake);
             added.map_err(NoPort::Interface)?;
         }
-        say!("serving interface {} ({:?})", lane.name, self.port);
+        say!("serving interface {} ({:?})", lane.name, self.make.kind);
         Ok(number)
     }
 

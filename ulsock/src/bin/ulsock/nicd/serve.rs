@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use ulsock::nicd::caps::{self, User};
 use ulsock::nicd::identity::{Identity, KEY_FILE};
 use ulsock::nicd::peers::{Peers, PEERS_FILE};
-use ulsock::nicd::{self, Nicd, PortKind};
+use ulsock::nicd::{self, Impairment, Nicd, PortKind};
 
 use super::check;
 use crate::failure::{Failure, Outcome};
@@ -27,6 +27,14 @@ pub struct Options {
     /// Go on as this user, with no more rights than the NIC needs
     #[arg(long)]
     user: Option<String>,
+    /// For tests: treat what arrives as a bad network would
+    ///
+    /// Comma separated: loss=, duplication=, reordering= (such frames come 0.5 ms late) and corruption= (one bit
+    /// is turned over), each 0% to 100%, with 0% for what is not named; and seed=, a number, which decides
+    /// which frames it strikes (1 if not named). For example:
+    /// loss=1%,duplication=1%,reordering=1%,corruption=0.5%,seed=7
+    #[arg(long, value_name = "WORDS")]
+    impair: Option<Impairment>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -52,6 +60,7 @@ pub fn run(options: &Options) -> Outcome {
         peers_file: peers,
         identity,
         port,
+        impairment: options.impair.clone(),
     });
     let mut nicd = started.map_err(Failure::setup)?;
     settle(options.user.as_deref())?;
