@@ -1,6 +1,6 @@
 //! What arrives at the port, and what the links make of it.
 
-use core::net::IpAddr;
+use core::net::SocketAddr;
 
 use netstack::link;
 use netstack::link::window::Window;
@@ -37,7 +37,7 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
     }
 
     fn take(&mut self, now: Instant, arrival: &Arrival<'_>) {
-        let Some(peer) = self.peer_at(arrival.addresses.source.ip()) else {
+        let Some(peer) = self.peer_at(arrival.addresses.source) else {
             self.counters.strangers += 1;
             return;
         };
@@ -51,14 +51,14 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         self.touch(peer);
     }
 
-    /// Who has this address: mostly who had the last one.
+    /// Whose packets come from there: mostly from where the last one came.
     #[inline]
-    fn peer_at(&mut self, address: IpAddr) -> Option<PeerId> {
+    fn peer_at(&mut self, source: SocketAddr) -> Option<PeerId> {
         match self.recent {
-            Some((known, peer)) if known == address => Some(peer),
+            Some((known, peer)) if known == source => Some(peer),
             _ => {
-                let peer = self.addresses.get(&address).copied()?;
-                self.recent = Some((address, peer));
+                let peer = self.sources.get(&source).copied()?;
+                self.recent = Some((source, peer));
                 Some(peer)
             }
         }

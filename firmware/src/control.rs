@@ -2,7 +2,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use core::net::IpAddr;
+use core::net::SocketAddr;
 
 use netstack::link::window::Window;
 use netstack::link::{self, Id, Link, Terms};
@@ -29,9 +29,11 @@ pub mod reason {
 pub struct Engine<S, W> {
     /// By their ids.
     pub(crate) peers: Vec<Peer<S, W>>,
-    pub(crate) addresses: BTreeMap<IpAddr, PeerId>,
+    /// Where their packets come from, each way's: several engines may share a host's address, each
+    /// with UDP ports of its own.
+    pub(crate) sources: BTreeMap<SocketAddr, PeerId>,
     /// The one of them that was looked for last.
-    pub(crate) recent: Option<(IpAddr, PeerId)>,
+    pub(crate) recent: Option<(SocketAddr, PeerId)>,
     /// Peers that may have something to send, each once.
     pub(crate) queue: VecDeque<PeerId>,
     /// When peers have to be called even if nothing happens.
@@ -74,7 +76,7 @@ impl<S: Segment, W: Window + Clone> Default for Engine<S, W> {
     fn default() -> Engine<S, W> {
         Engine {
             peers: Vec::new(),
-            addresses: BTreeMap::new(),
+            sources: BTreeMap::new(),
             recent: None,
             queue: VecDeque::new(),
             agenda: BTreeSet::new(),
@@ -89,7 +91,7 @@ impl<S: Segment, W: Window + Clone> Default for Engine<S, W> {
 
 impl<S: Segment, W: Window + Clone> Engine<S, W> {
     /// A peer, and the Ethernet addresses of the way there. `None` if its ways are not one to eight
-    /// between two addresses, or another peer has its address.
+    /// between two addresses, or the packets of one of them come from where another peer's do.
     pub fn add_peer(
         &mut self,
         config: link::Config,
@@ -102,15 +104,17 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         let is_there = |way: &link::Way| {
             way.incoming.source.ip() == address && way.outgoing.destination.ip() == address
         };
+        let is_taken = |way: &link::Way| self.sources.contains_key(&way.incoming.source);
         let fits = ways.len() <= PATHS && ways.iter().all(is_there);
-        if !fits || self.addresses.contains_key(&address) {
+        if !fits || ways.iter().any(is_taken) {
             return None;
         }
-        let routes = routes(&config.ways, source, destination)?;
+        let routes = routes(ways, source, destination)?;
         let id = PeerId(self.peers.len() as u32);
+        let sources = ways.iter().map(|way| (way.incoming.source, id));
+        self.sources.extend(sources);
         self.peers
             .push(Peer::new(Link::new(config, window), routes));
-        self.addresses.insert(address, id);
         Some(id)
     }
 
@@ -132,10 +136,10 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         }
     }
 
-    /// [H6] Ends the link to a peer for good: another may have its address.
+    /// [H6] Ends the link to a peer for good: another may have its addresses and ports.
     pub fn retire(&mut self, peer: PeerId) {
         self.leave(peer);
-        self.addresses.retain(|_, known| *known != peer);
+        self.sources.retain(|_, known| *known != peer);
         self.recent = None;
     }
 
@@ -251,9 +255,15 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         self.end(now, endpoint, reason::DESTROYED, End::Destroyed);
     }
 
-    /// All peers.
+    /// All peers, each once.
     pub fn peers(&self) -> impl Iterator<Item = PeerId> + '_ {
-        self.addresses.values().copied()
+        let is_first = |source: &SocketAddr, id: PeerId| {
+            let ways = self.link(id).map(Link::ways).unwrap_or_default();
+            ways.first()
+                .is_some_and(|way| way.incoming.source == *source)
+        };
+        let sources = self.sources.iter();
+        sources.filter_map(move |(source, id)| is_first(source, *id).then_some(*id))
     }
 
     /// What has happened.

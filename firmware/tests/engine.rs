@@ -11,6 +11,8 @@ mod support;
 #[path = "engine/world.rs"]
 mod world;
 
+#[path = "engine/neighbours.rs"]
+mod neighbours;
 #[path = "engine/protection.rs"]
 mod protection;
 #[path = "engine/transfer.rs"]

@@ -19,16 +19,31 @@ pub fn address(host: u8) -> IpAddr {
     Ipv4Addr::new(10, 0, 0, host).into()
 }
 
-/// How one host reaches another, on so many paths, in one life of its engine.
-pub fn config(me: u8, peer: u8, paths: u16, life: u8) -> Config {
-    let ends = |from: u8, to: u8, port| Addresses {
-        source: SocketAddr::new(address(from), port),
-        destination: SocketAddr::new(address(to), 4690),
+/// Where an engine is: hosts may have several, each with ports of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Seat {
+    pub host: u8,
+    pub number: u8,
+}
+
+/// Where packets to the first engine of a host go.
+pub const PORT: u16 = 4690;
+
+/// How one engine reaches another, on so many paths, in one life of its own.
+pub fn config(me: Seat, peer: Seat, paths: u16, life: u8) -> Config {
+    let ends = |from: Seat, to: Seat, path| Addresses {
+        source: SocketAddr::new(
+            address(from.host),
+            5000 + 100 * u16::from(from.number) + path,
+        ),
+        destination: SocketAddr::new(address(to.host), PORT + u16::from(to.number)),
     };
-    let way = |number| Way {
-        outgoing: ends(me, peer, 5000 + number),
-        incoming: ends(peer, me, 5000 + number),
+    let way = |path| Way {
+        outgoing: ends(me, peer, path),
+        incoming: ends(peer, me, path),
     };
+    let seat = |seat: Seat| seat.number << 4 | seat.host;
+    let (me, peer) = (seat(me), seat(peer));
     let identity = Identity {
         incarnation: u64::from(life) << 48 | u64::from(me) << 8 | u64::from(peer),
         tag: u32::from(life) << 16 | u32::from(me) << 8 | u32::from(peer),
@@ -47,7 +62,7 @@ impl Bells for Rung {
 }
 
 pub struct Host {
-    pub number: u8,
+    pub seat: Seat,
     pub engine: TestEngine,
     pub port: Sim,
     pub programs: BTreeMap<EndpointId, Program>,
@@ -62,9 +77,14 @@ pub struct Host {
 }
 
 impl Host {
-    pub fn new(number: u8, port: Sim) -> Host {
+    /// The only engine of a host.
+    pub fn new(host: u8, port: Sim) -> Host {
+        Host::at(Seat { host, number: 0 }, port)
+    }
+
+    pub fn at(seat: Seat, port: Sim) -> Host {
         Host {
-            number,
+            seat,
             engine: TestEngine::default(),
             port,
             programs: BTreeMap::new(),
@@ -87,13 +107,20 @@ impl Host {
         self.engine.peers().next().expect("a peer")
     }
 
-    pub fn meet(&mut self, peer: u8) {
-        let mac = |host| [2, 0, 0, 0, 0, host];
-        let config = config(self.number, peer, 2, self.life);
-        let (source, destination) = (mac(self.number), mac(peer));
+    pub fn meet(&mut self, host: u8) {
+        let met = self.meet_at(Seat { host, number: 0 });
+        met.expect("a new peer");
+    }
+
+    pub fn meet_at(&mut self, peer: Seat) -> Option<PeerId> {
+        self.add(config(self.seat, peer, 2, self.life), peer)
+    }
+
+    pub fn add(&mut self, config: Config, peer: Seat) -> Option<PeerId> {
+        let mac = |seat: Seat| [2, 0, 0, 0, 0, seat.host];
+        let (source, destination) = (mac(self.seat), mac(peer));
         self.engine
             .add_peer(config, source, destination, Adaptive::new())
-            .expect("a new peer");
     }
 
     /// Another engine has taken the place of the last.

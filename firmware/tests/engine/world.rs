@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firmware::EndpointId;
+use firmware::{EndpointId, PeerId};
 use netstack::phy::{Conditions, Sim};
 use netstack::time::Instant;
 
@@ -34,31 +34,8 @@ impl World {
 
     /// A connection that A opens; the programs at its two ends.
     pub fn connect(&mut self, name: u64, level: u8) -> (EndpointId, EndpointId) {
-        let (peer_a, peer_b) = (self.a.peer(), self.b.peer());
-        let (ours, theirs) = (
-            Shm::new(level, FROM_A, FROM_B),
-            Shm::new(level, FROM_B, FROM_A),
-        );
-        let b = self
-            .b
-            .engine
-            .expect(peer_b, name, theirs.clone())
-            .expect("room");
-        self.b
-            .programs
-            .insert(b, Program::new(theirs, FROM_B, FROM_A));
-        let now = self.now;
-        let a = self
-            .a
-            .engine
-            .open(now, peer_a, name, ours.clone())
-            .expect("room");
-        self.a
-            .programs
-            .insert(a, Program::new(ours, FROM_A, FROM_B));
-        self.a.prod();
-        self.b.prod();
-        (a, b)
+        let peers = (self.a.peer(), self.b.peer());
+        connect(self.now, (&mut self.a, &mut self.b), peers, name, level)
     }
 
     /// Runs until `done`, or panics when nobody has anything to do any more, or after `limit`.
@@ -83,4 +60,26 @@ impl World {
         // Time passes also for who is busy.
         self.now = next.max(self.now + Duration::from_nanos(100));
     }
+}
+
+/// A connection that the first opens; `peers` are what each calls the other.
+pub fn connect(
+    now: Instant,
+    (a, b): (&mut Host, &mut Host),
+    peers: (PeerId, PeerId),
+    name: u64,
+    level: u8,
+) -> (EndpointId, EndpointId) {
+    let ours = Shm::new(level, FROM_A, FROM_B);
+    let theirs = Shm::new(level, FROM_B, FROM_A);
+    let expected = b.engine.expect(peers.1, name, theirs.clone());
+    let there = expected.expect("room");
+    b.programs
+        .insert(there, Program::new(theirs, FROM_B, FROM_A));
+    let opened = a.engine.open(now, peers.0, name, ours.clone());
+    let here = opened.expect("room");
+    a.programs.insert(here, Program::new(ours, FROM_A, FROM_B));
+    a.prod();
+    b.prod();
+    (here, there)
 }
