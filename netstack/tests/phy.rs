@@ -17,6 +17,8 @@ mod hooks;
 mod linked;
 #[path = "phy/namespace.rs"]
 mod namespace;
+#[path = "phy/queue.rs"]
+mod queue;
 #[path = "phy/rig.rs"]
 mod rig;
 #[path = "phy/routes.rs"]

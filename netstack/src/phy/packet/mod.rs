@@ -1,47 +1,29 @@
 //! The port that works everywhere: AF_PACKET, with a ring in each direction that is shared with the
-//! kernel. Needs CAP_NET_RAW.
+//! kernel. To open it needs CAP_NET_RAW; who has it can open a [`Queue`] for one who has not.
 //!
 //! Frames go through the kernel's driver and past its protocols. The kernel sees what arrives as well:
 //! hold a [`super::Reserved`].
 
 mod filter;
+mod queue;
 mod ring;
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::{self, Errno};
-use rustix::net::{send, socket_with, sockopt, AddressFamily, SendFlags, SocketFlags, SocketType};
+use rustix::net::{send, sockopt, SendFlags};
 
-use super::sys::{attach_filter, option, set_option, syscall, Fd, Map};
+use super::sys::{option, Fd, Map};
 use super::{Capabilities, Counters, Frame, Interface, Port, Trouble, Wanted, RETRY};
 use crate::time::Instant;
-use crate::wire::frame::{Offload, ETHERNET};
-use ring::{Ring, Shape};
+use crate::wire::frame::ETHERNET;
+
+use queue::check;
+pub use queue::{Options, Queue, Shape};
+use ring::Ring;
 
 /// Where a frame to send begins in its slot (net/packet/af_packet.c, `tpacket_parse_header`).
 const FRAME_AT: usize = libc::TPACKET2_HDRLEN - size_of::<libc::sockaddr_ll>();
-
-/// Bytes of frames that may be with the driver; the kernel's default stops at some hundred frames.
-const SEND_BUFFER: usize = 8 << 20;
-
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Frames that can wait to be received, and to be sent; powers of two.
-    pub receive_slots: usize,
-    pub send_slots: usize,
-    /// Past the queueing discipline, straight to the driver: sooner, but a full driver loses frames.
-    pub direct: bool,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            receive_slots: 1024,
-            send_slots: 256,
-            direct: true,
-        }
-    }
-}
 
 #[derive(Debug)]
 pub struct Packet {
@@ -62,28 +44,25 @@ pub struct Packet {
 impl Packet {
     /// Opens the interface, in the network namespace of the calling thread.
     pub fn open(interface: &Interface, wanted: &Wanted, options: Options) -> io::Result<Packet> {
-        if !wanted.is_sound() {
-            return Err(Errno::INVAL);
-        }
-        let capabilities = Capabilities {
-            mtu: interface.mtu,
-            address: interface.address,
-            offload: Offload::default(),
-        };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        // Without a protocol nothing arrives before `bind`.
-        let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
-        let socket = Fd::from(socket);
-        attach_filter(&socket, &filter::filter(wanted))?;
-        set_up(&socket, options)?;
-        let shape = |count| Shape::new(capabilities.frame(), count);
-        let (receiving, sending) = (shape(options.receive_slots), shape(options.send_slots));
-        set(&socket, libc::PACKET_RX_RING, &receiving.request())?;
-        set(&socket, libc::PACKET_TX_RING, &sending.request())?;
+        let Queue { socket, shape } = Queue::open(interface, wanted, options)?;
+        Packet::map(socket, shape)
+    }
+
+    /// A [`Queue`] that another has opened; needs no privilege. `EINVAL` if that is not what it is, or
+    /// not as long as it should be. The shape must be the queue's own: the kernel tells nobody how the
+    /// memory is divided.
+    pub fn over(queue: OwnedFd, shape: Shape) -> io::Result<Packet> {
+        let socket = Fd::from(queue);
+        check(&socket)?;
+        Packet::map(socket, shape)
+    }
+
+    fn map(socket: Fd, shape: Shape) -> io::Result<Packet> {
+        let (receiving, sending) = shape.rings().ok_or(Errno::INVAL)?;
+        // The kernel refuses any length but that of both rings (af_packet.c, `packet_mmap`).
         let map = Map::of(&socket, 0, receiving.bytes() + sending.bytes())?;
-        bind(&socket, interface.index)?;
         Ok(Packet {
-            capabilities,
+            capabilities: shape.capabilities(),
             socket,
             map,
             receiving: Ring::new(receiving, 0),
@@ -126,46 +105,6 @@ impl Packet {
     fn is_all_sent(&self) -> bool {
         self.sending.status_before(&self.map) != libc::TP_STATUS_SEND_REQUEST
     }
-}
-
-fn set<T: super::sys::Plain>(socket: &Fd, name: i32, value: &T) -> io::Result<()> {
-    set_option(socket, libc::SOL_PACKET, name, value)
-}
-
-fn set_up(socket: &Fd, options: Options) -> io::Result<()> {
-    set(
-        socket,
-        libc::PACKET_VERSION,
-        &(libc::tpacket_versions::TPACKET_V2 as i32),
-    )?;
-    set(socket, libc::PACKET_IGNORE_OUTGOING, &1)?;
-    // A frame that the interface does not take (its MTU has shrunk) must not hold up the others.
-    set(socket, libc::PACKET_LOSS, &1)?;
-    set(
-        socket,
-        libc::PACKET_QDISC_BYPASS,
-        &i32::from(options.direct),
-    )?;
-    // Beyond the limit for all, or up to it.
-    sockopt::set_socket_send_buffer_size_force(socket, SEND_BUFFER)
-        .or_else(|_| sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER))
-}
-
-fn bind(socket: &Fd, interface: u32) -> io::Result<()> {
-    let address = libc::sockaddr_ll {
-        sll_family: libc::AF_PACKET as u16,
-        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
-        sll_ifindex: interface as i32,
-        sll_hatype: 0,
-        sll_pkttype: 0,
-        sll_halen: 0,
-        sll_addr: [0; 8],
-    };
-    let fd = socket.as_fd().as_raw_fd() as usize;
-    let args = [fd, &raw const address as usize, size_of_val(&address)];
-    // SAFETY: the kernel reads an address that outlives the call.
-    unsafe { syscall(libc::SYS_bind, args)? };
-    Ok(())
 }
 
 impl Port for Packet {

@@ -12,7 +12,7 @@ use crate::phy::sys::Map;
 /// Slots of one size, one behind the other. The kernel cuts a ring into blocks; a whole number of slots
 /// fills each, so that there is no gap.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct Layout {
     pub slot: usize,
     pub count: usize,
 }
@@ -20,14 +20,14 @@ pub struct Shape {
 /// Contiguous memory that the kernel allocates at a time, if slots are not larger.
 const BLOCK: usize = 1 << 15;
 
-impl Shape {
+impl Layout {
     /// For frames of this length, and what the kernel writes before them.
-    pub fn new(frame: usize, count: usize) -> Shape {
+    pub fn new(frame: usize, count: usize) -> Layout {
         // linux/if_packet.h: the kernel aligns the IP header, not the frame, by 16.
         let before = libc::TPACKET2_HDRLEN + 16 + libc::TPACKET_ALIGNMENT;
         let slot = (before + frame).next_power_of_two();
         let count = count.max(BLOCK.div_ceil(slot)).next_power_of_two();
-        Shape { slot, count }
+        Layout { slot, count }
     }
 
     pub fn bytes(self) -> usize {
@@ -48,33 +48,33 @@ impl Shape {
 /// A ring at its place in the mapping, with our end of it.
 #[derive(Debug)]
 pub struct Ring {
-    shape: Shape,
+    layout: Layout,
     offset: usize,
     head: usize,
 }
 
 impl Ring {
-    pub fn new(shape: Shape, offset: usize) -> Ring {
+    pub fn new(layout: Layout, offset: usize) -> Ring {
         Ring {
-            shape,
+            layout,
             offset,
             head: 0,
         }
     }
 
     pub fn slot_size(&self) -> usize {
-        self.shape.slot
+        self.layout.slot
     }
 
     /// Our end moves on.
     pub fn advance(&mut self) {
-        self.head = (self.head + 1) & (self.shape.count - 1);
+        self.head = (self.head + 1) & (self.layout.count - 1);
     }
 
     /// So many bytes of the slot at our end.
     pub fn bytes(&self, map: &Map, at: usize, len: usize) -> *mut u8 {
-        assert!(len <= self.shape.slot && at <= self.shape.slot - len);
-        map.at(self.offset + self.head * self.shape.slot + at, len)
+        assert!(len <= self.layout.slot && at <= self.layout.slot - len);
+        map.at(self.offset + self.head * self.layout.slot + at, len)
     }
 
     fn header(&self, map: &Map) -> *mut Header {
@@ -88,7 +88,7 @@ impl Ring {
 
     /// What that of the slot before says.
     pub fn status_before(&self, map: &Map) -> u32 {
-        self.status_at(map, self.head.wrapping_sub(1) & (self.shape.count - 1))
+        self.status_at(map, self.head.wrapping_sub(1) & (self.layout.count - 1))
     }
 
     fn status_at(&self, map: &Map, slot: usize) -> u32 {
@@ -101,7 +101,7 @@ impl Ring {
     }
 
     fn word<'a>(&self, map: &'a Map, slot: usize) -> &'a AtomicU32 {
-        let word = map.at(self.offset + slot * self.shape.slot, size_of::<u32>());
+        let word = map.at(self.offset + slot * self.layout.slot, size_of::<u32>());
         // SAFETY: inside the mapping, which lives as long as the reference; aligned as slots are; and
         // neither we nor the kernel ever access it but as an atomic word.
         unsafe { AtomicU32::from_ptr(word.cast()) }
