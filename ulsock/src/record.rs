@@ -192,6 +192,9 @@ pub struct Record {
     pub nic: Nic,
 }
 
+/// All bytes are acknowledged.
+pub const NOTHING_WAITS: u64 = u64::MAX;
+
 /// What a connection knows about the link to another host; see `conn/nic`. Times are `upkeep::now`'s.
 #[repr(C, align(64))]
 pub struct Nic {
@@ -205,8 +208,9 @@ pub struct Nic {
     pub error: AtomicU64,
     /// The last one that we have looked at.
     pub tried: AtomicU64,
-    /// How far the sending ring was freed, and when that was seen first.
-    pub freed: AtomicU64,
+    /// The first byte that was not acknowledged at the last look, or [`NOTHING_WAITS`], and when that was seen
+    /// first.
+    pub waits_at: AtomicU64,
     pub since: AtomicU64,
     /// When the kernel's end was first seen, on the link; 0: not yet.
     pub asked: AtomicU64,
@@ -224,10 +228,9 @@ pub struct Nic {
 unsafe impl Sync for Nic {}
 
 impl Nic {
-    /// On the link, from this byte on.
-    pub fn begin(&self, sent: u64, now: u64) {
-        self.freed.store(sent, Ordering::Relaxed);
-        self.since.store(now, Ordering::Relaxed);
+    /// On the link from now on.
+    pub fn begin(&self) {
+        self.waits_at.store(NOTHING_WAITS, Ordering::Relaxed);
         self.asked.store(0, Ordering::Relaxed);
         self.worth.begin();
     }

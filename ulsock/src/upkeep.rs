@@ -138,7 +138,7 @@ fn look(due: u64) {
     }
     drop_retired();
     if nic::look_after() {
-        replace_due(next, now() + nic::DEADLINE / 2);
+        replace_due(next, now() + nic::LOOK);
         return;
     }
     if given_back == 0 {

@@ -137,7 +137,7 @@ impl Conn<'_> {
             return (0, until.min(Deadline::after(PACE)));
         }
         if self.has_unacknowledged() {
-            let limit = Duration::from_millis(super::nic::DEADLINE);
+            let limit = Duration::from_millis(super::nic::LOOK);
             return (events, until.min(Deadline::after(limit)));
         }
         (events, until)

@@ -151,9 +151,11 @@ impl Conn<'_> {
             return Answer::AskKernel;
         }
         let room = has_room(&mut tx);
+        if self.is_nic() {
+            return yes_if(room || self.is_stalled());
+        }
         // A send that finds it full grows the ring, or spills.
-        let more = !self.is_nic()
-            && tx.level() < super::send::BUSY_LEVEL
+        let more = tx.level() < super::send::BUSY_LEVEL
             && (tx.level() < self.largest() || self.spills_at_once());
         if room || more {
             return Answer::Yes;

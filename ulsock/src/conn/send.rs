@@ -385,6 +385,13 @@ impl Conn<'_> {
     /// The ring is full: a larger one, or the kernel if nobody reads; `false`: wait for space.
     #[cold]
     fn make_room(&self, tx: &mut Sender<'_, Rings>, patient: bool) -> Result<bool, Hostile> {
+        if self.is_nic() {
+            let stalled = self.is_stalled();
+            if stalled {
+                self.leave_link(tx)?;
+            }
+            return Ok(stalled);
+        }
         let largest = self.largest();
         // A consumer that keeps up is waited for rather than given a ring beyond the cache's size.
         if tx.level() >= BUSY_LEVEL.min(largest) && self.spin_for_space(tx) {
@@ -430,9 +437,6 @@ impl Conn<'_> {
     }
 
     fn grow(&self, tx: &mut Sender<'_, Rings>, allowed: u8) -> bool {
-        if self.is_nic() {
-            return false;
-        }
         let next = tx.level() + 1;
         let (segment, conn, side) = (&self.link.segment, self.link.conn, self.link.side);
         if next > allowed || !segment.populate(next, conn, side) {

@@ -74,7 +74,7 @@ fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) ->
         Woken::Look(0)
     } else {
         let stall = if nic {
-            Deadline::after(Duration::from_millis(super::nic::DEADLINE)).min(deadline)
+            Deadline::after(Duration::from_millis(super::nic::LOOK)).min(deadline)
         } else if capped {
             Deadline::after(STALL).min(deadline)
         } else {

@@ -237,7 +237,7 @@ impl Conn<'_> {
         self.record.set(flag::UPGRADED | flag::NIC_USED);
         self.record.clear(flag::JOINING);
         self.record.set_reason(Reason::None);
-        self.record.nic.begin(sent, upkeep::now());
+        self.record.nic.begin();
         // The way back must not rot.
         let _ = sockopt::set_socket_keepalive(self.socket, true);
         super::watch::linked(self.handle.number);

@@ -9,11 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::conn::{send, Conn, Handle};
 use crate::family::RECORDS;
-use crate::record::flag;
+use crate::record::{flag, NOTHING_WAITS};
 use crate::{lifecycle, process, upkeep, waiter};
 
 /// Milliseconds without an acknowledgement until a side fails over.
 pub const DEADLINE: u64 = 500;
+/// Between two looks, while anything is unacknowledged: the first one begins to count.
+pub const LOOK: u64 = DEADLINE / 4;
 
 /// Connections on the link, by record number.
 static LINKED: [AtomicU64; RECORDS / 64] = [const { AtomicU64::new(0) }; RECORDS / 64];
@@ -29,7 +31,7 @@ fn forget(number: u32) {
     LINKED[number as usize / 64].fetch_and(!(1 << (number % 64)), Ordering::Relaxed);
 }
 
-/// Bytes go to the link: the next sleeper sleeps no longer than the deadline.
+/// Bytes go to the link: the next sleeper gets up for a look.
 #[inline]
 pub fn note_send() {
     if !SENT.load(Ordering::Relaxed) {
@@ -42,7 +44,7 @@ pub fn note_send() {
 pub fn before_sleep() {
     if SENT.load(Ordering::Relaxed) {
         SENT.store(false, Ordering::Relaxed);
-        upkeep::is_wanted_in(DEADLINE);
+        upkeep::is_wanted_in(LOOK);
     }
 }
 
@@ -79,26 +81,34 @@ impl Conn<'_> {
     /// Whether something is unacknowledged, or asked for.
     fn look_at_deadlines(&self) -> bool {
         let now = upkeep::now();
-        let (freed, filled) = {
-            let shared = self.link.tx_shared();
-            let freed = shared.consumer.head.load(Ordering::Acquire);
-            (freed, shared.producer.tail.load(Ordering::Acquire))
-        };
-        let nic = &self.record.nic;
-        let asks = nic.asked.load(Ordering::Relaxed) != 0;
-        if nic.freed.swap(freed, Ordering::Relaxed) != freed || freed == filled {
-            nic.since.store(now, Ordering::Relaxed);
-        }
-        let late = now >= nic.since.load(Ordering::Relaxed) + DEADLINE;
-        if late && freed != filled || self.link.pair.is_gone(now) {
+        if self.is_stalled() || self.link.pair.is_gone(now) {
             self.record.set(flag::FAIL_OVER);
             send::leave(self);
         }
-        if asks && now >= nic.asked.load(Ordering::Relaxed) + DEADLINE {
+        let asked = self.record.nic.asked.load(Ordering::Relaxed);
+        if asked != 0 && now >= asked + DEADLINE {
             self.record.set(flag::LOOK);
             waiter::ring_all(&self.link.rx_shared().wait.data);
         }
-        freed != filled || asks
+        self.has_unacknowledged() || asked != 0
+    }
+
+    /// Has none of what we sent been acknowledged for as long as the deadline? A ring that is full again
+    /// and again says nothing: a lost frame takes its time.
+    pub(in crate::conn) fn is_stalled(&self) -> bool {
+        let shared = self.link.tx_shared();
+        let freed = shared.consumer.head.load(Ordering::Acquire);
+        let (nic, now) = (&self.record.nic, upkeep::now());
+        let waits_at = match shared.producer.tail.load(Ordering::Acquire) {
+            tail if tail == freed => NOTHING_WAITS,
+            _ => freed,
+        };
+        if nic.waits_at.load(Ordering::Acquire) != waits_at {
+            // First this: who finds the place known finds its time, too.
+            nic.since.store(now, Ordering::Relaxed);
+            nic.waits_at.store(waits_at, Ordering::Release);
+        }
+        waits_at != NOTHING_WAITS && now >= nic.since.load(Ordering::Relaxed) + DEADLINE
     }
 
     /// After a sleep on this connection.
