@@ -4,6 +4,8 @@
 mod nicd;
 mod wires;
 
+pub use nicd::PeerStatus;
+
 use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -48,13 +50,33 @@ pub struct Hosts {
     /// Where the bridge is, if there is one.
     switch: Option<Namespace>,
     settings: Vec<(String, String)>,
+    /// What the daemons do to all that arrives at them, as `--impair` has it.
+    impairment: Option<String>,
+    /// The daemons' own addresses are IPv6.
+    six: bool,
     programs: Cell<u32>,
 }
 
 impl Hosts {
     /// Two hosts with a cable between them.
     pub fn two() -> Self {
-        let hosts = Self::unwired(2);
+        Self::two_where(|_| ())
+    }
+
+    /// The same, and their daemons behave as if the cable were bad: `words` are those of `--impair`, but for the
+    /// seed.
+    pub fn two_impaired(words: &str) -> Self {
+        Self::two_where(|hosts| hosts.impairment = Some(words.to_owned()))
+    }
+
+    /// The same, and their daemons know each other by IPv6 addresses.
+    pub fn two_by_ipv6() -> Self {
+        Self::two_where(|hosts| hosts.six = true)
+    }
+
+    fn two_where(change: impl FnOnce(&mut Self)) -> Self {
+        let mut hosts = Self::unwired(2);
+        change(&mut hosts);
         wires::cable(&hosts);
         hosts.with_nicds()
     }
@@ -79,6 +101,8 @@ impl Hosts {
             folder,
             switch: None,
             settings: Vec::new(),
+            impairment: None,
+            six: false,
             programs: Cell::new(0),
         }
     }

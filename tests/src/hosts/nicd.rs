@@ -4,9 +4,27 @@ use std::fs;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use serde::Deserialize;
+
 use super::Hosts;
 use crate::ends::kernel_only;
 use crate::program::{built, Program};
+
+/// What `ulsock nicd status` tells about another host, as far as tests ask.
+#[derive(Debug, Deserialize)]
+pub struct PeerStatus {
+    /// Connections that go by the NIC.
+    pub served: u64,
+    /// On the link, since it is up.
+    pub packets_sent: u64,
+    /// Those that had to be replaced.
+    pub packets_lost: u64,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    peers: Vec<PeerStatus>,
+}
 
 impl Hosts {
     /// Gives every host a key and starts its daemon.
@@ -19,7 +37,8 @@ impl Hosts {
                 .command(host.number, "key --key")
                 .arg(self.key(host.number));
             let (v4, v6) = (host.address(), host.address6());
-            format!("{v4} nets={v4}/32,{v6}/128 keys={}", key.run())
+            let own = if self.six { &v6 } else { &v4 };
+            format!("{own} nets={v4}/32,{v6}/128 keys={}", key.run())
         });
         let lines: String = lines.collect();
         fs::write(self.peers(), lines).expect("peers file");
@@ -32,8 +51,13 @@ impl Hosts {
     pub fn start_nicd(&self, host: usize) {
         let nicd = self.command(host, "--key").arg(self.key(host));
         let nicd = nicd.arg("--peers").arg(self.peers());
-        let nicd = nicd.args("--port").arg(nicd_port()).start();
-        let before = self.host(host).nicd.replace(Some(nicd));
+        let mut nicd = nicd.args("--port").arg(nicd_port());
+        if let Some(words) = &self.impairment {
+            // Each has bad luck of its own.
+            let words = format!("{words},seed={}", host + 1);
+            nicd = nicd.arg("--impair").arg(words);
+        }
+        let before = self.host(host).nicd.replace(Some(nicd.start()));
         assert!(before.is_none(), "host {host} has a daemon");
     }
 
@@ -58,6 +82,15 @@ impl Hosts {
         if let Some(nicd) = &*self.host(host).nicd.borrow() {
             nicd.signal(signal);
         }
+    }
+
+    /// What a host's daemon says about the first of the others.
+    pub fn nicd_status(&self, host: usize) -> PeerStatus {
+        let text = self.command(host, "status --json").run();
+        let status: Status =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        let first = status.peers.into_iter().next();
+        first.unwrap_or_else(|| panic!("no peers: {text}"))
     }
 
     /// Waits until a host's daemon has links to all others.

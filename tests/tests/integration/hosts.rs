@@ -1,8 +1,10 @@
 //! Programs on two or three hosts, which are network namespaces: servers and their clients, OpenMPI, many
-//! connections, a long stream, and what happens to a transfer when something between its ends fails.
+//! connections, a long stream, a bad cable, IPv6, and what happens to a transfer when something between its ends fails.
 
 mod compare;
 mod faults;
+mod impaired;
+mod ipv6;
 mod many;
 mod measures;
 mod mpi;

@@ -2,14 +2,7 @@
 
 use tests::hosts::{Hosts, Nic};
 
-use super::transfer::Transfer;
-
-/// What each end receives of a long stream; `TESTS_HOSTS_GB` says how many gigabytes instead.
-fn stream() -> u64 {
-    let wish = std::env::var("TESTS_HOSTS_GB").ok();
-    let wish = wish.and_then(|text| text.parse::<u64>().ok());
-    wish.map_or(100_000_000, |gigabytes| gigabytes * 1_000_000_000)
-}
+use super::transfer::{long, Transfer};
 
 #[test]
 fn three_hosts_on_a_bridge() {
@@ -63,7 +56,7 @@ fn a_thousand_connections() {
 fn a_long_stream() {
     let hosts = Hosts::two();
     let mut transfer = Transfer::start(&hosts, "style=stream conns=2");
-    transfer.moves(stream());
+    transfer.moves(long());
     transfer.finish();
     hosts.check(Nic::Some);
 }

@@ -10,6 +10,13 @@ use tests::program::Running;
 /// A long stream takes some time.
 const LIMIT: u64 = 1800;
 
+/// What each end receives of a long stream; `TESTS_HOSTS_GB` says how many gigabytes instead.
+pub fn long() -> u64 {
+    let wish = std::env::var("TESTS_HOSTS_GB").ok();
+    let wish = wish.and_then(|text| text.parse::<u64>().ok());
+    wish.map_or(100_000_000, |gigabytes| gigabytes * 1_000_000_000)
+}
+
 /// How one connection of an end ended.
 #[derive(Debug, Deserialize)]
 pub struct Ended {
