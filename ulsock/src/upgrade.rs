@@ -182,6 +182,7 @@ impl Attempt<'_> {
     fn as_connected(&self, control: &mut Control) -> Result<Progress, Reason> {
         if !control.offers.contains_key(&self.number) {
             let key = self.key()?;
+            self.check_kind()?;
             let cookie = tcp::cookie(self.socket).map_err(|_| Reason::Call)?;
             let full = |full| {
                 if full {
@@ -208,8 +209,13 @@ impl Attempt<'_> {
             return self.check_confirmation(control);
         }
         let key = self.key()?;
-        let (local, peer) = (self.record.local(), self.record.peer());
-        let (local, peer) = local.zip(peer).ok_or(Reason::Call)?;
+        let (local, peer) = self.ends()?;
+        let reach = Reach::of(local, peer);
+        // A peer on another host never makes an offer here, and asking the kernel about it costs more.
+        if reach == Reach::Host && control.is_offered_by_nobody(&key) {
+            return Err(Reason::NoPeer);
+        }
+        self.check_kind()?;
         match diag::other_end(&local, &peer).ok().flatten() {
             Some(other) => {
                 let offer = control.find_offer(&key, other.uid).ok_or(Reason::NoPeer)?;
@@ -219,9 +225,7 @@ impl Attempt<'_> {
                 let pair = pair_with(control, &offer, other.uid)?;
                 self.claim(control, &pair, &offer)
             }
-            None if Reach::of(local, peer) == Reach::Host => {
-                self.claim_elsewhere(control, &key, local, peer)
-            }
+            None if reach == Reach::Host => self.claim_elsewhere(control, &key, local, peer),
             None => Err(Reason::NoPeer),
         }
     }
@@ -279,7 +283,12 @@ impl Attempt<'_> {
             && ends.is_some_and(|(local, peer)| config.scope.allows_other_hosts(local, peer))
     }
 
-    /// The connection's name, once it is known to be in scope and of a kind that can be upgraded.
+    fn ends(&self) -> Result<(SocketAddr, SocketAddr), Reason> {
+        let ends = self.record.local().zip(self.record.peer());
+        ends.ok_or(Reason::Call)
+    }
+
+    /// The connection's name, once it is known to be in scope.
     fn key(&self) -> Result<Key, Reason> {
         if !names_one_user(rustix::process::geteuid().as_raw()) {
             return Err(Reason::Identity);
@@ -296,7 +305,6 @@ impl Attempt<'_> {
                 OutOfScope::Excluded => Reason::Excluded,
             });
         }
-        self.check_kind(local, peer)?;
         let netns = match Reach::of(local, peer) {
             Reach::Namespace => tcp::netns_cookie(self.socket).map_err(|_| Reason::Call)?,
             Reach::Host => Key::ANY_NETNS,
@@ -309,7 +317,8 @@ impl Attempt<'_> {
     }
 
     /// Is it of a kind that can be upgraded?
-    fn check_kind(&self, local: SocketAddr, peer: SocketAddr) -> Result<(), Reason> {
+    fn check_kind(&self) -> Result<(), Reason> {
+        let (local, peer) = self.ends()?;
         let established = tcp::info(self.socket).is_ok_and(|info| info.state == TCP_ESTABLISHED);
         if crate::uring::found() {
             return Err(Reason::IoUring);

@@ -58,6 +58,11 @@ impl Control {
         self.offers_of(key)
     }
 
+    /// No user has made an offer of it, as far as we can look through their tables.
+    pub fn is_offered_by_nobody(&mut self, key: &Key) -> bool {
+        self.offers_of_any(key).is_empty() && self.meeting.users.len() < MOST_USERS
+    }
+
     fn offers_of(&mut self, key: &Key) -> Vec<(Offer, u32)> {
         let users = self.meeting.users.clone();
         let offer = |uid| self.find_offer(key, uid).map(|offer| (offer, uid));

@@ -151,6 +151,10 @@ pub fn restore(number: u32) {
 
 /// Can all sets that it is in tell about it once it is managed?
 pub fn may_convert(number: u32) -> bool {
+    // A note stays one as long as the connection is the kernel's.
+    if let Some(set) = crate::lifecycle::fd_of(number).and_then(notes::set_of) {
+        return set.may_have_ours();
+    }
     let possible = std::cell::Cell::new(true);
     each_member_set(number, |set, fd| {
         possible.set(possible.get() && set.may_convert(fd));

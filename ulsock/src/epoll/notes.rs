@@ -167,6 +167,13 @@ impl Set {
     }
 }
 
+/// The set that a number is noted in.
+pub fn set_of(fd: RawFd) -> Option<&'static Set> {
+    let name = Note::of(fd)?.set.load(Ordering::SeqCst);
+    let set = super::get((name as u32).wrapping_sub(1))?;
+    is_current(name).then_some(set)
+}
+
 /// From here on the connection is a member of the set that it was noted in.
 #[inline(never)]
 pub fn adopt(family: &Family, handle: Handle) {

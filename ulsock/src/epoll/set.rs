@@ -240,13 +240,20 @@ impl Set {
 
     /// Would a managed connection behind this number be one that the set can tell about?
     pub fn may_convert(&self, fd: RawFd) -> bool {
+        let is_member = self
+            .hold_raw()
+            .is_some_and(|mut held| held.state().members.contains_key(&fd));
+        !is_member || self.may_have_ours()
+    }
+
+    /// Can it tell about rings?
+    pub fn may_have_ours(&self) -> bool {
         let Some(mut held) = self.hold_raw() else {
             return true;
         };
         let state = held.state();
         // A child that has not used an inherited set yet does not speak for its members.
-        let is_own = state.owner == process::pid();
-        !state.members.contains_key(&fd) || is_own && state.is_alone()
+        state.owner == process::pid() && state.is_alone()
     }
 
     /// Somebody has changed something about a member: it gets its wires now, and a look at the next

@@ -15,7 +15,7 @@ use crate::conn::{self, Handle};
 use crate::family::Family;
 use crate::process::{self, Locked};
 use crate::reason::Reason;
-use crate::record::{Role, State};
+use crate::record::{flag, Role, State};
 
 /// How long each end waits. A connect is often followed by the accept of the same thread.
 const CONNECT: Duration = Duration::from_millis(5);
@@ -60,7 +60,7 @@ fn upgrade(family: &Family, number: u32, fd: RawFd, patience: Duration) {
             // A connect that does not wait for the other end may still be under way.
             _ if record.reason() == Reason::Call => record.role() == Role::Accepted,
             // Anything but waiting for the other end is not worth waiting for.
-            _ => !matches!(record.reason(), Reason::Young | Reason::NoPeer),
+            _ => record.has(flag::PINNED) || !may_answer(record.reason()),
         };
         if ready || deadline.passed() {
             return;
@@ -69,6 +69,11 @@ fn upgrade(family: &Family, number: u32, fd: RawFd, patience: Duration) {
             std::thread::sleep(NAP);
         }
     }
+}
+
+/// The other end has not answered yet, as far as this reason tells.
+fn may_answer(reason: Reason) -> bool {
+    matches!(reason, Reason::Young | Reason::NoPeer | Reason::FewCpus)
 }
 
 /// The other end may be a connection of this very process, whose thread is busy here or elsewhere.

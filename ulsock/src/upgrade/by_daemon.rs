@@ -23,16 +23,7 @@ pub fn attempt(
 ) -> Result<Progress, Reason> {
     let netns = tcp::netns_cookie(attempt.socket).map_err(|_| Reason::Call)?;
     if control.daemon(netns).is_none() {
-        if !matches!(here, Err(Reason::Scope)) {
-            return here;
-        }
-        attempt.record.set(flag::PINNED);
-        let shunned = daemon::has_few_cpus() && Channel::daemon_is_there(control.dir(), netns);
-        return Err(if shunned {
-            Reason::FewCpus
-        } else {
-            Reason::Scope
-        });
+        return without(attempt, control, netns, here);
     }
     take_answers(attempt, control, netns);
     // Who is on this host, in another network namespace, needs no daemon.
@@ -42,9 +33,7 @@ pub fn attempt(
     if attempt.record.state() != State::Plain || attempt.record.has(flag::PINNED) {
         return Ok(Progress::Waiting);
     }
-    let ends = attempt.record.local().zip(attempt.record.peer());
-    let (local, peer) = ends.ok_or(Reason::Call)?;
-    attempt.check_kind(local, peer)?;
+    attempt.check_kind()?;
     let cookie = tcp::cookie(attempt.socket).map_err(|_| Reason::Call)?;
     let connected = attempt.record.role() == Role::Connected;
     let Some((pair, daemons)) = control.daemon(netns) else {
@@ -62,6 +51,30 @@ pub fn attempt(
     attempt.record.set(flag::PENDING);
     attempt.record.set_reason(Reason::NoPeer);
     Ok(Progress::Soon)
+}
+
+/// No daemon leads it to another host. Its peer may yet turn out to be on this one, if that is in scope.
+fn without(
+    attempt: &Attempt<'_>,
+    control: &Control,
+    netns: u64,
+    here: Result<Progress, Reason>,
+) -> Result<Progress, Reason> {
+    let record = attempt.record;
+    let is_there = || Channel::daemon_is_there(control.dir(), netns);
+    let known = record.reason() == Reason::FewCpus;
+    let shunned = daemon::has_few_cpus() && (known || is_there());
+    if matches!(here, Err(Reason::Scope)) {
+        record.set(flag::PINNED);
+    }
+    match here {
+        Err(Reason::Scope | Reason::NoPeer) if shunned => Err(Reason::FewCpus),
+        Ok(_) if shunned && record.reason() == Reason::NoPeer => {
+            record.set_reason(Reason::FewCpus);
+            here
+        }
+        _ => here,
+    }
 }
 
 fn take_answers(attempt: &Attempt<'_>, control: &mut Control, netns: u64) {
