@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use tests::ends::kernel_only;
 use tests::hosts::Hosts;
 use tests::program::Program;
 
@@ -35,6 +36,33 @@ fn kernel_tcp() {
         server.succeed();
         for host in [0, 1] {
             let (report, _) = hosts.host(host).report();
+            assert_eq!(report.ring_bytes(), 0, "{report:?}");
+        }
+        hosts.check_quiet();
+    }
+}
+
+/// By default the daemon must have a CPU to itself; the reason says so on both ends.
+#[test]
+fn few_cpus() {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    if cpus >= 4 || kernel_only() {
+        return;
+    }
+    for after in ["1", "8"] {
+        let hosts = Hosts::two().with("ULSOCK_NIC", "auto");
+        let hosts = hosts.with("ULSOCK_UPGRADE_AFTER", after);
+        let server = hosts.own(0, "echo_threads");
+        let server = server.args("conns=4 host=:: port=7000").start();
+        let server = server.listening(7000);
+        let client = hosts.own(1, "echo_client");
+        let client = client.args("conns=4 rounds=300 port=7000");
+        let address = hosts.host(0).address();
+        client.args(&format!("host={address}")).run();
+        server.succeed();
+        for host in [0, 1] {
+            let (report, _) = hosts.host(host).report();
+            assert_eq!(report.reasons.get("few-cpus"), Some(&4), "{report:?}");
             assert_eq!(report.ring_bytes(), 0, "{report:?}");
         }
         hosts.check_quiet();
