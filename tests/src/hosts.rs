@@ -159,7 +159,7 @@ impl Hosts {
         let mut program = program
             .preload(&host.run_dir)
             .env("ULSOCK_CLUSTER", CLUSTER)
-            .env("ULSOCK_NIC", "daemon");
+            .env("ULSOCK_NIC", placement());
         for (name, value) in host.variables() {
             program = program.env(name, value);
         }
@@ -295,4 +295,9 @@ impl Host {
 
 fn allow(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("chmod");
+}
+
+/// `TESTS_NIC=inline` runs every test with engines in the programs.
+fn placement() -> String {
+    std::env::var("TESTS_NIC").unwrap_or_else(|_| "daemon".to_owned())
 }

@@ -18,7 +18,7 @@ use crate::message::Message;
 use crate::pair::{Mail, Other, Pair};
 use crate::reason::Reason;
 use crate::rundir::RunDir;
-use crate::{process, upkeep};
+use crate::{inline, process, upkeep};
 
 /// Milliseconds between two attempts to find one.
 const PAUSE: u64 = 1000;
@@ -53,7 +53,7 @@ impl Daemons {
         match process::config().nic {
             Nic::Off => return None,
             Nic::Auto if has_few_cpus() => return None,
-            Nic::Auto | Nic::Measured | Nic::Daemon => {}
+            Nic::Auto | Nic::Measured | Nic::Daemon | Nic::Inline => {}
         }
         let now = upkeep::now();
         let known = self.known.entry(netns).or_insert(Known {
@@ -95,6 +95,20 @@ impl Daemons {
     pub fn answers(&mut self, pair: &Arc<Pair>) -> Vec<(u32, Answer)> {
         pair.receive();
         let mut answers = Vec::new();
+        // A queue and its routes come before the claims that need them.
+        while let Some(mail) = pair.next_mail() {
+            match mail {
+                Mail::Refused { cookie, reason } => {
+                    let number = self.shown.remove(&cookie);
+                    let reason = Reason::from_number(reason.into());
+                    self.refused.extend(number.map(|number| (number, reason)));
+                    answers.extend(number.map(|number| (number, Answer::Refused(reason))));
+                }
+                Mail::Queue { queue, socket } => inline::begin(pair, queue, socket),
+                Mail::Route(route) => inline::add_route(pair, &route),
+                _ => {}
+            }
+        }
         while let Some(claim) = pair.next_claim() {
             // A link that is not taken is dropped, and its block is free again.
             let segment = pair.segment(claim.segment);
@@ -103,14 +117,6 @@ impl Daemons {
             let number = self.shown.remove(&claim.offer_cookie);
             if let (Some(number), Some(link)) = (number, link) {
                 answers.push((number, Answer::Claimed(Box::new(link))));
-            }
-        }
-        while let Some(mail) = pair.next_mail() {
-            if let Mail::Refused { cookie, reason } = mail {
-                let number = self.shown.remove(&cookie);
-                let reason = Reason::from_number(reason.into());
-                self.refused.extend(number.map(|number| (number, reason)));
-                answers.extend(number.map(|number| (number, Answer::Refused(reason))));
             }
         }
         answers
@@ -151,5 +157,9 @@ fn meet(dir: &RunDir, netns: u64) -> Option<Arc<Pair>> {
     if !trusted.contains(&uid) {
         return None;
     }
-    Pair::with(Other::Daemon, channel)
+    let pair = Pair::with(Other::Daemon, channel)?;
+    if process::config().nic == Nic::Inline {
+        pair.tell(&Message::Ask, None);
+    }
+    Some(pair)
 }

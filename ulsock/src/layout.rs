@@ -81,7 +81,10 @@ pub struct SideLine {
 /// The program's side has made the block's cursors ready before it says anything here. As the one that
 /// has connected it proposes, and the daemon says `refused` if nothing comes of it; as the one that has
 /// accepted it finds the peer's proposal on the daemon's side, and repeats `epoch` on its own to agree.
-#[repr(C)]
+///
+/// If the engine is the program's own (see `inline`), the daemon says by which `route` and under which
+/// `name` the connection is to be found there: beside a proposal that it hands on, or beside `agreed`.
+#[repr(C, align(64))]
 pub struct Promotion {
     /// Written last: the other fields belong to this epoch.
     pub epoch: AtomicU64,
@@ -90,6 +93,11 @@ pub struct Promotion {
     pub received: AtomicU64,
     /// The daemon's: this epoch will not be.
     pub refused: AtomicU64,
+    /// The daemon's: the name on the link, and the route plus one; 0: the daemon's engine has it.
+    pub name: AtomicU64,
+    pub route: AtomicU64,
+    /// The daemon's: the peer has agreed to this epoch, and the program's engine shall open it.
+    pub agreed: AtomicU64,
 }
 
 /// The offering side has checked and mapped the block.
@@ -145,7 +153,7 @@ impl Layout {
     }
 }
 
-const _: () = assert!(std::mem::size_of::<SideLine>() == 64);
+const _: () = assert!(std::mem::size_of::<SideLine>() == 128);
 const _: () = assert!(BOARD_AREA + 2 * BOARDS * std::mem::size_of::<Board>() <= BLOCK_AREA);
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 pub mod api;
 mod backoff;
 mod bed;
+mod block;
 mod cancel;
 mod chaos;
 pub mod config;
@@ -20,6 +21,7 @@ mod flight;
 mod gather;
 mod guard;
 mod inherit;
+mod inline;
 mod io;
 mod layout;
 mod lifecycle;

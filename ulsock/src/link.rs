@@ -10,7 +10,7 @@ use crate::conn::guard::Guard;
 use crate::layout::{Block, SideLine, SideNumber, RELEASED};
 use crate::pair::{Other, Pair, PairSegment, DAEMON};
 use crate::sys::fetch::{fetch_eight_to_write, fetch_two_to_read, fetch_two_to_write};
-use crate::upkeep;
+use crate::{inline, upkeep};
 
 /// What a side hints at when its kernel socket should be looked at: it has closed or ended its direction,
 pub const CLOSED: u32 = 1;
@@ -48,6 +48,8 @@ pub struct Link {
     pub side: SideNumber,
     /// The daemon empties its rings, for another host.
     pub is_nic: bool,
+    /// Our own engine does so instead.
+    inline: AtomicBool,
     /// Of the sending direction.
     pub usage: Usage,
     pub guard: Guard,
@@ -69,6 +71,7 @@ impl Link {
         let shared = |direction: SideNumber| unsafe { &raw const (*block).directions[direction] };
         Link {
             is_nic: pair.other() == Other::Daemon,
+            inline: AtomicBool::new(false),
             pair,
             segment,
             conn,
@@ -173,6 +176,24 @@ impl Link {
         self.ring_each(wire, slots)
     }
 
+    /// Our own engine serves it.
+    #[inline]
+    pub fn is_inline(&self) -> bool {
+        self.inline.load(Ordering::Relaxed)
+    }
+
+    pub fn set_inline(&self) {
+        self.inline.store(true, Ordering::Relaxed);
+    }
+
+    /// Whoever empties the rings shall look at this connection.
+    pub fn ring_engine(&self) {
+        match self.is_inline() {
+            true => inline::notice(self),
+            false => self.ring_daemon(),
+        }
+    }
+
     /// The daemon shall look at this connection.
     pub fn ring_daemon(&self) {
         fence(Ordering::SeqCst);
@@ -183,6 +204,10 @@ impl Link {
     #[cold]
     fn ring_each(&self, wire: &Tripwire, mut slots: Slots) -> bool {
         self.guard.note();
+        if self.is_inline() {
+            inline::notice(self);
+            return true;
+        }
         let mut all = true;
         while slots != 0 {
             let slot = slots.trailing_zeros() as usize;
@@ -226,6 +251,9 @@ impl Drop for Link {
     fn drop(&mut self) {
         // A forked child's copy of a link says nothing about its parent's.
         if self.pair.is_mine() && !self.kept.load(Ordering::Relaxed) {
+            if self.is_inline() {
+                inline::let_go(self);
+            }
             // Before the block is anybody else's. What we have sent may still be read; what we have
             // not read never will be.
             self.give_back(1 - self.side);
@@ -234,6 +262,10 @@ impl Drop for Link {
             }
             self.mine().stage.store(RELEASED, Ordering::Release);
             self.segment.released(self.conn, self.side);
+            if self.is_inline() {
+                // It keeps a duplicate of the socket.
+                self.ring_daemon();
+            }
         }
     }
 }

@@ -3,6 +3,8 @@
 //! Fixed little-endian layouts, one per kind. Decoding takes bytes from a peer that may be hostile:
 //! a length or value that does not fit exactly yields `None`, never a panic.
 
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
 use crate::doorbell::DoorbellKind;
 use crate::mailbox::MailboxName;
 
@@ -10,7 +12,7 @@ use crate::mailbox::MailboxName;
 pub const VERSION: u16 = 1;
 
 /// No message is longer.
-pub const MAX: usize = 26;
+pub const MAX: usize = 56;
 
 /// A message. Which of them carry a descriptor is told by [`Message::carries_fd`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,36 @@ pub enum Message {
         /// From the offering side.
         returned: bool,
     },
+    /// To the daemon: the program wants a queue of the NIC, for an engine of its own.
+    Ask,
+    /// From the daemon: here it is; with its socket (see `netstack::phy::packet::Queue`).
+    Queue(Queue),
+    /// From the daemon: how frames of that engine get to one at another host.
+    Route(Route),
+    /// To the daemon: the program's own engine carries a connection; with a duplicate of its socket, by
+    /// which the daemon says the rest if the process is killed.
+    Entrust { segment: u32, conn: u32 },
+}
+
+/// What a program has to know of its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queue {
+    pub mtu: u16,
+    pub address: [u8; 6],
+    pub receive_slots: u32,
+    pub send_slots: u32,
+}
+
+/// From one engine to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    pub number: u32,
+    pub ours: SocketAddr,
+    pub theirs: SocketAddr,
+    /// Hardware addresses: ours, and of the next hop.
+    pub source: [u8; 6],
+    pub destination: [u8; 6],
+    pub mtu: u16,
 }
 
 const HELLO: u16 = 1;
@@ -59,11 +91,16 @@ const SHOW: u16 = 5;
 const REFUSE: u16 = 6;
 const LEAVE: u16 = 7;
 const WINDOW: u16 = 8;
+const ASK: u16 = 9;
+const QUEUE: u16 = 10;
+const ROUTE: u16 = 11;
+const ENTRUST: u16 = 12;
 
 impl Message {
     /// Whether exactly one descriptor travels with this message; otherwise none does.
     pub fn carries_fd(&self) -> bool {
-        !matches!(self, Message::Claim { .. } | Message::Refuse { .. })
+        use Message::{Ask, Claim, Refuse, Route};
+        !matches!(self, Claim { .. } | Refuse { .. } | Ask | Route(_))
     }
 
     /// The message's bytes: a 16-bit kind and the fields in order of declaration.
@@ -106,6 +143,22 @@ impl Message {
                 .put(&mailbox.pid.to_le_bytes())
                 .put(&mailbox.random.to_le_bytes())
                 .put(&[returned.into()]),
+            Message::Ask => Encoded::new(ASK),
+            Message::Queue(queue) => Encoded::new(QUEUE)
+                .put(&queue.mtu.to_le_bytes())
+                .put(&queue.address)
+                .put(&queue.receive_slots.to_le_bytes())
+                .put(&queue.send_slots.to_le_bytes()),
+            Message::Route(route) => Encoded::new(ROUTE)
+                .put(&route.number.to_le_bytes())
+                .put_end(route.ours)
+                .put_end(route.theirs)
+                .put(&route.source)
+                .put(&route.destination)
+                .put(&route.mtu.to_le_bytes()),
+            Message::Entrust { segment, conn } => Encoded::new(ENTRUST)
+                .put(&segment.to_le_bytes())
+                .put(&conn.to_le_bytes()),
         }
     }
 
@@ -151,6 +204,25 @@ impl Message {
                 },
                 returned: rest.bool()?,
             },
+            ASK => Message::Ask,
+            QUEUE => Message::Queue(Queue {
+                mtu: rest.u16()?,
+                address: rest.take()?,
+                receive_slots: rest.u32()?,
+                send_slots: rest.u32()?,
+            }),
+            ROUTE => Message::Route(Route {
+                number: rest.u32()?,
+                ours: rest.end_le()?,
+                theirs: rest.end_le()?,
+                source: rest.take()?,
+                destination: rest.take()?,
+                mtu: rest.u16()?,
+            }),
+            ENTRUST => Message::Entrust {
+                segment: rest.u32()?,
+                conn: rest.u32()?,
+            },
             _ => return None,
         };
         rest.0.is_empty().then_some(message)
@@ -177,6 +249,14 @@ impl Encoded {
         self.bytes[self.len..self.len + field.len()].copy_from_slice(field);
         self.len += field.len();
         self
+    }
+
+    fn put_end(self, end: SocketAddr) -> Encoded {
+        let ip = match end.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        self.put(&ip.octets()).put(&end.port().to_le_bytes())
     }
 
     pub fn as_bytes(&self) -> &[u8] {
@@ -217,12 +297,22 @@ impl Rest<'_> {
     fn u64(&mut self) -> Option<u64> {
         self.take().map(u64::from_le_bytes)
     }
+
+    /// An address as it is on the wire: IPv4 within IPv6.
+    fn end_le(&mut self) -> Option<SocketAddr> {
+        let ip = Ipv6Addr::from(self.take::<16>()?).to_canonical();
+        Some(SocketAddr::new(ip, self.u16()?))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn any_end() -> impl Strategy<Value = SocketAddr> {
+        any::<(IpAddr, u16)>().prop_map(|(ip, port)| SocketAddr::new(ip.to_canonical(), port))
+    }
 
     fn any_message() -> impl Strategy<Value = Message> {
         let kind = prop_oneof![Just(DoorbellKind::Event), Just(DoorbellKind::Socket)];
@@ -242,6 +332,32 @@ mod tests {
                 .prop_map(|(cookie, connected)| Message::Show { cookie, connected }),
             any::<(u64, u16)>().prop_map(|(cookie, reason)| Message::Refuse { cookie, reason }),
             any::<(u32, u32)>().prop_map(|(segment, conn)| Message::Leave { segment, conn }),
+            Just(Message::Ask),
+            any::<(u16, [u8; 6], u32, u32)>().prop_map(
+                |(mtu, address, receive_slots, send_slots)| Message::Queue(Queue {
+                    mtu,
+                    address,
+                    receive_slots,
+                    send_slots
+                })
+            ),
+            (
+                any::<(u32, u16)>(),
+                any_end(),
+                any_end(),
+                any::<([u8; 6], [u8; 6])>()
+            )
+                .prop_map(|((number, mtu), ours, theirs, (source, destination))| {
+                    Message::Route(Route {
+                        number,
+                        ours,
+                        theirs,
+                        source,
+                        destination,
+                        mtu,
+                    })
+                }),
+            any::<(u32, u32)>().prop_map(|(segment, conn)| Message::Entrust { segment, conn }),
             any::<(u64, u32, u64, bool)>().prop_map(|(offer_cookie, pid, random, returned)| {
                 Message::Window {
                     offer_cookie,
@@ -271,7 +387,7 @@ mod tests {
         }
 
         #[test]
-        fn never_panics(mut bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0u8..10) {
+        fn never_panics(mut bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0u8..14) {
             let _ = Message::decode(&bytes);
             if bytes.len() >= 2 {
                 (bytes[0], bytes[1]) = (kind, 0);

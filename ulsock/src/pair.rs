@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::doorbell::Ringer;
 use crate::layout::{SideNumber, BOARDS, LARGE, SMALL};
 use crate::mailbox::{Channel, Credentials, MailboxName};
-use crate::message::{Message, VERSION};
+use crate::message::{Message, Queue, Route, VERSION};
 use crate::process;
 use crate::segment::{ReadOnlySegment, Segment};
 use crate::sys::fds::InternalFd;
@@ -51,6 +51,18 @@ pub enum Mail {
         conn: u32,
         socket: InternalFd,
     },
+    /// To the daemon: see [`Message::Ask`].
+    Asked,
+    /// To the daemon: see [`Message::Entrust`].
+    Entrusted {
+        segment: u32,
+        conn: u32,
+        socket: InternalFd,
+    },
+    /// From the daemon: see [`Message::Queue`].
+    Queue { queue: Queue, socket: InternalFd },
+    /// From the daemon: see [`Message::Route`].
+    Route(Route),
     /// From the daemon: see [`Message::Refuse`].
     Refused { cookie: u64, reason: u16 },
     /// From a peer: see [`Message::Window`].
@@ -329,6 +341,20 @@ impl Pair {
                     },
                 )
             }),
+            Message::Ask => self.keep_mail(Other::Program, Mail::Asked),
+            Message::Entrust { segment, conn } => fd.is_some_and(|socket| {
+                self.keep_mail(
+                    Other::Program,
+                    Mail::Entrusted {
+                        segment,
+                        conn,
+                        socket,
+                    },
+                )
+            }),
+            Message::Queue(queue) => fd
+                .is_some_and(|socket| self.keep_mail(Other::Daemon, Mail::Queue { queue, socket })),
+            Message::Route(route) => self.keep_mail(Other::Daemon, Mail::Route(route)),
             Message::Refuse { cookie, reason } => {
                 self.keep_mail(Other::Daemon, Mail::Refused { cookie, reason })
             }

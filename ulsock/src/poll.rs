@@ -14,7 +14,6 @@ use rustix::time::Timespec;
 
 use crate::api::Verdict;
 use crate::bed::{Sleep, What};
-use crate::cancel;
 use crate::conn::space::STALL;
 use crate::conn::wait::{answer_bells, left_to_sleep, poll_now, Deadline};
 use crate::conn::{send, Conn, Handle};
@@ -27,6 +26,7 @@ use crate::table::{self, Slot};
 use crate::thread::{Critical, Thread};
 use crate::upkeep::Nap;
 use crate::waiter::{self, Waiter};
+use crate::{cancel, inline};
 use lists::Watched;
 pub use lists::{Lists, FEW};
 
@@ -137,6 +137,7 @@ struct Poll<'a> {
 impl Poll<'_> {
     fn run(&mut self) -> Result<usize, Errno> {
         loop {
+            inline::poll();
             self.classify();
             if self.limit.impatient {
                 self.glance();

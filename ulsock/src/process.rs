@@ -246,6 +246,8 @@ pub fn note_new_process() {
         rustix::process::getpid().as_raw_nonzero().get() as u32,
         Ordering::Relaxed,
     );
+    crate::inline::after_fork();
+    crate::waiter::after_fork();
     crate::mlock::after_fork();
     crate::thread::after_fork();
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::config::Spin;
-use crate::process;
+use crate::{inline, process};
 
 /// What a waiter knows about its waits.
 #[derive(Default)]
@@ -89,7 +89,7 @@ pub fn cpu() -> u32 {
 pub fn until(history: &History, near: impl Fn() -> bool, mut ready: impl FnMut() -> bool) -> bool {
     let (budget, auto) = match process::config().spin {
         Spin::Auto(_) if near() => return give_way() && ready(),
-        Spin::Auto(most) => (history.budget(most), true),
+        Spin::Auto(most) => (history.budget(most.max(engine())), true),
         Spin::Fixed(us) => (Duration::from_micros(us.into()), false),
         // The caller looks at the kernel in between and comes back.
         Spin::Forever => (Duration::from_micros(200), false),
@@ -101,14 +101,25 @@ pub fn until(history: &History, near: impl Fn() -> bool, mut ready: impl FnMut()
         return false;
     };
     let spent = spin(history, budget, &mut ready);
-    history.note(spent.is_some_and(|time| time < WORTH));
+    let worth = WORTH.max(Duration::from_micros(engine().into()));
+    history.note(spent.is_some_and(|time| time < worth));
     spent.is_some()
+}
+
+/// Who polls an engine of its own spins longer, in microseconds: asleep it is woken by way of the helper, and a
+/// peer that sleeps takes about so long to answer.
+fn engine() -> u32 {
+    match inline::is_on() {
+        true => 100,
+        false => 0,
+    }
 }
 
 /// How long it took, about; `None` if nothing came within the budget.
 fn spin(history: &History, budget: Duration, ready: &mut impl FnMut() -> bool) -> Option<Duration> {
     let pauses = history.pauses.load(Ordering::Relaxed);
     (0..pauses).for_each(|_| std::hint::spin_loop());
+    inline::poll();
     let mut spent = Duration::ZERO;
     if ready() {
         let more = (pauses + 1).min(MOST_PAUSES);
@@ -120,6 +131,7 @@ fn spin(history: &History, budget: Duration, ready: &mut impl FnMut() -> bool) -
     while spent < budget {
         for _ in 0..32 {
             std::hint::spin_loop();
+            inline::poll();
             if ready() {
                 return Some(spent);
             }

@@ -12,10 +12,10 @@ use netstack::ring::tripwire::{Tripwire, SLOTS};
 
 use crate::conn::watch::Watch;
 use crate::doorbell::{Doorbell, DoorbellKind};
-use crate::process;
 use crate::segment::Segment;
 use crate::sys::fds::InternalFd;
 use crate::thread::Thread;
+use crate::{inline, process};
 
 /// Waiters of one process at a time.
 pub const WAITERS: usize = 4096;
@@ -105,12 +105,17 @@ impl Waiters {
 impl Waiter {
     /// From now on a peer that has something rings. The caller looks once more before it sleeps.
     pub fn lie_down(&self) {
-        self.asleep.store(1, Ordering::Relaxed);
+        if self.asleep.swap(1, Ordering::SeqCst) == 0 {
+            ASLEEP.fetch_add(1, Ordering::SeqCst);
+        }
         fence(Ordering::SeqCst);
+        inline::take_duty();
     }
 
     pub fn get_up(&self) {
-        self.asleep.store(0, Ordering::Relaxed);
+        if self.asleep.swap(0, Ordering::Relaxed) != 0 {
+            ASLEEP.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// The bell that peers of our own uid (`None`), or those of another, shall have.
@@ -165,6 +170,26 @@ impl Waiter {
             .map_while(OnceLock::get)
             .map(|(_, bell)| bell);
         std::iter::once(&self.event).chain(strangers)
+    }
+}
+
+/// Waiters of this process that are asleep.
+static ASLEEP: AtomicU32 = AtomicU32::new(0);
+
+pub fn somebody_sleeps() -> bool {
+    ASLEEP.load(Ordering::Relaxed) > 0
+}
+
+/// In a forked child, whose only thread is awake.
+pub fn after_fork() {
+    ASLEEP.store(0, Ordering::Relaxed);
+}
+
+/// Wakes a waiter of this process by the name that it has on a wire, if it sleeps.
+pub fn ring_if_asleep(name: u32) {
+    let waiter = process::waiters().and_then(|waiters| waiters.by_number(name & 0xffff));
+    if let Some(waiter) = waiter.filter(|waiter| waiter.asleep.load(Ordering::Relaxed) != 0) {
+        waiter.rouse();
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::Hosts;
 use crate::ends::kernel_only;
-use crate::program::{built, Program};
+use crate::program::{built, Program, Running};
 
 /// What `ulsock nicd status` tells about another host, as far as tests ask.
 #[derive(Debug, Deserialize)]
@@ -51,6 +51,7 @@ impl Hosts {
     pub fn start_nicd(&self, host: usize) {
         let nicd = self.command(host, "--key").arg(self.key(host));
         let nicd = nicd.arg("--peers").arg(self.peers());
+        let nicd = nicd.args("--lease-to root");
         let mut nicd = nicd.args("--port").arg(nicd_port());
         if let Some(words) = &self.impairment {
             // Each has bad luck of its own.
@@ -91,6 +92,12 @@ impl Hosts {
             serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
         let first = status.peers.into_iter().next();
         first.unwrap_or_else(|| panic!("no peers: {text}"))
+    }
+
+    /// All that a host's daemon has said; nothing if there is none.
+    pub fn nicd_says(&self, host: usize) -> String {
+        let nicd = self.host(host).nicd.borrow();
+        nicd.as_ref().map_or_else(String::new, Running::errors)
     }
 
     /// Waits until a host's daemon has links to all others.

@@ -4,6 +4,7 @@
 mod compare;
 mod faults;
 mod impaired;
+mod inline;
 mod ipv6;
 mod many;
 mod measures;

@@ -63,6 +63,8 @@ pub enum Nic {
     Measured,
     /// If there is one.
     Daemon,
+    /// By an engine of our own, on a queue that the daemon leases to us; by the daemon's if it does not.
+    Inline,
 }
 
 /// A test aid: a handicap for rings.
@@ -270,7 +272,8 @@ fn nic(value: &str) -> Result<Nic, &'static str> {
         "auto" => Ok(Nic::Auto),
         "measured" => Ok(Nic::Measured),
         "daemon" => Ok(Nic::Daemon),
-        _ => Err("auto, off, measured or daemon"),
+        "inline" => Ok(Nic::Inline),
+        _ => Err("auto, off, measured, daemon or inline"),
     }
 }
 

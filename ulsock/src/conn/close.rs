@@ -32,6 +32,7 @@ pub fn last(handle: Handle) {
         let _ = sockopt::set_socket_linger(conn.socket, Some(Duration::ZERO));
     }
     hint(&conn);
+    conn.end_for_all();
 }
 
 /// Before an exec that, if it succeeds, closes the last holder's number: what a fail-over owes the kernel must

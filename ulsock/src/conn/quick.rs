@@ -137,7 +137,7 @@ impl<'a> Usual<'a> {
         Counts::add(&side.counts.messages, 1);
         Counts::add(&side.counts.ring_bytes, len as u64);
         if link.is_nic {
-            nic::note_send();
+            nic::has_sent(link);
         }
         // Once more after publishing, as in the long way.
         if slots != 0 || tx.wishes_change() {

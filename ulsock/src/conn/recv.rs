@@ -13,12 +13,12 @@ use super::data::{self, Wanted};
 use super::nic::Heard;
 use super::wait::{Deadline, Woken};
 use super::{send, Conn, Handle};
-use crate::chaos;
 use crate::link::Rings;
 use crate::record::{flag, Counts};
 use crate::signal::Seen;
 use crate::sys::tcp;
 use crate::thread::Thread;
+use crate::{chaos, inline};
 
 /// What a look brought.
 pub(super) enum Step {
@@ -43,6 +43,7 @@ pub fn recv(
     // Why the wait has ended: what is there now is all that this call gets. A handler with SA_RESTART
     // ends it only if something is there.
     let (mut over, mut restarts) = (None, false);
+    inline::poll();
     loop {
         let Some(conn) = Conn::enter(handle) else {
             return (got > 0).then_some(Ok(got));

@@ -300,7 +300,7 @@ impl Conn<'_> {
         })?;
         Counts::add(&self.record.tx.counts.ring_bytes, n);
         if self.is_nic() {
-            nic::note_send();
+            nic::has_sent(self.link);
         }
         if unheard {
             self.poke(tx);

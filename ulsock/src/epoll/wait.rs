@@ -14,7 +14,6 @@ use super::look::gather;
 use super::set::{Lain, Set};
 use crate::api::Verdict;
 use crate::bed::Sleep;
-use crate::cancel;
 use crate::conn::space::STALL;
 use crate::conn::wait::Deadline;
 use crate::pointer::{self, Fault};
@@ -25,6 +24,7 @@ use crate::sys::door::Door;
 use crate::table::{self, Slot};
 use crate::thread::{Critical, Thread};
 use crate::upkeep::Nap;
+use crate::{cancel, inline};
 
 /// Kernel members get their turn at least once in so many waits that rings alone could answer.
 const HURRY: u32 = 8;
@@ -156,6 +156,7 @@ struct Wait {
 impl Wait {
     fn run(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
         loop {
+            inline::poll();
             // Never both in one answer: a member that has just become ours would be told twice.
             let told = self.kernel_turn(events);
             if told > 0 {

@@ -250,7 +250,15 @@ impl Nicd {
                 id,
                 tuple,
                 connected,
-            } => self.hear_of(host, tuple.mirrored(), Theirs { id, connected }, time),
+                lease,
+            } => {
+                let theirs = Theirs {
+                    id,
+                    connected,
+                    lease,
+                };
+                self.hear_of(host, tuple.mirrored(), theirs, time)
+            }
             Word::Withdrawn { id } => {
                 self.hosts[host].withdraw(id);
                 true
@@ -279,13 +287,8 @@ impl Nicd {
         self.hosts[host].life = Some(life);
         say!("{}: in touch", self.title(host));
         self.reach(host, time);
-        for (id, line) in self.lines.fresh(host) {
-            let word = Word::Shown {
-                id,
-                tuple: line.0,
-                connected: line.1,
-            };
-            self.tell(host, word, time);
+        for id in self.lines.fresh(host) {
+            self.tell_shown(id, time);
         }
     }
 }

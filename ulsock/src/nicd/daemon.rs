@@ -46,6 +46,8 @@ pub struct Options<'a> {
     pub port: Kind,
     /// For tests.
     pub impairment: Option<Impairment>,
+    /// Users whose programs may have a queue of their own.
+    pub lease_to: Vec<u32>,
 }
 
 pub struct Nicd {
@@ -66,6 +68,7 @@ pub struct Nicd {
     pub(super) routes: Routes,
     pub(super) watch: Watch,
     pub(super) make: Make,
+    pub(super) lease_to: Vec<u32>,
     /// Our UDP port is nobody else's.
     _reserved: Reserved,
     pub(super) lanes: Vec<Lane>,
@@ -111,6 +114,7 @@ impl Nicd {
             identity,
             port,
             impairment,
+            lease_to,
         } = options;
         let wrong = |why: String| format!("{}: {why}", peers_file.display());
         let peers = Peers::load(peers_file).map_err(|why| wrong(why.to_string()))?;
@@ -150,6 +154,7 @@ impl Nicd {
                 udp: me.port(),
                 impairment,
             },
+            lease_to,
             _reserved: reserved,
             lanes: Vec::new(),
             programs: HashMap::new(),

@@ -6,13 +6,13 @@ use std::time::Duration;
 use firmware::{End, EndpointId, Event, PeerId};
 use netstack::time::Instant;
 
-use super::block::Block;
 use super::daemon::Nicd;
 use super::heir::{Fate, Known};
 use super::line::{LineId, Place, Stage};
 use super::program::PATIENCE;
 use super::say;
 use super::words::Word;
+use crate::block::Block;
 
 /// After a link that has died.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -54,7 +54,7 @@ impl Nicd {
         };
         self.hosts[host].up = true;
         say!("{}: link up on {}", self.title(host), self.lanes[lane].name);
-        for (id, _) in self.lines.fresh(host) {
+        for id in self.lines.fresh(host) {
             self.claim(id);
         }
     }
@@ -144,12 +144,21 @@ impl Nicd {
         let Some(line) = self.lines.get_mut(id) else {
             return;
         };
-        line.program = None;
         if line.heir.is_some() {
+            line.program = None;
             return;
         }
         line.since = time;
-        match line.place() {
+        let (place, entrusted) = (line.place(), line.entrusted.take());
+        // With a word that is frozen it may have gone on by the kernel: nobody but it knows where its stream
+        // ends.
+        let entrusted = entrusted.filter(|_| line.stage == Stage::Inline && !line.is_frozen());
+        if let Some(socket) = entrusted {
+            self.succeed(id, socket, time);
+            return;
+        }
+        line.program = None;
+        match place {
             Some(place) => {
                 let lane = &mut self.lanes[place.lane];
                 lane.ropes.take_over(place.endpoint);
@@ -213,6 +222,10 @@ impl Nicd {
                 _ if line.heir.is_some() => self.run_heir(id, time),
                 (Stage::Shown, _) if age >= PATIENCE => self.give_up(id, time),
                 (Stage::Shown, _) => self.claim(id),
+                // The kernel carries it again: the program alone shall decide when it ends.
+                (Stage::Inline, _) if line.is_frozen() && line.entrusted.is_some() => {
+                    self.give_back_trust(id);
+                }
                 (_, Some(place)) if line.program.is_none() && age >= FAREWELL => {
                     self.destroy(place, time);
                 }

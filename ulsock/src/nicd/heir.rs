@@ -12,7 +12,7 @@ use netstack::time::Instant;
 use rustix::io::Errno;
 use rustix::net::{recv, send, shutdown, sockopt, RecvFlags, SendFlags, Shutdown};
 
-use super::block::Block;
+use crate::block::Block;
 use crate::layout::NIC_LEVEL;
 use crate::sys::fds::InternalFd;
 

@@ -36,6 +36,8 @@ pub struct Way {
 pub struct Theirs {
     pub id: u64,
     pub connected: bool,
+    /// The UDP port of its program's own engine; 0: it has none.
+    pub lease: u16,
 }
 
 #[derive(Default)]
@@ -170,6 +172,7 @@ mod tests {
         let theirs = |id| Theirs {
             id,
             connected: true,
+            lease: 0,
         };
         assert!(host.note(tuple(1), theirs(5)) && host.note(tuple(1), theirs(6)));
         host.withdraw(5);
@@ -185,6 +188,7 @@ mod tests {
             let theirs = Theirs {
                 id: id as u64,
                 connected: false,
+                lease: 0,
             };
             host.note(tuple(1), theirs);
             let first = host.note(tuple(id as u16), theirs);

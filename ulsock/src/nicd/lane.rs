@@ -17,9 +17,9 @@ use rustix::io::Errno;
 use rustix::net::netdevice::index_to_name;
 use rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
 
-use super::block::Block;
 use super::impair::Impairment;
 use super::line::LineId;
+use crate::block::Block;
 use crate::layout::OFFERER;
 use crate::pair::Pair;
 

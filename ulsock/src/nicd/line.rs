@@ -1,11 +1,13 @@
 //! A line: one connection that a program has shown, from then until nobody needs its block any more.
 
 use firmware::EndpointId;
+use netstack::failover::Segment as _;
 use netstack::time::Instant;
 
-use super::block::Block;
 use super::heir::Heir;
 use super::words::Tuple;
+use crate::block::Block;
+use crate::sys::fds::InternalFd;
 
 /// Never used twice.
 pub type LineId = u64;
@@ -29,6 +31,8 @@ pub enum Stage {
     Asked { epoch: u64, name: u64, from: u64 },
     /// The engine has it.
     Served(Place),
+    /// The program's own engine has it.
+    Inline,
     /// The engine has let go of it.
     Over,
 }
@@ -40,11 +44,17 @@ pub struct Line {
     /// [F1] Our end has connected: it is A.
     pub connected: bool,
     pub tuple: Tuple,
+    /// The UDP port of the program's own engine, as the peer's daemon was told; 0: it has none.
+    pub lease: u16,
     /// Who serves the other end.
     pub host: usize,
     pub since: Instant,
     pub stage: Stage,
     pub block: Option<Block>,
+    /// Both programs have an engine of their own: the number of the route from ours to the peer's.
+    pub route: Option<u32>,
+    /// What we go on with if the program, whose own engine has the connection, is killed.
+    pub entrusted: Option<InternalFd>,
     /// Of B: the line of A's that has been told that our program looks at its block. Of A: the peer's
     /// program looks at its own.
     pub ready_for: Option<LineId>,
@@ -62,6 +72,12 @@ impl Line {
             Stage::Served(place) => Some(place),
             _ => None,
         }
+    }
+
+    /// Its program, or whoever serves it, has left the link.
+    pub fn is_frozen(&self) -> bool {
+        let block = self.block.as_ref();
+        block.is_some_and(|block| block.tail().is_frozen())
     }
 
     /// Its block can serve a promotion that is still to be proposed, or it will get one.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::line::{Line, LineId};
+use super::line::{Line, LineId, Stage};
 use super::words::Tuple;
 
 #[derive(Default)]
@@ -31,6 +31,12 @@ impl Lines {
         self.all.get_mut(&id)
     }
 
+    pub fn set_stage(&mut self, id: LineId, stage: Stage) {
+        if let Some(line) = self.all.get_mut(&id) {
+            line.stage = stage;
+        }
+    }
+
     pub fn remove(&mut self, id: LineId) -> Option<Line> {
         let line = self.all.remove(&id)?;
         if self.by_tuple.get(&line.tuple) == Some(&id) {
@@ -54,11 +60,10 @@ impl Lines {
     }
 
     /// Those that the daemon of a host should know of.
-    pub fn fresh(&self, host: usize) -> Vec<(LineId, (Tuple, bool))> {
-        let fresh = |line: &&Line| line.host == host && line.is_fresh();
-        let told = |line: &Line| (line.tuple, line.connected);
+    pub fn fresh(&self, host: usize) -> Vec<LineId> {
+        let fresh = |line: &Line| line.host == host && line.is_fresh();
         let lines = self.all.iter().filter(|(_, line)| fresh(line));
-        lines.map(|(id, line)| (*id, told(line))).collect()
+        lines.map(|(id, _)| *id).collect()
     }
 
     pub fn is_empty(&self) -> bool {

@@ -1,7 +1,6 @@
 //! The daemon of a host: owner of the NIC, engine of all programs here, and the one who speaks with the
 //! daemons of other hosts. `ulsock nicd` runs it; it is a process of its own, without the preload library.
 
-mod block;
 mod calls;
 pub mod caps;
 mod daemon;
@@ -13,6 +12,7 @@ pub mod identity;
 mod impair;
 pub mod key;
 mod lane;
+mod lease;
 mod line;
 mod lines;
 mod notify;

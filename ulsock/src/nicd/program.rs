@@ -11,6 +11,7 @@ use rustix::net::{ipproto, SocketType};
 
 use super::daemon::Nicd;
 use super::heir::Heir;
+use super::lease::Lease;
 use super::line::{Line, LineId, Stage};
 use super::say;
 use super::set::Source;
@@ -22,6 +23,7 @@ use crate::pair::{Mail, Other, Pair, PairSegment};
 use crate::reason::Reason;
 use crate::sys::fds::InternalFd;
 use crate::sys::{diag, tcp};
+use netstack::failover::Segment as _;
 
 /// Programs that are served at a time.
 const MOST_PROGRAMS: usize = 4096;
@@ -38,6 +40,9 @@ pub struct Program {
     pub by_block: HashMap<(u32, u32), LineId>,
     /// How many lines it has.
     pub lines: usize,
+    /// It wants an engine of its own, and may have one.
+    pub asks: bool,
+    pub lease: Option<Lease>,
 }
 
 impl Program {
@@ -98,6 +103,8 @@ impl Nicd {
             segments: Vec::new(),
             by_block: HashMap::new(),
             lines: 0,
+            asks: false,
+            lease: None,
         })
     }
 
@@ -144,7 +151,14 @@ impl Nicd {
                     conn,
                     socket,
                 } => self.inherit(number, (segment, conn), socket, time),
+                Mail::Asked => self.hear_ask(number),
+                Mail::Entrusted {
+                    segment,
+                    conn,
+                    socket,
+                } => self.trust(number, (segment, conn), socket),
                 Mail::Refused { .. } | Mail::Window { .. } => {}
+                Mail::Queue { .. } | Mail::Route(_) => {}
             }
         }
         if pair.is_dead() {
@@ -174,33 +188,43 @@ impl Nicd {
             return Err(Reason::TableFull);
         }
         program.lines += 1;
+        let lease = self.lease_for(number, host);
         let id = self.lines.insert(Line {
             program: Some(number),
             cookie,
             connected,
             tuple,
+            lease,
             host,
             since: time,
             stage: Stage::Shown,
             block: None,
+            route: None,
+            entrusted: None,
             ready_for: None,
             end_acked: false,
             closed: false,
             heir: None,
         });
         if self.hosts[host].is_in_touch() {
-            self.tell(
-                host,
-                Word::Shown {
-                    id,
-                    tuple,
-                    connected,
-                },
-                time,
-            );
+            self.tell_shown(id, time);
         }
         self.claim(id);
         Ok(())
+    }
+
+    /// The daemon of its host hears of a line.
+    pub(super) fn tell_shown(&mut self, id: LineId, time: Instant) {
+        let Some(line) = self.lines.get(id) else {
+            return;
+        };
+        let word = Word::Shown {
+            id,
+            tuple: line.tuple,
+            connected: line.connected,
+            lease: line.lease,
+        };
+        self.tell(line.host, word, time);
     }
 
     /// The connection of a socket, if it is one that we can serve, and the one that is meant.
@@ -221,16 +245,23 @@ impl Nicd {
 
     /// [F24] A program has closed a connection, and leaves it to us.
     fn inherit(&mut self, number: u32, block: (u32, u32), socket: InternalFd, time: Instant) {
-        let program = self.programs.get(&number);
-        let Some(id) = program.and_then(|it| it.by_block.get(&block).copied()) else {
-            return;
-        };
+        if let Some(id) = self.line_of(number, block) {
+            self.succeed(id, socket, time);
+        }
+    }
+
+    fn line_of(&self, number: u32, block: (u32, u32)) -> Option<LineId> {
+        self.programs.get(&number)?.by_block.get(&block).copied()
+    }
+
+    /// We speak for the program of a line from here on.
+    pub(super) fn succeed(&mut self, id: LineId, socket: InternalFd, time: Instant) {
         let heir_number = self.number();
         let Some(line) = self.lines.get_mut(id) else {
             return;
         };
         // Else the kernel has it, and whoever else holds the socket.
-        let served = matches!(line.stage, Stage::Served(_) | Stage::Over);
+        let served = matches!(line.stage, Stage::Served(_) | Stage::Inline | Stage::Over);
         let Some(block) = line
             .block
             .as_ref()
@@ -238,6 +269,11 @@ impl Nicd {
         else {
             return;
         };
+        if line.stage == Stage::Inline {
+            // Its engine has let go of it, or is gone: the kernel carries the rest.
+            block.freeze();
+            line.stage = Stage::Over;
+        }
         let heir = Heir::new(socket, line.connected, block, time);
         let source = Source::Heir(heir_number);
         if self.set.add_changes(source, heir.socket()).is_err() {
@@ -245,6 +281,7 @@ impl Nicd {
         }
         let place = line.place();
         line.heir = Some(heir);
+        line.entrusted = None;
         self.lines.add_heir(heir_number, id);
         if let Some(place) = place {
             let lane = &mut self.lanes[place.lane];
@@ -253,6 +290,23 @@ impl Nicd {
             self.prod = true;
         }
         self.run_heir(id, time);
+    }
+
+    /// A program's own engine carries a connection: we keep what is needed if it is killed.
+    fn trust(&mut self, number: u32, block: (u32, u32), socket: InternalFd) {
+        let id = self.line_of(number, block);
+        let line = id.and_then(|id| self.lines.get_mut(id));
+        if let Some(line) = line.filter(|line| line.stage == Stage::Inline) {
+            line.entrusted = Some(socket);
+        }
+    }
+
+    /// We have no say in how that connection ends any more.
+    pub(super) fn give_back_trust(&mut self, id: LineId) {
+        if let Some(line) = self.lines.get_mut(id) {
+            line.entrusted = None;
+            line.stage = Stage::Over;
+        }
     }
 
     /// Its process is dead, or breaks the protocol.

@@ -7,12 +7,12 @@ use firmware::{EndpointId, PeerId, Refused};
 use netstack::failover::Segment;
 use netstack::time::Instant;
 
-use super::block::Block;
 use super::daemon::Nicd;
 use super::host::Theirs;
 use super::line::{LineId, Place, Stage};
 use super::say;
 use super::words::{Proposal, Tuple, Word};
+use crate::block::Block;
 use crate::pair::Claim;
 
 impl Nicd {
@@ -62,6 +62,7 @@ impl Nicd {
 
     /// Nothing comes of it if there is no memory, or the program does not read: it will be tried again.
     fn give_block(&mut self, id: LineId) -> Option<()> {
+        let route = self.route_for(id);
         let line = self.lines.get_mut(id)?;
         let program = self.programs.get_mut(&line.program?)?;
         let block = Block::allocate(&program.pair)?;
@@ -84,6 +85,7 @@ impl Nicd {
             block.confirm();
         }
         line.block = Some(block);
+        line.route = route;
         line.stage = Stage::Claimed;
         Some(())
     }
@@ -182,6 +184,7 @@ impl Nicd {
             key: promotion.key.load(Ordering::Relaxed),
             sent: promotion.sent.load(Ordering::Relaxed),
             received: promotion.received.load(Ordering::Relaxed),
+            inline: line.route.is_some(),
         };
         line.stage = Stage::Proposed { epoch, name };
         self.tell(host, Word::Prepare(proposal), time);
@@ -241,13 +244,14 @@ impl Nicd {
         let block = line.block.as_ref()?;
         let may_ask = matches!(line.stage, Stage::Claimed | Stage::Asked { .. });
         let agreed = block.theirs().promotion.epoch.load(Ordering::Acquire);
-        if !may_ask || agreed != 0 || it.epoch == 0 {
+        if !may_ask || agreed != 0 || it.epoch == 0 || it.inline != line.route.is_some() {
             return None;
         }
         let promotion = &block.ours().promotion;
         promotion.key.store(it.key, Ordering::Relaxed);
         promotion.sent.store(it.sent, Ordering::Relaxed);
         promotion.received.store(it.received, Ordering::Relaxed);
+        block.tell_place(it.name, line.route);
         promotion.epoch.store(it.epoch, Ordering::Release);
         line.stage = Stage::Asked {
             epoch: it.epoch,
@@ -266,6 +270,11 @@ impl Nicd {
         let Stage::Asked { epoch, name, from } = stage else {
             return;
         };
+        if line.route.is_some() && agreed == epoch {
+            self.lines.set_stage(id, Stage::Inline);
+            self.tell(host, Word::Agree { to: from, epoch }, time);
+            return;
+        }
         let block = line.block.clone().filter(|_| agreed == epoch);
         let place = block.and_then(|block| {
             self.enter(id, &block, |engine, peer| {
@@ -305,6 +314,14 @@ impl Nicd {
         let Some(block) = block else {
             return;
         };
+        if line.route.is_some() {
+            block.tell_place(name, line.route);
+            let word = &block.ours().promotion.agreed;
+            word.store(epoch, Ordering::Release);
+            self.lines.set_stage(id, Stage::Inline);
+            self.wake(id);
+            return;
+        }
         let place = self.enter(id, &block, |engine, peer| {
             engine.open(time, peer, name, block.clone())
         });

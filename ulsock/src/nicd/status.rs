@@ -112,7 +112,7 @@ impl Nicd {
                     Stage::Claimed | Stage::Proposed { .. } | Stage::Asked { .. }
                 )
             }),
-            served: count(|stage| matches!(stage, Stage::Served(_))),
+            served: count(|stage| matches!(stage, Stage::Served(_) | Stage::Inline)),
             packets_sent: counters.packets_sent,
             packets_received: counters.packets_received,
             packets_lost: counters.packets_lost,

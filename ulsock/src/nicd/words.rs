@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use crate::message::Rest;
 
 /// Version of all that follows.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// A connection, as one of its ends sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,6 +46,8 @@ pub enum Word {
         id: u64,
         tuple: Tuple,
         connected: bool,
+        /// The UDP port of the program's own engine; 0: it has none for this connection.
+        lease: u16,
     },
     /// That line is no more.
     Withdrawn { id: u64 },
@@ -69,6 +71,8 @@ pub struct Proposal {
     pub key: u64,
     pub sent: u64,
     pub received: u64,
+    /// Both programs' own engines carry it.
+    pub inline: bool,
 }
 
 const HELLO: u8 = 1;
@@ -92,8 +96,9 @@ impl Word {
                 id,
                 tuple,
                 connected,
+                lease,
             } => {
-                put(SHOWN, &[id, connected.into()]);
+                put(SHOWN, &[id, connected.into(), lease.into()]);
                 for end in [tuple.local, tuple.remote] {
                     bytes.extend(mapped(end.ip()).octets());
                     bytes.extend(end.port().to_be_bytes());
@@ -110,6 +115,7 @@ impl Word {
                     it.key,
                     it.sent,
                     it.received,
+                    it.inline.into(),
                 ],
             ),
             Word::Agree { to, epoch } => put(AGREE, &[to, epoch]),
@@ -129,14 +135,14 @@ impl Word {
                 life: rest.number()?,
             },
             SHOWN => {
-                let (id, connected) = (rest.number()?, rest.number()?);
+                let (id, connected) = (rest.number()?, rest.truth()?);
+                let lease = rest.number()?.try_into().ok()?;
                 let tuple = Tuple::new(rest.end()?, rest.end()?);
                 Word::Shown {
                     id,
                     tuple,
-                    connected: [false, true]
-                        .into_iter()
-                        .find(|known| u64::from(*known) == connected)?,
+                    connected,
+                    lease,
                 }
             }
             WITHDRAWN => Word::Withdrawn { id: rest.number()? },
@@ -148,6 +154,7 @@ impl Word {
                 key: rest.number()?,
                 sent: rest.number()?,
                 received: rest.number()?,
+                inline: rest.truth()?,
             }),
             AGREE => Word::Agree {
                 to: rest.number()?,
@@ -176,6 +183,14 @@ impl Rest<'_> {
         self.take().map(u64::from_be_bytes)
     }
 
+    fn truth(&mut self) -> Option<bool> {
+        match self.number()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
     fn end(&mut self) -> Option<SocketAddr> {
         let ip = Ipv6Addr::from(self.take::<16>()?);
         let port = u16::from_be_bytes(self.take()?);
@@ -193,13 +208,17 @@ mod tests {
         let tuple = (end.clone(), end).prop_map(|(local, remote)| Tuple::new(local, remote));
         prop_oneof![
             any::<(u16, u64)>().prop_map(|(version, life)| Word::Hello { version, life }),
-            (any::<u64>(), tuple, any::<bool>()).prop_map(|(id, tuple, connected)| Word::Shown {
-                id,
-                tuple,
-                connected
+            (any::<(u64, bool, u16)>(), tuple).prop_map(|((id, connected, lease), tuple)| {
+                Word::Shown {
+                    id,
+                    tuple,
+                    connected,
+                    lease,
+                }
             }),
             any::<u64>().prop_map(|id| Word::Withdrawn { id }),
-            any::<[u64; 7]>().prop_map(|[to, from, name, epoch, key, sent, received]| {
+            any::<([u64; 7], bool)>().prop_map(|(words, inline)| {
+                let [to, from, name, epoch, key, sent, received] = words;
                 Word::Prepare(Proposal {
                     to,
                     from,
@@ -208,6 +227,7 @@ mod tests {
                     key,
                     sent,
                     received,
+                    inline,
                 })
             }),
             any::<u64>().prop_map(|to| Word::Ready { to }),

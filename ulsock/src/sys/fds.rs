@@ -112,6 +112,12 @@ impl InternalFd {
         InternalFd(Transient::new(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
+    /// For an owner that closes it by itself, and tells before ([`is_over`]).
+    pub fn lend(self) -> OwnedFd {
+        // SAFETY: its number is open, and nobody else's from here on.
+        unsafe { OwnedFd::from_raw_fd(ManuallyDrop::new(self).as_raw_fd()) }
+    }
+
     /// Another descriptor for the same open file, with the same care.
     pub fn duplicate(&self) -> io::Result<InternalFd> {
         duplicate_high(self.as_fd())
@@ -136,6 +142,11 @@ impl Drop for InternalFd {
         // must not pass for ours.
         tell(self.as_raw_fd(), false);
     }
+}
+
+/// A number that was [lent](InternalFd::lend) is about to be closed.
+pub fn is_over(fd: RawFd) {
+    tell(fd, false);
 }
 
 /// Moves `fd` out of the program's way. A full high range is no failure, unless numbers are scarce: lower

@@ -12,7 +12,8 @@ const BAD: &str = "loss=1%,duplication=1%,reordering=1%,corruption=0.5%";
 
 /// Each end has received so much, and all by the link, which has noticed how bad the cable is.
 fn through(style: &str, bytes: u64) {
-    let hosts = Hosts::two_impaired(BAD);
+    // The daemons have the bad cable, not the queues that they lease.
+    let hosts = Hosts::two_impaired(BAD).with("ULSOCK_NIC", "daemon");
     let mut transfer = Transfer::start(&hosts, style);
     let start = Instant::now();
     transfer.moves(bytes);

@@ -7,11 +7,12 @@ use libc::{c_int, c_short, POLLERR, POLLHUP, POLLIN, POLLRDHUP, POLLRDNORM};
 use netstack::failover::{Segment as _, Stage};
 use netstack::ring::Receiver;
 use rustix::io::Errno;
-use rustix::net::sockopt;
+use rustix::net::{connect_unspec, sockopt, Shutdown};
 
 use super::super::recv::Step;
 use super::super::Conn;
 use super::hear::Heard;
+use crate::inline;
 use crate::link::{Rings, CLOSED};
 use crate::message::Message;
 use crate::record::flag;
@@ -144,7 +145,7 @@ impl Conn<'_> {
     fn say_closed(&self) {
         let producer = &self.link.tx_shared().producer;
         producer.closed.store(CLOSED, Ordering::Release);
-        self.link.ring_daemon();
+        self.link.ring_engine();
     }
 
     /// [F24] Before the last holder closes: the daemon does the rest, if it can; else we leave the link
@@ -167,6 +168,7 @@ impl Conn<'_> {
         if unread {
             // As in the kernel. The daemon hears that we have let go, and resets the link too.
             let _ = sockopt::set_socket_linger(self.socket, Some(Duration::ZERO));
+            self.reset_for_all();
             return true;
         }
         if self.segment().tail().is_frozen() {
@@ -174,6 +176,14 @@ impl Conn<'_> {
             return false;
         }
         self.say_closed();
+        if self.link.is_inline() {
+            if inline::has_all(self.link) {
+                self.end_for_all();
+                return true;
+            }
+            // The daemon says the rest, by the kernel.
+            inline::let_go(self.link);
+        }
         let message = Message::Leave {
             segment: self.link.segment.number,
             conn: self.link.conn,
@@ -183,5 +193,18 @@ impl Conn<'_> {
         }
         let _ = self.leave_link(&mut tx);
         false
+    }
+
+    /// The daemon holds the socket of a connection that our own engine carries: closing it is not enough.
+    pub(in crate::conn) fn end_for_all(&self) {
+        if self.is_nic() && self.link.is_inline() {
+            let _ = rustix::net::shutdown(self.socket, Shutdown::Both);
+        }
+    }
+
+    fn reset_for_all(&self) {
+        if self.link.is_inline() {
+            let _ = connect_unspec(self.socket);
+        }
     }
 }

@@ -14,14 +14,19 @@ use super::super::begin::begin_tx;
 use super::super::wait::Deadline;
 use super::super::Conn;
 use crate::backoff::Backoff;
+use crate::inline;
 use crate::layout::{Promotion, CONFIRMED, NIC_LEVEL};
+use crate::message::Message;
 use crate::reason::Reason;
 use crate::record::{flag, Role};
 use crate::sys::{random, tcp};
-use crate::upkeep;
+use crate::{thread, upkeep};
 
 /// So long a send waits for the peer's agreement, and an answer for the link to open.
 const PATIENCE: Duration = Duration::from_millis(5);
+/// The same in a process with other threads, which has one try (see `conn/part`): on a crowded host the answer
+/// takes a few turns of the scheduler.
+const ONLY_TRY: Duration = Duration::from_millis(20);
 /// Milliseconds until the next proposal, after one that has failed; doubled each time, up to the longest.
 const FIRST_PAUSE: u64 = 10;
 const LONGEST_PAUSE: u64 = 10_000;
@@ -179,6 +184,9 @@ impl Conn<'_> {
         receiving.consumer.head.store(received, Ordering::Relaxed);
         tail::begin(&receiving.producer.tail, received);
         self.record.set(flag::JOINING);
+        if self.record.role() == Role::Accepted {
+            self.expect_inline();
+        }
         let ours = &self.link.mine().promotion;
         ours.key.store(prepare.key, Ordering::Relaxed);
         ours.sent.store(sent, Ordering::Relaxed);
@@ -190,7 +198,10 @@ impl Conn<'_> {
     /// Lets the call wait until the link is open; if it does not open, goes back to the kernel.
     #[cold]
     fn wait_for_open(&self) {
-        let deadline = Deadline::after(PATIENCE);
+        let deadline = Deadline::after(match thread::is_alone() {
+            true => PATIENCE,
+            false => ONLY_TRY,
+        });
         let promotion = &self.link.theirs().promotion;
         let epoch = self.link.mine().promotion.epoch.load(Ordering::Relaxed);
         let mut backoff = Backoff::default();
@@ -198,12 +209,45 @@ impl Conn<'_> {
             && promotion.refused.load(Ordering::Acquire) != epoch
             && !deadline.passed()
         {
+            if promotion.agreed.load(Ordering::Acquire) == epoch && !self.open_inline() {
+                break;
+            }
+            inline::poll();
             backoff.pause();
         }
         self.enter_if_open();
         if self.is_joining() {
             self.give_up();
         }
+    }
+
+    /// The route to the peer's engine and the name there, if both ends have an engine of their own.
+    fn place_inline(&self) -> Option<(u32, u64)> {
+        let promotion = &self.link.theirs().promotion;
+        let route = promotion.route.load(Ordering::Relaxed).checked_sub(1)?;
+        let name = promotion.name.load(Ordering::Relaxed);
+        Some((u32::try_from(route).ok()?, name))
+    }
+
+    /// Before we say that we agree: our own engine, if it shall, is ready for what the peer's will send.
+    fn expect_inline(&self) {
+        let Some((route, name)) = self.place_inline() else {
+            return;
+        };
+        self.link.set_inline();
+        if !inline::expect(self.link, route, name) {
+            // [F9] We agree to what will not be, and go back by a record.
+            tail::freeze(&self.link.rx_shared().producer.tail);
+        }
+    }
+
+    /// The peer has agreed, and its engine is ready.
+    fn open_inline(&self) -> bool {
+        let Some((route, name)) = self.place_inline().filter(|_| !self.link.is_inline()) else {
+            return self.link.is_inline();
+        };
+        self.link.set_inline();
+        inline::open(self.link, route, name)
     }
 
     fn enter_if_open(&self) {
@@ -241,6 +285,11 @@ impl Conn<'_> {
         // The way back must not rot.
         let _ = sockopt::set_socket_keepalive(self.socket, true);
         super::watch::linked(self.handle.number);
+        if self.link.is_inline() {
+            let (segment, conn) = (self.link.segment.number, self.link.conn);
+            let message = Message::Entrust { segment, conn };
+            self.link.pair.tell(&message, Some(self.socket));
+        }
     }
 
     /// [F8] [F9] The link does not open.

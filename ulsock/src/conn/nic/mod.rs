@@ -27,7 +27,7 @@ use crate::record::{flag, Record, Role};
 
 pub use hear::Heard;
 pub use leave::Owed;
-pub use watch::{before_sleep, look as look_after, note_send, LOOK};
+pub use watch::{before_sleep, has_sent, look as look_after, LOOK};
 pub use worth::Worth;
 
 /// What both ends and the engine have of a promotion.

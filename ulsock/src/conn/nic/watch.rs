@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::conn::{send, Conn, Handle};
 use crate::family::RECORDS;
+use crate::link::Link;
 use crate::record::{flag, NOTHING_WAITS};
-use crate::{lifecycle, process, upkeep, waiter};
+use crate::{inline, lifecycle, process, upkeep, waiter};
 
 /// Milliseconds without an acknowledgement until a side fails over.
 pub const DEADLINE: u64 = 500;
@@ -31,9 +32,18 @@ fn forget(number: u32) {
     LINKED[number as usize / 64].fetch_and(!(1 << (number % 64)), Ordering::Relaxed);
 }
 
+/// Bytes are in a ring that leads to the link: our own engine takes them at once.
+#[inline]
+pub fn has_sent(link: &Link) {
+    note_send();
+    if link.is_inline() {
+        inline::poll();
+    }
+}
+
 /// Bytes go to the link: the next sleeper gets up for a look.
 #[inline]
-pub fn note_send() {
+fn note_send() {
     if !SENT.load(Ordering::Relaxed) {
         SENT.store(true, Ordering::Relaxed);
     }

@@ -77,7 +77,7 @@ impl Worth {
 }
 
 fn is_asked() -> bool {
-    process::config().nic != Nic::Daemon
+    !matches!(process::config().nic, Nic::Daemon | Nic::Inline)
 }
 
 impl Conn<'_> {

@@ -14,10 +14,10 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::net::{connect, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::world::{eventually, Host, World};
+use crate::block::Block;
 use crate::layout::{CLAIMER, CONFIRMED, NIC_LEVEL, RELEASED};
 use crate::mailbox::Channel;
 use crate::message::Message;
-use crate::nicd::block::Block;
 use crate::nicd::door;
 use crate::pair::{Mail, Other, Pair};
 use crate::reason::Reason;

@@ -39,6 +39,7 @@ fn daemon() {
         identity: Identity::load(&key).unwrap_or_else(|why| panic!("{why}")),
         port,
         impairment: None,
+        lease_to: Vec::new(),
     });
     started.unwrap_or_else(|why| panic!("{why}")).run();
 }

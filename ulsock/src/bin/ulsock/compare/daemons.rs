@@ -61,6 +61,9 @@ fn start(folder: &Path, places: &[Place<'_>], guard: &Rc<Guard>) -> io::Result<V
         let mut command = nicd()?;
         command.arg("--peers").arg(&peers);
         command.arg("--key").arg(key(place));
+        // The programs are of our own user.
+        let uid = rustix::process::geteuid().as_raw();
+        command.arg("--lease-to").arg(uid.to_string());
         command.env("ULSOCK_RUN_DIR", &place.run_dir);
         let log = folder.join(format!("nicd-{}", place.address.replace('.', "-")));
         let start = || Process::start(&mut command, &log, guard);

@@ -24,6 +24,9 @@ pub struct Options {
     /// How frames get to the network
     #[arg(long, value_enum, default_value = "packet")]
     port: Port,
+    /// Users whose programs may run the NIC's engine themselves (ULSOCK_NIC=inline): they can send any frame
+    #[arg(long, value_name = "USER,...", value_delimiter = ',')]
+    lease_to: Vec<String>,
     /// Go on as this user, with no more rights than the NIC needs
     #[arg(long)]
     user: Option<String>,
@@ -61,11 +64,22 @@ pub fn run(options: &Options) -> Outcome {
         identity,
         port,
         impairment: options.impair.clone(),
+        lease_to: uids(&options.lease_to)?,
     });
     let mut nicd = started.map_err(Failure::setup)?;
     settle(options.user.as_deref())?;
     nicd.run();
     Ok(ExitCode::SUCCESS)
+}
+
+/// Of users by name or number.
+fn uids(users: &[String]) -> Result<Vec<u32>, Failure> {
+    let find = |user: &String| match user.parse() {
+        Ok(uid) => Ok(uid),
+        Err(_) => User::find(user).map(|user| user.uid),
+    };
+    let uids = users.iter().map(find).collect::<Result<_, _>>();
+    uids.map_err(|why| Failure::setup(format!("--lease-to: {why}")))
 }
 
 /// Everything that takes more rights is open.

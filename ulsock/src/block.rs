@@ -76,6 +76,14 @@ impl Block {
         self.ours().stage.store(CONFIRMED, Ordering::Release);
     }
 
+    /// Where the program's own engine shall find the connection, before it is told to look.
+    pub fn tell_place(&self, name: u64, route: Option<u32>) {
+        let promotion = &self.ours().promotion;
+        promotion.name.store(name, Ordering::Relaxed);
+        let route = route.map_or(0, |number| u64::from(number) + 1);
+        promotion.route.store(route, Ordering::Relaxed);
+    }
+
     /// The program has never heard of it.
     pub fn was_not_claimed(&self) {
         self.theirs().stage.store(RELEASED, Ordering::Release);

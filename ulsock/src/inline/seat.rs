@@ -1,0 +1,89 @@
+//! The engine's place in the process, and its lock.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use super::now;
+use super::station::Station;
+
+pub static SEAT: Seat = Seat {
+    taken: AtomicBool::new(false),
+    word: AtomicBool::new(false),
+    polls: AtomicU32::new(0),
+    station: UnsafeCell::new(None),
+};
+
+pub struct Seat {
+    taken: AtomicBool,
+    /// Somebody has found it taken, and has something to look at.
+    word: AtomicBool,
+    /// How often it was taken.
+    polls: AtomicU32,
+    station: UnsafeCell<Option<Station>>,
+}
+
+// SAFETY: the cell is touched only by whoever has taken the seat.
+unsafe impl Sync for Seat {}
+
+impl Seat {
+    pub fn take(&self) -> bool {
+        !self.taken.load(Ordering::Relaxed) && !self.taken.swap(true, Ordering::Acquire)
+    }
+
+    /// By whoever has taken it.
+    pub fn act<R>(&self, act: impl FnOnce(&mut Option<Station>) -> R) -> R {
+        let polls = self.polls.load(Ordering::Relaxed);
+        self.polls.store(polls.wrapping_add(1), Ordering::Relaxed);
+        // SAFETY: the seat is taken, by us.
+        act(unsafe { &mut *self.station.get() })
+    }
+
+    pub fn release(&self) {
+        loop {
+            self.taken.store(false, Ordering::SeqCst);
+            if !self.word.load(Ordering::SeqCst) || !self.take() {
+                return;
+            }
+            if self.word.swap(false, Ordering::SeqCst) {
+                self.act(|station| {
+                    if let Some(station) = station {
+                        station.notice_all();
+                        station.poll(now());
+                    }
+                });
+            }
+        }
+    }
+
+    /// Whether it was free.
+    pub fn try_with(&self, act: impl FnOnce(&mut Station)) -> bool {
+        if !self.take() {
+            return false;
+        }
+        self.act(|station| station.as_mut().map(act));
+        self.release();
+        true
+    }
+
+    /// Whoever has it looks at everything before it is free.
+    pub fn leave_word(&self) {
+        self.word.store(true, Ordering::SeqCst);
+        if self.take() {
+            self.release();
+        }
+    }
+
+    /// Changes whenever somebody has polled.
+    pub fn polls(&self) -> u32 {
+        self.polls.load(Ordering::Relaxed)
+    }
+
+    /// In a forked child, which has one thread: what is there is its parent's.
+    pub fn forget(&self) {
+        // SAFETY: nobody else is there.
+        let station = unsafe { (*self.station.get()).take() };
+        std::mem::forget(station);
+        self.word.store(false, Ordering::Relaxed);
+        self.taken.store(false, Ordering::Relaxed);
+    }
+}
