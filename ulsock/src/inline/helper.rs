@@ -4,8 +4,8 @@
 //! While threads of the program poll the engine themselves it keeps out of their way, but for a look at
 //! each tick. It has all signals blocked, and never touches a connection.
 
-use std::os::fd::AsFd;
-use std::sync::atomic::{fence, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{fence, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -38,6 +38,8 @@ static DUE: AtomicU64 = AtomicU64::new(u64::MAX);
 static UNTIL: AtomicU64 = AtomicU64::new(0);
 /// Ends that wait.
 static BELL: OnceLock<InternalFd> = OnceLock::new();
+/// The number of its duplicate of the queue's socket, which nobody but it uses; -1: none.
+static WATCH: AtomicI32 = AtomicI32::new(-1);
 /// Which of them is the last that was started: earlier ones end.
 static LATEST: AtomicUsize = AtomicUsize::new(0);
 
@@ -47,6 +49,7 @@ pub fn start(watch: InternalFd) {
         // The first one serves them all.
         let _ = BELL.set(bell);
     }
+    WATCH.store(watch.as_raw_fd(), Ordering::Relaxed);
     let number = LATEST.fetch_add(1, Ordering::AcqRel) + 1;
     let blocked = mask::block_all();
     let started = std::thread::Builder::new()
@@ -65,6 +68,11 @@ pub fn start(watch: InternalFd) {
 pub fn forget() {
     OFF.store(0, Ordering::Relaxed);
     UNTIL.store(0, Ordering::Relaxed);
+    let watch = WATCH.swap(-1, Ordering::Relaxed);
+    if watch >= 0 {
+        // SAFETY: its owner was a thread that this process does not have.
+        drop(unsafe { InternalFd::left_open(watch) });
+    }
 }
 
 /// The engine has been polled.

@@ -82,7 +82,9 @@ impl Seat {
     pub fn forget(&self) {
         // SAFETY: nobody else is there.
         let station = unsafe { (*self.station.get()).take() };
-        std::mem::forget(station);
+        if let Some(station) = station {
+            station.forget();
+        }
         self.word.store(false, Ordering::Relaxed);
         self.taken.store(false, Ordering::Relaxed);
     }

@@ -82,6 +82,13 @@ impl Station {
         fds::duplicate_high(self.port.wake()?).ok()
     }
 
+    /// In a forked child: the queue stays its parent's, and must not outlive that here.
+    pub fn forget(self) {
+        // SAFETY: what is forgotten below never uses its number again.
+        drop(unsafe { InternalFd::left_open(self.socket) });
+        std::mem::forget(self);
+    }
+
     pub fn is_of(&self, pair: &Arc<Pair>) -> bool {
         Arc::ptr_eq(&self.pair, pair)
     }

@@ -13,9 +13,10 @@ use rustix::io::Errno;
 
 use super::daemon::Nicd;
 use super::host::Way;
-use super::line::LineId;
+use super::line::{LineId, Stage};
 use super::say;
 use crate::message::{self, Message};
+use netstack::failover::Segment as _;
 
 /// Leases at a time: as many UDP ports after our own.
 const MOST: u16 = 256;
@@ -155,8 +156,17 @@ impl Nicd {
         Some(number)
     }
 
-    /// A host is reached otherwise, or not at all: programs will need other routes to it.
-    pub(super) fn forget_routes(&mut self, host: usize) {
+    /// A host is reached otherwise, or is not one of ours any more: what programs' own engines carry there goes
+    /// back to the kernel, and they will need other routes.
+    pub(super) fn end_leases_to(&mut self, host: usize) {
+        for id in self.lines.ids() {
+            let line = self.lines.get(id).filter(|line| line.host == host);
+            let inline = line.filter(|line| line.stage == Stage::Inline);
+            if let Some(block) = inline.and_then(|line| line.block.as_ref()) {
+                block.freeze();
+                self.wake(id);
+            }
+        }
         let leases = self.programs.values_mut();
         for lease in leases.filter_map(|program| program.lease.as_mut()) {
             lease.routes.retain(|(known, _), _| *known != host);

@@ -203,7 +203,7 @@ impl Nicd {
     }
 
     /// Everybody of the program who waits for that line shall look.
-    fn wake(&self, id: LineId) {
+    pub(super) fn wake(&self, id: LineId) {
         let line = self.lines.get(id);
         let pair = line
             .and_then(|line| line.program)

@@ -202,7 +202,7 @@ impl Nicd {
     pub(super) fn leave_way(&mut self, host: usize) {
         if let Some(way) = self.hosts[host].way.take() {
             self.lanes[way.lane].engine.retire(way.peer);
-            self.forget_routes(host);
+            self.end_leases_to(host);
             self.hosts[host].up = false;
             self.prod = true;
         }
