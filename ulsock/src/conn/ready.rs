@@ -175,6 +175,8 @@ impl Conn<'_> {
 
     /// Where the stream ends that has arrived so far: it moves on with every byte, on any carrier.
     pub fn stream_end(&self) -> Option<u64> {
+        // With a link that has just opened its ring counts.
+        self.attend();
         let mut held = self.lock_rx()?;
         if !self.record.rx.gate.is_closed() || self.record.has(flag::BROKEN) {
             return Some(self.received_by_kernel());

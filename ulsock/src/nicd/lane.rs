@@ -22,6 +22,7 @@ use super::line::LineId;
 use crate::block::Block;
 use crate::layout::OFFERER;
 use crate::pair::Pair;
+use crate::waiter::WAITERS;
 
 /// How frames get to the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,6 +195,25 @@ pub struct Ropes {
     by_endpoint: HashMap<EndpointId, Rope>,
     /// Lines that the daemon itself has to look after: their wires have been tripped.
     pub own: Vec<LineId>,
+    /// Those whose bells have not come yet: they are behind other mail in the program's channel.
+    unheard: Vec<Unheard>,
+}
+
+/// A ring that nobody has heard.
+struct Unheard {
+    pair: Arc<Pair>,
+    block: Block,
+    name: u32,
+}
+
+impl Unheard {
+    /// Whether it was in vain, and the program is still there.
+    fn ring_in_vain(&self) -> bool {
+        let heard = self
+            .pair
+            .ring(&self.block.segment, OFFERER, self.block.conn, self.name);
+        !heard && !self.pair.is_dead()
+    }
 }
 
 struct Rope {
@@ -225,6 +245,12 @@ impl Ropes {
         }
     }
 
+    /// More of a program's mail has been read: its bells may have come.
+    pub fn ring_again(&mut self, pair: &Arc<Pair>) {
+        let in_vain = |it: &Unheard| !Arc::ptr_eq(&it.pair, pair) || it.ring_in_vain();
+        self.unheard.retain(in_vain);
+    }
+
     pub fn untie(&mut self, endpoint: EndpointId) {
         self.by_endpoint.remove(&endpoint);
     }
@@ -242,8 +268,23 @@ impl Bells for Ropes {
         let mut left = slots;
         while left != 0 {
             let name = wire.name(left.trailing_zeros() as usize);
-            pair.ring(&rope.block.segment, OFFERER, rope.block.conn, name);
             left &= left - 1;
+            if !pair.ring(&rope.block.segment, OFFERER, rope.block.conn, name) {
+                keep(&mut self.unheard, pair, &rope.block, name);
+            }
         }
+    }
+}
+
+/// The names are the program's own words: with more of them than it can have waiters it has to look by itself.
+#[cold]
+fn keep(unheard: &mut Vec<Unheard>, pair: &Arc<Pair>, block: &Block, name: u32) {
+    let of_program = unheard.iter().filter(|it| Arc::ptr_eq(&it.pair, pair));
+    if of_program.count() < WAITERS && !pair.is_dead() {
+        unheard.push(Unheard {
+            pair: pair.clone(),
+            block: block.clone(),
+            name,
+        });
     }
 }

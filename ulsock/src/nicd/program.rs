@@ -161,6 +161,9 @@ impl Nicd {
                 Mail::Queue { .. } | Mail::Route(_) => {}
             }
         }
+        for lane in &mut self.lanes {
+            lane.ropes.ring_again(&pair);
+        }
         if pair.is_dead() {
             self.lose_program(number, time);
         }
