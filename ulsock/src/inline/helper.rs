@@ -58,6 +58,7 @@ pub fn start(watch: InternalFd) {
         .spawn(move || run(number, &watch));
     mask::replace(blocked);
     if started.is_err() {
+        WATCH.store(-1, Ordering::Relaxed);
         crate::log::debug(format_args!(
             "no thread for the engine: it is polled by calls alone"
         ));
@@ -100,10 +101,15 @@ fn wake_now() {
         let _ = futex::wake(&OFF, futex::Flags::PRIVATE, 1);
     } else if DUE.load(Ordering::Relaxed) < UNTIL.load(Ordering::SeqCst) {
         // It waits for longer than what we have sent meanwhile can.
-        let _ = BELL
-            .get()
-            .map(|bell| rustix::io::write(bell, &1u64.to_ne_bytes()));
+        ring();
     }
+}
+
+/// It looks at the engine soon. Also from a signal handler.
+pub fn ring() {
+    let _ = BELL
+        .get()
+        .map(|bell| rustix::io::write(bell, &1u64.to_ne_bytes()));
 }
 
 fn run(number: usize, watch: &InternalFd) {

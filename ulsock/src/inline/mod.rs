@@ -96,13 +96,19 @@ pub fn notice(link: &Link) {
     let Some(critical) = Critical::enter() else {
         return;
     };
-    let looked = !critical.0.in_handler()
-        && SEAT.try_with(|station| {
-            station.notice(link.segment.number, link.conn);
-            station.poll(now());
-        });
+    if critical.0.in_handler() {
+        SEAT.leave_word();
+        helper::ring();
+        return;
+    }
+    let looked = SEAT.try_with(|station| {
+        station.notice(link.segment.number, link.conn);
+        station.poll(now());
+    });
     if !looked {
         SEAT.leave_word();
+        // Whoever had it may have gone meanwhile.
+        SEAT.try_with(|_| ());
     }
 }
 

@@ -68,9 +68,6 @@ impl Seat {
     /// Whoever has it looks at everything before it is free.
     pub fn leave_word(&self) {
         self.word.store(true, Ordering::SeqCst);
-        if self.take() {
-            self.release();
-        }
     }
 
     /// Changes whenever somebody has polled.

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
+use netstack::failover::Segment as _;
 use netstack::phy::packet::{self, Queue};
 use netstack::phy::{Interface, Reserved, Wanted};
 use rustix::io::Errno;
@@ -16,7 +17,6 @@ use super::host::Way;
 use super::line::{LineId, Stage};
 use super::say;
 use crate::message::{self, Message};
-use netstack::failover::Segment as _;
 
 /// Leases at a time: as many UDP ports after our own.
 const MOST: u16 = 256;

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use netstack::failover::Segment as _;
 use netstack::time::Instant;
 use rustix::net::sockopt;
 use rustix::net::{ipproto, SocketType};
@@ -23,7 +24,6 @@ use crate::pair::{Mail, Other, Pair, PairSegment};
 use crate::reason::Reason;
 use crate::sys::fds::InternalFd;
 use crate::sys::{diag, tcp};
-use netstack::failover::Segment as _;
 
 /// Programs that are served at a time.
 const MOST_PROGRAMS: usize = 4096;
