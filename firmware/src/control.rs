@@ -136,6 +136,14 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         }
     }
 
+    /// [R10] Is a peer still there? If it does not answer, its link goes down.
+    pub fn ask(&mut self, peer: PeerId) {
+        if let Some(known) = self.peer(peer) {
+            known.link.ask();
+            self.touch(peer);
+        }
+    }
+
     /// [H6] Ends the link to a peer for good: another may have its addresses and ports.
     pub fn retire(&mut self, peer: PeerId) {
         self.leave(peer);

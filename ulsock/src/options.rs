@@ -96,7 +96,11 @@ pub fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> rustix::io::Result<()> 
 pub fn take_error(fd: RawFd) -> Option<rustix::io::Errno> {
     // SAFETY: the program is calling with this number.
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
-    sockopt::socket_error(socket).ok()?.err()
+    let pending = sockopt::socket_error(socket).ok()?.err();
+    let Some(conn) = managed(fd).and_then(Conn::enter) else {
+        return pending;
+    };
+    conn.take_verdict(pending)
 }
 
 /// Returns a connection to the kernel for good, before a call that we do not handle on rings.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use libc::{c_int, c_void, socklen_t, timeval, IPPROTO_TCP, SOL_SOCKET};
 use netstack::ring::mark::LEVEL_SIZE;
+use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use crate::api::Verdict;
@@ -212,7 +213,8 @@ pub fn getsockopt(fd: c_int, level: c_int, name: c_int) -> Verdict {
     crate::lifecycle::guard(fd)
 }
 
-/// After a successful `getsockopt`: the kernel counts its own bytes only.
+/// After a successful `getsockopt`: the kernel counts its own bytes only, and has told us an error perhaps that the
+/// program has not heard.
 ///
 /// # Safety
 /// As libc's `getsockopt`; the kernel has filled `value` and `len`.
@@ -223,14 +225,35 @@ pub unsafe fn option_read(
     value: *mut c_void,
     len: *const socklen_t,
 ) {
-    if (level, name) != (IPPROTO_TCP, libc::TCP_INFO) {
+    let is_error = (level, name) == (SOL_SOCKET, libc::SO_ERROR);
+    if !is_error && (level, name) != (IPPROTO_TCP, libc::TCP_INFO) {
         return;
     }
     let Some(conn) = managed(fd).and_then(Conn::enter) else {
         return;
     };
+    if is_error {
+        // SAFETY: the kernel has just written that many bytes there.
+        let answer = unsafe { std::slice::from_raw_parts_mut(value.cast::<u8>(), *len as usize) };
+        return tell_error(&conn, answer);
+    }
     let Some(totals) = conn.totals() else { return };
     // SAFETY: the kernel has just written that many bytes there.
     let info = unsafe { std::slice::from_raw_parts_mut(value.cast::<u8>(), *len as usize) };
     tcp::Totals::write(&totals, info);
+}
+
+/// SO_ERROR, as the kernel has answered it.
+fn tell_error(conn: &Conn<'_>, answer: &mut [u8]) {
+    let mut pending = [0; 4];
+    for (byte, answered) in pending.iter_mut().zip(answer.iter()) {
+        *byte = *answered;
+    }
+    let pending = c_int::from_ne_bytes(pending);
+    let pending = (pending != 0).then(|| Errno::from_raw_os_error(pending));
+    if let Some(error) = conn.take_verdict(pending) {
+        for (byte, told) in answer.iter_mut().zip(error.raw_os_error().to_ne_bytes()) {
+            *byte = told;
+        }
+    }
 }

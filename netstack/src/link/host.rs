@@ -27,6 +27,14 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
+    /// [R10] Asks whether the peer is still there, also if there is nothing to send.
+    pub fn ask(&mut self) {
+        for path in &mut self.paths {
+            // What is in flight asks already.
+            path.ping_owed |= path.ledger().is_settled() && !path.is_left();
+        }
+    }
+
     /// [C1] Announces a connection that the peer will open. `None` as for `open`, or if one of that
     /// name is there already.
     pub fn expect(&mut self, terms: &Terms) -> Option<Id> {

@@ -234,6 +234,7 @@ impl<'a> Conn<'a> {
         ));
         self.record.set(flag::BROKEN | flag::PINNED);
         self.record.set_reason(Reason::Protocol);
+        self.keep_reset();
         let _ = rustix::net::shutdown(self.socket, rustix::net::Shutdown::Both);
         Errno::CONNRESET
     }

@@ -67,7 +67,7 @@ pub fn recv(
                 Ok(Step::Again) => continue,
                 Ok(Step::Moved(n)) => n,
                 Ok(_) => 0,
-                Err(error) => return Some(Err(error)),
+                Err(error) => return Some(Err(conn.report(error))),
             };
         }
         if left_there == 0 || left_there >= least || conn.record.has(flag::PEER_FIN) {
@@ -76,8 +76,11 @@ pub fn recv(
                 Ok(Step::Moved(n)) => got += n,
                 Ok(Step::Empty) => {}
                 Ok(Step::Eof) => return Some(Ok(got)),
-                Err(_) if got > 0 => return Some(Ok(got)),
-                Err(error) => return Some(Err(error)),
+                Err(error) if got > 0 => {
+                    conn.keep_error(error);
+                    return Some(Ok(got));
+                }
+                Err(error) => return Some(Err(conn.report(error))),
             }
         }
         conn.guard();
@@ -196,7 +199,11 @@ impl Conn<'_> {
             match step {
                 Ok(Step::Again) => {}
                 Ok(Step::Moved(n)) => got += n,
-                Ok(_) | Err(_) if got > 0 => break,
+                Ok(_) if got > 0 => break,
+                Err(error) if got > 0 => {
+                    self.keep_error(error);
+                    break;
+                }
                 other => return self.ended(rx, other),
             }
         }
@@ -457,7 +464,10 @@ impl Conn<'_> {
         if self.record.has(flag::NIC) && !self.record.has(flag::BROKEN) {
             return self.ended_after_link(rx, end);
         }
-        end
+        match (end, self.untold()) {
+            (Ok(Step::Eof), Some(error)) => Err(error),
+            (end, _) => end,
+        }
     }
 }
 

@@ -78,7 +78,7 @@ pub fn send(
                 return Some(Ok(sent));
             }
             Err(error) => {
-                let error = conn.kept_or(error);
+                let error = conn.report(error);
                 return Some(Err(fail(conn, error, flags)));
             }
         };
@@ -363,7 +363,10 @@ impl Conn<'_> {
                     })
                 }
                 Err(Errno::INTR) => {}
-                Err(_) if moved > 0 => break,
+                Err(error) if moved > 0 => {
+                    self.keep_error(error);
+                    break;
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -208,6 +208,7 @@ impl Nicd {
             self.set.remove(channel.fd());
             if was_in_touch {
                 say!("{}: channel lost: {why}", self.title(host));
+                self.ask_link(host);
             }
         }
     }

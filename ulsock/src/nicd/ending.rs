@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use firmware::{End, EndpointId, Event, PeerId};
+use netstack::link::Why;
 use netstack::time::Instant;
 
 use super::daemon::Nicd;
@@ -27,9 +28,7 @@ impl Nicd {
                 self.prod = true;
                 match event {
                     Event::Up(peer) => self.link_up(lane, peer),
-                    Event::Down(peer, why) => {
-                        self.link_down(lane, peer, &format!("{why:?}"), time);
-                    }
+                    Event::Down(peer, why) => self.link_down(lane, peer, why, time),
                     Event::Open(_) => {}
                     Event::EndAcked(endpoint) => self.end_acked(lane, endpoint, time),
                     Event::Gone { endpoint, how, .. } => self.gone(lane, endpoint, how, time),
@@ -59,12 +58,25 @@ impl Nicd {
         }
     }
 
-    fn link_down(&mut self, lane: usize, peer: PeerId, why: &str, time: Instant) {
+    /// Its daemon does not answer. If the host is gone, programs that wait for something from there must hear of it,
+    /// and links with nothing under way notice nothing by themselves.
+    pub(super) fn ask_link(&mut self, host: usize) {
+        if let Some(way) = self.hosts[host].way {
+            self.lanes[way.lane].engine.ask(way.peer);
+            self.prod = true;
+        }
+    }
+
+    fn link_down(&mut self, lane: usize, peer: PeerId, why: Why, time: Instant) {
         let Some(host) = self.host_of(lane, peer) else {
             return;
         };
         if std::mem::take(&mut self.hosts[host].up) {
-            say!("{}: link down: {why}", self.title(host));
+            say!("{}: link down: {why:?}", self.title(host));
+        }
+        if why == Why::Silence {
+            // Engines of programs use the same way.
+            self.freeze_leased_to(host);
         }
         self.hosts[host].try_at = Some(time + PAUSE);
     }

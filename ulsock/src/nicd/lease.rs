@@ -159,6 +159,15 @@ impl Nicd {
     /// A host is reached otherwise, or is not one of ours any more: what programs' own engines carry there goes
     /// back to the kernel, and they will need other routes.
     pub(super) fn end_leases_to(&mut self, host: usize) {
+        self.freeze_leased_to(host);
+        let leases = self.programs.values_mut();
+        for lease in leases.filter_map(|program| program.lease.as_mut()) {
+            lease.routes.retain(|(known, _), _| *known != host);
+        }
+    }
+
+    /// What programs' own engines carry to a host goes back to the kernel.
+    pub(super) fn freeze_leased_to(&mut self, host: usize) {
         for id in self.lines.ids() {
             let line = self.lines.get(id).filter(|line| line.host == host);
             let inline = line.filter(|line| line.stage == Stage::Inline);
@@ -166,10 +175,6 @@ impl Nicd {
                 block.freeze();
                 self.wake(id);
             }
-        }
-        let leases = self.programs.values_mut();
-        for lease in leases.filter_map(|program| program.lease.as_mut()) {
-            lease.routes.retain(|(known, _), _| *known != host);
         }
     }
 }

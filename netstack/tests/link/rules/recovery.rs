@@ -146,6 +146,23 @@ fn silence_ends_a_link_with_exact_counts() {
     );
 }
 
+// [R10]
+#[test]
+fn a_host_that_doubts_hears_of_a_peer_that_is_gone() {
+    let mut pair = pair();
+    let (a, _) = pair.connect(1, 1 << 16);
+    pair.a.link.ask();
+    pair.run(MS * 9000, |_| {});
+    assert_eq!(death(&pair.a), None);
+    (pair.to_a.cut, pair.to_b.cut) = (true, true);
+    pair.run(MS * 9000, |_| {});
+    assert_eq!(death(&pair.a), None, "nobody has asked");
+    pair.a.link.ask();
+    pair.run(MS * 9000, |_| {});
+    assert_eq!(death(&pair.a), Some(Why::Silence));
+    assert_eq!(pair.a.rings.get(a).outcome, Some(Outcome::WithLink));
+}
+
 fn with_ways(count: u16) -> Pair<Fixed> {
     let conditions = Conditions::default();
     let mut pair = Pair::new(conditions, 1, Fixed::new(1 << 18));

@@ -84,7 +84,6 @@ fn partition_and_heal() {
 
 /// Nothing comes from a host that is gone, so the survivor's kernel gives up when its time is over.
 #[test]
-#[ignore = "the survivor hears of a reset now and then, where kernel TCP tells of a timeout: a fault of the nic carrier"]
 fn host_gone() {
     for style in STYLES {
         let hosts = Hosts::on_a_bridge(2);

@@ -92,16 +92,19 @@ impl Conn<'_> {
         }
         self.failover(|side| side.despair());
         drop(held);
+        if let Err(error) = end {
+            self.keep_error(error);
+        }
         self.broken();
         // Lest our own FIN look like an end.
         let _ = sockopt::set_socket_linger(self.socket, Some(Duration::ZERO));
-        Err(self.kept_or(end.err().unwrap_or(Errno::CONNRESET)))
+        self.end_by_verdict(end).map(|()| Step::Eof)
     }
 
     /// What the kernel's poll says about a connection on the link: an end there only asks.
     pub(in crate::conn) fn events_of_link(&self, kernel: c_short) -> c_short {
         if !self.is_only_asked() {
-            return kernel;
+            return kernel | self.untold().map_or(0, |_| POLLERR);
         }
         let ended = match (self.link_has_ended(), self.record.has(flag::SHUT)) {
             (false, _) => 0,

@@ -1,7 +1,5 @@
 //! What the kernel's stream brings to a connection that is on the link, or was ([F17] to [F19], [F21]).
 
-use std::sync::atomic::Ordering;
-
 use netstack::failover::record::LENGTH;
 use netstack::failover::{Arrived, Segment as _, Stage, Tip};
 use netstack::ring::{Receiver, RxState, Sender};
@@ -76,7 +74,7 @@ impl Conn<'_> {
                 self.answer(&mut tx);
                 Ok(Heard::Record)
             }
-            Arrived::NotYet if stage == Stage::Over => Err(self.kept_or(self.broken())),
+            Arrived::NotYet if stage == Stage::Over => Err(self.broken()),
             Arrived::Part | Arrived::NotYet => Ok(Heard::Nothing),
         }
     }
@@ -110,25 +108,6 @@ impl Conn<'_> {
         }
     }
 
-    /// The kernel tells an error once: it is kept until a call can report it.
-    pub(in crate::conn) fn keep_error(&self, error: Errno) {
-        let kept = &self.record.nic.error;
-        if self.record.has(flag::NIC) && kept.load(Ordering::Relaxed) == 0 {
-            kept.store(error.raw_os_error() as u64, Ordering::Relaxed);
-        }
-    }
-
-    /// What was kept, once; else this.
-    pub(in crate::conn) fn kept_or(&self, error: Errno) -> Errno {
-        if !self.record.has(flag::NIC) {
-            return error;
-        }
-        match self.record.nic.error.swap(0, Ordering::Relaxed) {
-            0 => error,
-            kept => Errno::from_raw_os_error(kept as i32),
-        }
-    }
-
     /// Reads records that are the next thing from the kernel, so that what it has is what the program
     /// reads. Under the receiving lock.
     pub(in crate::conn) fn read_records(&self, rx: &mut Receiver<'_, Rings>) -> Result<(), Errno> {
@@ -149,6 +128,8 @@ impl Conn<'_> {
         end: Result<(), Errno>,
     ) -> Option<Result<(), Errno>> {
         let _held = self.lock_tx()?;
+        // An error that was taken off the socket leaves what looks like an end.
+        let end = self.untold().map_or(end, Err);
         let tip = match end {
             Ok(()) => Tip::Fin,
             Err(_) => Tip::Broken,
@@ -160,7 +141,7 @@ impl Conn<'_> {
         }
         match self.failover(|side| side.end(tip, tail, rx.state.pos))? {
             Tip::Fin => Some(Ok(())),
-            Tip::Broken => Some(Err(self.kept_or(end.err().unwrap_or(Errno::CONNRESET)))),
+            Tip::Broken => Some(self.end_by_verdict(end)),
         }
     }
 }
