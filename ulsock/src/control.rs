@@ -9,13 +9,15 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use crate::conn::Handle;
 use crate::daemon::Daemons;
 use crate::link::Link;
 use crate::mailbox::{Channel, Mailbox, MailboxName};
 use crate::offers::{ForeignTable, Key, Offer, OffersTable, SlotId};
 use crate::pair::Pair;
+use crate::record::flag;
 use crate::rundir::RunDir;
-use crate::upkeep;
+use crate::{upkeep, waiter};
 use meet::Meeting;
 
 pub struct Control {
@@ -50,7 +52,21 @@ const MOST_PER_UID: usize = 4096;
 
 /// A link in its box: other threads may still be looking at it there.
 struct Retired {
-    _link: Box<Link>,
+    link: Box<Link>,
+    /// Its connection lives on, and will have another.
+    parted: Option<Handle>,
+}
+
+impl Retired {
+    /// No thread can be looking at it. Who sleeps at its wires gets up, and finds the connection without it.
+    fn end(self) {
+        let Some(handle) = self.parted else { return };
+        waiter::ring_all(&self.link.rx_shared().wait.data);
+        waiter::ring_all(&self.link.tx_shared().room.space);
+        if let Some(record) = handle.record_now() {
+            record.clear(flag::PARTED);
+        }
+    }
 }
 
 /// Links that wait to be unmapped before we look whether they can be.
@@ -220,8 +236,17 @@ impl Control {
 
     /// Keeps a link until no thread can be looking at it.
     pub fn retire(&mut self, link: Box<Link>) {
+        self.retire_as(link, None);
+    }
+
+    /// The same, of a connection that has the flag and lives on.
+    pub fn retire_parted(&mut self, link: Box<Link>, handle: Handle) {
+        self.retire_as(link, Some(handle));
+    }
+
+    fn retire_as(&mut self, link: Box<Link>, parted: Option<Handle>) {
         let large = link.has_grown();
-        self.retired.push(Retired { _link: link });
+        self.retired.push(Retired { link, parted });
         let many = self.retired.len() >= RETIRED && self.retired.len().is_multiple_of(8);
         if large || many {
             self.drop_retired();
@@ -235,7 +260,9 @@ impl Control {
     /// looking at them just now; `false` if one may be.
     pub fn drop_retired(&mut self) -> bool {
         if !self.retired.is_empty() && crate::thread::quiet() {
-            self.retired.clear();
+            std::mem::take(&mut self.retired)
+                .into_iter()
+                .for_each(Retired::end);
             self.leave_namespaces();
         }
         self.retired.is_empty()

@@ -101,15 +101,31 @@ fn enter(record: &'static Record, way: Way) -> Option<InFlight> {
     gate.enter().then(|| InFlight::new(record, way))
 }
 
-fn verdict(fd: c_int, result: Option<Result<usize, Errno>>) -> Verdict {
+fn verdict(handle: Handle, way: Way, result: Option<Result<usize, Errno>>) -> Verdict {
+    let fd = handle.fd;
     match result {
         Some(Ok(n)) => Verdict::Done(n as isize),
         Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
+        // It has parted from its ring pair meanwhile.
+        None if handle.is_open() => one_by_one(fd, way),
         // Closed by another thread, which has opened another connection at this number: that one's
         // stream is none of this call's business.
         None if matches!(table::get(fd), Slot::Record(_)) => Verdict::Fail(libc::EBADF),
         // Closed, or not managed any more: the kernel has the word.
         None => Verdict::Bypass,
+    }
+}
+
+/// Not managed: the kernel's own call, counted on its way.
+#[cold]
+fn one_by_one(fd: c_int, way: Way) -> Verdict {
+    match carry(fd, way, 0) {
+        Carry::Verdict(verdict) => verdict,
+        // It has become managed just now: the next call is ours, this one finds the gate closed.
+        Carry::Ours(handle) => {
+            options::to_kernel(handle.fd, Reason::Call);
+            Verdict::Bypass
+        }
     }
 }
 
@@ -145,11 +161,11 @@ fn receive_into(
         Carry::Ours(handle) => {
             cancel::point();
             if len == 0 {
-                return verdict(fd, conn::empty::receive(handle, flags));
+                return verdict(handle, Way::In, conn::empty::receive(handle, flags));
             }
             if flags & libc::MSG_TRUNC != 0 {
                 let result = conn::recv::recv(handle, &mut conn::buffers::Bin, len, flags);
-                return verdict(fd, result);
+                return verdict(handle, Way::In, result);
             }
             let result = match room.sound() {
                 Ok(()) => {
@@ -163,7 +179,7 @@ fn receive_into(
                 Err(unsound) => receive_some(handle, room, unsound, flags),
             };
             after_call(handle);
-            verdict(fd, result)
+            verdict(handle, Way::In, result)
         }
     }
 }
@@ -249,7 +265,7 @@ fn transmit_from(
                 Err(unsound) => transmit_none(handle, unsound, flags),
             };
             after_call(handle);
-            verdict(fd, result)
+            verdict(handle, Way::Out, result)
         }
     }
 }

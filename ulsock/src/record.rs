@@ -109,6 +109,8 @@ pub mod flag {
     pub const RECORD_MAY_COME: u32 = 1 << 20;
     /// The link does not carry it any more: back to the kernel at the next occasion.
     pub const FAIL_OVER: u32 = 1 << 21;
+    /// It has parted from its ring pair, and threads may still look at that one: no other until none does.
+    pub const PARTED: u32 = 1 << 22;
 }
 
 /// Bytes and calls of one direction, by carrier.
@@ -185,6 +187,8 @@ pub struct Record {
     pub largest: AtomicU32,
     /// Whose sets have had the socket: see [`Watchers`].
     watchers: AtomicU32,
+    /// Calls that must be finished as they were begun: see [`crate::conn::midway`].
+    pub midway: AtomicU32,
     local: Address,
     peer: Address,
     pub tx: Side<TxState>,
@@ -358,6 +362,7 @@ impl Record {
     #[cold]
     fn reset_sides(&self) {
         self.watchers.store(0, Ordering::Relaxed);
+        self.midway.store(0, Ordering::Relaxed);
         reset_side(&self.tx);
         reset_side(&self.rx);
         self.nic.reset();

@@ -120,6 +120,9 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
     if record.state() != State::Plain {
         return;
     }
+    if record.has(flag::PARTED) && !control.drop_retired() {
+        return record.next_look.store(calls + 1, Ordering::Relaxed);
+    }
     let step = calls.saturating_sub(after).clamp(1, FARTHEST_LOOK);
     record
         .next_look

@@ -3,12 +3,17 @@
 use std::fs;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
 use super::Hosts;
 use crate::ends::kernel_only;
 use crate::program::{built, Program, Running};
+
+/// A promotion that fails is tried again within ten seconds.
+const BACK: Duration = Duration::from_secs(30);
 
 /// What `ulsock nicd status` tells about another host, as far as tests ask.
 #[derive(Debug, Deserialize)]
@@ -92,6 +97,22 @@ impl Hosts {
             serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
         let first = status.peers.into_iter().next();
         first.unwrap_or_else(|| panic!("no peers: {text}"))
+    }
+
+    /// Waits until both daemons serve so many connections.
+    pub fn wait_until_served(&self, connections: u64) {
+        if kernel_only() {
+            return;
+        }
+        let begin = Instant::now();
+        while (0..self.count()).any(|host| self.nicd_status(host).served != connections) {
+            assert!(
+                begin.elapsed() < BACK,
+                "they do not come back to the link: {:?}",
+                self.nicd_status(0)
+            );
+            sleep(Duration::from_millis(100));
+        }
     }
 
     /// All that a host's daemon has said; nothing if there is none.

@@ -8,7 +8,7 @@ use netstack::ring::{RxState, TxState};
 
 use super::Conn;
 use crate::reason::Reason;
-use crate::record::{flag, Role};
+use crate::record::{flag, Role, State};
 use crate::sys::tcp;
 
 const TCP_ESTABLISHED: u8 = 1;
@@ -24,7 +24,7 @@ pub fn begin_tx(conn: &Conn<'_>) -> bool {
     let Some(mut held) = conn.lock_tx() else {
         return false;
     };
-    if conn.record.has(flag::PINNED) || !gate.close() {
+    if has_parted(conn) || conn.record.has(flag::PINNED) || !gate.close() {
         return gate.is_closed();
     }
     match bytes_written(conn) {
@@ -47,7 +47,7 @@ pub fn begin_rx(conn: &Conn<'_>) -> bool {
     let Some(mut held) = conn.lock_rx() else {
         return false;
     };
-    if conn.record.has(flag::PINNED) || !gate.close() {
+    if has_parted(conn) || conn.record.has(flag::PINNED) || !gate.close() {
         return gate.is_closed();
     }
     let Some(read) = bytes_read(conn) else {
@@ -88,6 +88,11 @@ pub fn note_offsets(conn: &Conn<'_>, written: u64, read: u64) -> bool {
         read,
         bytes_read(conn),
     )
+}
+
+/// Another thread has parted the connection from this ring pair since we looked. Under a side lock.
+fn has_parted(conn: &Conn<'_>) -> bool {
+    conn.record.state() != State::Managed
 }
 
 /// The counts cannot be had (a FIN under way, urgent data): kernel TCP for good.

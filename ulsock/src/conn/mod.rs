@@ -14,6 +14,7 @@ mod glance;
 pub mod guard;
 pub mod handover;
 mod lock;
+pub mod midway;
 pub mod nic;
 pub mod part;
 pub mod quick;
@@ -101,6 +102,11 @@ impl Handle {
     pub fn is_managed(&self) -> bool {
         self.record()
             .is_some_and(|record| record.state() == State::Managed)
+    }
+
+    /// Its record, if that still serves it.
+    pub fn record_now(&self) -> Option<&'static Record> {
+        self.record().filter(|record| self.is_of(record))
     }
 
     /// Its record, whoever it serves by now.
@@ -329,16 +335,32 @@ pub fn let_go(place: Place) {
         }
         return;
     }
-    let Some(conn) = Conn::enter(place.handle) else {
-        return;
-    };
     let mut armed = Armed::default();
     match place.what {
         What::Data(slot) => armed.data = Some(slot.into()),
         What::Space(slot) => armed.space = Some(slot.into()),
         What::Gate(_) => {}
     }
-    conn.disarm(armed);
+    match Conn::enter(place.handle) {
+        Some(conn) => conn.disarm(armed),
+        None => give_back(place.handle, armed),
+    }
+}
+
+/// The ring pair with the wires has gone: the places on them are still counted.
+#[cold]
+fn give_back(handle: Handle, armed: Armed) {
+    let Some(record) = handle.record_now() else {
+        return;
+    };
+    for (slots, slot) in [
+        (&record.rx.slots, armed.data),
+        (&record.tx.slots, armed.space),
+    ] {
+        if let Some(slot) = slot {
+            wait::Slot::give_back(slots, slot);
+        }
+    }
 }
 
 /// Returns the connection to the kernel in both directions: our own at once, the peer's at its next

@@ -1,11 +1,18 @@
-//! Parting from a peer process that has become another program: the connection lives on, and goes
-//! back to plain kernel TCP, from where it can be upgraded anew.
+//! Parting from a peer process that has become another program, or from a block that has served its promotion:
+//! the connection lives on, and goes back to plain kernel TCP, from where it can be upgraded anew.
 //!
-//! Only while no other thread of this process knows us, and not from within a handler that has
-//! interrupted a wait: a sleeper listens to the wires of the ring pair that goes.
+//! Other threads of this process may know the ring pair that goes. Those that are within a critical section are not
+//! waited for: a later call tries again. With none in one, and both side locks held, nobody can move a byte, and who
+//! gets a lock afterwards finds the gate open. Sleepers listen to the wires that go; they are rung before another
+//! pair may come ([`flag::PARTED`]), when all who could still have gone to sleep there have. A call that could not be
+//! finished elsewhere keeps the connection where it is ([`super::midway`]).
+//!
+//! With a peer process on this host only while no other thread knows us; never from within a handler that has
+//! interrupted a wait.
 
 use std::sync::atomic::Ordering;
 
+use netstack::ring::tripwire::SLOTS;
 use netstack::ring::{Look, RxState, TxState};
 
 use super::begin::note_offsets;
@@ -39,26 +46,48 @@ pub fn note_call(family: &'static Family, handle: Handle) {
 
 #[cold]
 fn part(family: &'static Family, handle: Handle) {
-    let alone = Thread::me().is_some_and(|me| !me.is_asleep()) && thread::is_alone();
-    let Some(mut locked) = alone.then(Locked::take).flatten() else {
+    if Thread::me().is_none_or(|me| me.is_asleep() || me.in_handler()) {
+        return;
+    }
+    let Some(mut locked) = Locked::take() else {
         return;
     };
     let record = family.record(handle.number);
-    let is_over = Conn::enter(handle).is_some_and(|conn| is_over(&conn));
-    let Some(control) = locked.control().filter(|_| is_over) else {
+    let may_part = Conn::enter(handle).is_some_and(|conn| {
+        let others = conn.is_nic() && !record.has(flag::RECORD_MAY_COME | flag::JOINING);
+        (others || thread::is_alone()) && is_over(&conn)
+    });
+    let Some(control) = locked.control().filter(|_| may_part) else {
         return;
     };
     crate::epoll::restore(handle.number);
-    record.set_state(State::Plain);
-    crate::memory::barrier_in_all_threads();
-    if !thread::is_alone() {
-        record.set_state(State::Managed);
+    if !Conn::enter(handle).is_some_and(|conn| make_plain(&conn)) {
         return crate::epoll::convert(handle.number);
     }
-    begin_again(record);
+    // Another thread may have added it to a set just now.
+    crate::epoll::restore(handle.number);
     if let Some(link) = family.set_link(handle.number, None) {
-        control.retire(link);
+        control.retire_parted(link, handle);
     }
+}
+
+/// Under both locks: nobody else is inside, and whoever comes finds a plain connection.
+fn make_plain(conn: &Conn<'_>) -> bool {
+    let (Some(mut rx), Some(mut tx)) = (conn.lock_rx(), conn.lock_tx()) else {
+        return false;
+    };
+    let (rx, tx) = (rx.state(), tx.state());
+    let (record, all) = (conn.record, (1 << SLOTS) - 1);
+    // Who found no slot sleeps where nobody would ring for it.
+    let all_hear = record.rx.slots.load(Ordering::Acquire) & all != all;
+    let is_free = all_hear && thread::quiet() && record.midway.load(Ordering::Acquire) == 0;
+    if !is_free || !has_nothing_left(conn, tx, rx) {
+        return false;
+    }
+    (*tx, *rx) = (TxState::default(), RxState::default());
+    begin_again(record);
+    record.set_state(State::Plain);
+    true
 }
 
 /// The peer process is gone from this pair, nothing is left in the rings, and nobody else uses them.
@@ -73,24 +102,26 @@ fn is_over(conn: &Conn<'_>) -> bool {
     let (Some(mut rx), Some(mut tx)) = (conn.lock_rx(), conn.lock_tx()) else {
         return false;
     };
+    has_nothing_left(conn, tx.state(), rx.state())
+}
+
+/// Under both locks.
+fn has_nothing_left(conn: &Conn<'_>, tx: &TxState, rx: &mut RxState) -> bool {
     const ALL: Look = Look::Kernel {
         skip: 0,
         limit: u64::MAX,
     };
-    let (written, read) = (tx.state().written, rx.state().pos);
-    !tx.state().on_ring()
-        && !tx.state().must_resend()
-        && conn.receiver(rx.state()).look() == Ok(ALL)
+    let (written, read) = (tx.written, rx.pos);
+    !tx.on_ring()
+        && !tx.must_resend()
+        && conn.receiver(rx).look() == Ok(ALL)
         // Both ends of a link know how far the streams are; a peer that has become another program does not.
         && (!conn.is_nic() || note_offsets(conn, written, read))
 }
 
+/// Under both locks.
 fn begin_again(record: &Record) {
-    // SAFETY: no other thread and no other process uses this record (`is_over`, `is_alone`).
-    unsafe {
-        *record.tx.state.get() = TxState::default();
-        *record.rx.state.get() = RxState::default();
-    }
+    record.set(flag::PARTED);
     record.tx.gate.open();
     record.rx.gate.open();
     record.calls.store(0, Ordering::Relaxed);

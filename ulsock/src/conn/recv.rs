@@ -10,6 +10,7 @@ use rustix::net::RecvFlags;
 use super::begin::begin_rx;
 use super::buffers::{Bin, Incoming};
 use super::data::{self, Wanted};
+use super::midway::Midway;
 use super::nic::Heard;
 use super::wait::{Deadline, Woken};
 use super::{send, Conn, Handle};
@@ -35,6 +36,19 @@ pub fn recv(
     into: &mut dyn Incoming,
     len: usize,
     flags: c_int,
+) -> Option<Result<usize, Errno>> {
+    let mut midway = Midway::default();
+    let result = receive(handle, into, len, flags, &mut midway);
+    midway.end();
+    result
+}
+
+fn receive(
+    handle: Handle,
+    into: &mut dyn Incoming,
+    len: usize,
+    flags: c_int,
+    midway: &mut Midway,
 ) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
     let mut seen = Seen::now(me);
@@ -72,7 +86,10 @@ pub fn recv(
         }
         if left_there == 0 || left_there >= least || conn.record.has(flag::PEER_FIN) {
             match conn.take(into, len - got, flags, got == 0 && !patient) {
-                Ok(Step::Again) => continue,
+                Ok(Step::Again) => {
+                    midway.note(got > 0, handle);
+                    continue;
+                }
                 Ok(Step::Moved(n)) => got += n,
                 Ok(Step::Empty) => {}
                 Ok(Step::Eof) => return Some(Ok(got)),
@@ -98,6 +115,7 @@ pub fn recv(
             least: (least - got) as u64,
             there: left_there as u64,
         };
+        midway.note(got > 0 || timeout != 0, handle);
         over = match data::wait(conn, wanted, deadline, seen) {
             Woken::Look(_) => None,
             Woken::Interrupted => Some(Errno::INTR),

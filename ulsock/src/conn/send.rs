@@ -10,6 +10,7 @@ use rustix::net::SendFlags;
 
 use super::begin::begin_tx;
 use super::buffers::Outgoing;
+use super::midway::Midway;
 use super::space;
 use super::wait::{Deadline, Woken};
 use super::{nic, Conn, Handle};
@@ -53,6 +54,19 @@ pub fn send(
     len: usize,
     flags: c_int,
 ) -> Option<Result<usize, Errno>> {
+    let mut midway = Midway::default();
+    let result = transmit(handle, out, len, flags, &mut midway);
+    midway.end();
+    result
+}
+
+fn transmit(
+    handle: Handle,
+    out: &mut dyn Outgoing,
+    len: usize,
+    flags: c_int,
+    midway: &mut Midway,
+) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
     let mut seen = Seen::now(me);
     let mut sent = 0;
@@ -88,6 +102,7 @@ pub fn send(
             return Some(Ok(sent));
         }
         if step.lack == Lack::Link {
+            midway.note(sent > 0, handle);
             continue;
         }
         if !patient {
@@ -101,6 +116,7 @@ pub fn send(
         }
         let timeout = conn.record.send_timeout_us.load(Ordering::Relaxed);
         let deadline = *deadline.get_or_insert_with(|| Deadline::of_socket(timeout));
+        midway.note(sent > 0 || timeout != 0, handle);
         let ended = match space::wait(conn, step.lack, (len - sent) as u64, deadline, seen) {
             Woken::Look(_) => None,
             // As in the kernel: with a timeout set, SA_RESTART does not restart.

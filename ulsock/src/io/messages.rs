@@ -2,7 +2,7 @@
 
 use libc::{c_int, mmsghdr, msghdr, timespec};
 
-use super::{carry, list, receive_into, transmit_from, Carry, Quick, Way};
+use super::{list, one_by_one, receive_into, transmit_from, Quick, Way};
 use crate::api::Verdict;
 use crate::conn::buffers::{Buffers, Control};
 use crate::conn::wait::Deadline;
@@ -155,17 +155,5 @@ pub unsafe fn sendmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int) -> 
         many(vec, len, |entry, _| {
             Some(sendmsg(fd, &entry.msg_hdr, flags))
         })
-    }
-}
-
-/// Not managed: the kernel's own call, counted on its way.
-fn one_by_one(fd: c_int, way: Way) -> Verdict {
-    match carry(fd, way, 0) {
-        Carry::Verdict(verdict) => verdict,
-        // It has become managed just now: the next call is ours, this one finds the gate closed.
-        Carry::Ours(handle) => {
-            options::to_kernel(handle.fd, Reason::Call);
-            Verdict::Bypass
-        }
     }
 }

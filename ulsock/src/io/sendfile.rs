@@ -58,6 +58,6 @@ pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: us
     }
     match (result, source.error) {
         (Some(Ok(0)), Some(error)) => Verdict::Fail(error.raw_os_error()),
-        (result, _) => verdict(out, result),
+        (result, _) => verdict(handle, Way::Out, result),
     }
 }

@@ -82,7 +82,29 @@ fn partition_and_heal() {
     });
 }
 
-/// Nothing comes from a host that is gone, so the survivor's kernel gives up when its time is over.
+/// Each time all must come back to the link: those of programs with many threads, too.
+#[test]
+fn daemons_come_and_go() {
+    for style in STYLES {
+        let hosts = Hosts::two();
+        let mut transfer = Transfer::start(&hosts, style);
+        for round in 0..12 {
+            hosts.kill_nicd(round % 2);
+            hosts.start_nicd(round % 2);
+            sleep(Duration::from_millis(500));
+        }
+        transfer.moves(MORE);
+        if style.contains("echo") {
+            hosts.wait_until_served(4);
+        }
+        transfer.finish();
+        hosts.check(Nic::Some);
+    }
+}
+
+/// Nothing comes from a host that is gone, so the survivor's kernel gives up when its time is over. It says then that
+/// it was the time, unless it has found out meanwhile that its neighbour does not answer (`tcp_write_err` in Linux's
+/// net/ipv4/tcp_timer.c); a program that waited with nothing unacknowledged hears of it that late.
 #[test]
 fn host_gone() {
     for style in STYLES {
@@ -90,7 +112,8 @@ fn host_gone() {
         let transfer = Transfer::start(&hosts, &format!("{style} timeout_ms=1500"));
         hosts.unplug(0);
         for ended in transfer.survivor() {
-            assert_eq!(ended.end, "TimedOut", "{ended:?}");
+            let known = ["TimedOut", "HostUnreachable"];
+            assert!(known.contains(&ended.end.as_str()), "{ended:?}");
         }
     }
 }

@@ -24,9 +24,9 @@ use crate::{thread, upkeep};
 
 /// So long a send waits for the peer's agreement, and an answer for the link to open.
 const PATIENCE: Duration = Duration::from_millis(5);
-/// The same in a process with other threads, which has one try (see `conn/part`): on a crowded host the answer
-/// takes a few turns of the scheduler.
-const ONLY_TRY: Duration = Duration::from_millis(20);
+/// The same in a process with other threads: on a crowded host the answer takes a few turns of the scheduler, and the
+/// next try needs a moment when no thread is inside (see `conn/part`).
+const CROWDED: Duration = Duration::from_millis(20);
 /// Milliseconds until the next proposal, after one that has failed; doubled each time, up to the longest.
 const FIRST_PAUSE: u64 = 10;
 const LONGEST_PAUSE: u64 = 10_000;
@@ -200,7 +200,7 @@ impl Conn<'_> {
     fn wait_for_open(&self) {
         let deadline = Deadline::after(match thread::is_alone() {
             true => PATIENCE,
-            false => ONLY_TRY,
+            false => CROWDED,
         });
         let promotion = &self.link.theirs().promotion;
         let epoch = self.link.mine().promotion.epoch.load(Ordering::Relaxed);
