@@ -193,6 +193,19 @@ impl Hosts {
         }
     }
 
+    /// The same, and that so many connections of every host went over it.
+    pub fn check_linked(&self, nic: Nic, connections: u64) {
+        self.check(nic);
+        for host in self.hosts.iter().filter(|_| !kernel_only()) {
+            let (report, _) = host.report();
+            assert!(
+                report.nic >= connections,
+                "{connections} connections over the nic, host {}: {report:?}",
+                host.number
+            );
+        }
+    }
+
     /// Demands that no program printed a line of ours.
     pub fn check_quiet(&self) {
         let is_ours = |log: &PathBuf| {

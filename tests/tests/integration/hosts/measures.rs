@@ -46,7 +46,7 @@ fn netpipe() {
             "{table}"
         );
         receiver.succeed();
-        hosts.check(Nic::Some);
+        hosts.check(Nic::Most);
     }
 }
 
@@ -54,10 +54,9 @@ fn netpipe() {
 fn sockperf() {
     const NOTHING_LOST: &str =
         "# dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0";
-    for (options, nic) in [
-        ("ping-pong -m 64", Nic::Most),
-        // There is not always a moment without bytes under way, in which it could leave the kernel.
-        ("under-load -m 100 --mps 10000 --reply-every 10", Nic::Any),
+    for options in [
+        "ping-pong -m 64",
+        "under-load -m 100 --mps 10000 --reply-every 10",
     ] {
         let hosts = Hosts::two();
         let end = format!("--tcp -i {} -p 11111", hosts.host(0).address());
@@ -71,6 +70,6 @@ fn sockperf() {
         let output = client.args("-t 1").run();
         assert!(output.contains(NOTHING_LOST), "{options}: {output}");
         server.stop(libc::SIGINT);
-        hosts.check(nic);
+        hosts.check(Nic::Most);
     }
 }

@@ -31,8 +31,8 @@ fn four_ranks() {
         output.contains("4 ranks, all bytes in their places"),
         "{output}"
     );
-    // Ranks on the same host talk over shared memory.
-    hosts.check(Nic::Some);
+    // Each rank with both of the other host.
+    hosts.check_linked(Nic::Most, 4);
 }
 
 /// `agent HOST COMMAND...`: the command on the second host, with that host's own settings.
