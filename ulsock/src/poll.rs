@@ -137,7 +137,7 @@ struct Poll<'a> {
 impl Poll<'_> {
     fn run(&mut self) -> Result<usize, Errno> {
         loop {
-            inline::poll();
+            inline::glance();
             self.classify();
             if self.limit.impatient {
                 self.glance();

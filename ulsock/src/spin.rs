@@ -119,7 +119,7 @@ fn engine() -> u32 {
 fn spin(history: &History, budget: Duration, ready: &mut impl FnMut() -> bool) -> Option<Duration> {
     let pauses = history.pauses.load(Ordering::Relaxed);
     (0..pauses).for_each(|_| std::hint::spin_loop());
-    inline::poll();
+    inline::glance();
     let mut spent = Duration::ZERO;
     if ready() {
         let more = (pauses + 1).min(MOST_PAUSES);
@@ -131,7 +131,7 @@ fn spin(history: &History, budget: Duration, ready: &mut impl FnMut() -> bool) -
     while spent < budget {
         for _ in 0..32 {
             std::hint::spin_loop();
-            inline::poll();
+            inline::glance();
             if ready() {
                 return Some(spent);
             }

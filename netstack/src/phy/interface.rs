@@ -50,17 +50,22 @@ impl Interface {
         if u16::from_ne_bytes([hardware[0], hardware[1]]) != libc::ARPHRD_ETHER {
             return Err(Errno::PFNOSUPPORT);
         }
-        let mtu = ask(libc::SIOCGIFMTU)?;
         let mut address = [0; 6];
         address.copy_from_slice(&hardware[2..8]);
         Ok(Interface {
             index,
             name: name.into(),
-            mtu: u32::from_ne_bytes([mtu[0], mtu[1], mtu[2], mtu[3]]) as usize,
+            mtu: mtu(socket.as_fd(), name)?,
             address,
             driver: driver(socket.as_fd(), name).unwrap_or_default(),
         })
     }
+}
+
+/// What it is now.
+pub fn mtu(socket: BorrowedFd<'_>, name: &str) -> io::Result<usize> {
+    let [a, b, c, d, ..] = ask(socket, libc::SIOCGIFMTU, name, [0; 24])?;
+    Ok(u32::from_ne_bytes([a, b, c, d]) as usize)
 }
 
 fn ask(

@@ -57,7 +57,7 @@ fn receive(
     // Why the wait has ended: what is there now is all that this call gets. A handler with SA_RESTART
     // ends it only if something is there.
     let (mut over, mut restarts) = (None, false);
-    inline::poll();
+    inline::glance();
     loop {
         let Some(conn) = Conn::enter(handle) else {
             return (got > 0).then_some(Ok(got));

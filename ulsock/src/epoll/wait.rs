@@ -156,7 +156,7 @@ struct Wait {
 impl Wait {
     fn run(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
         loop {
-            inline::poll();
+            inline::glance();
             // Never both in one answer: a member that has just become ours would be told twice.
             let told = self.kernel_turn(events);
             if told > 0 {

@@ -21,8 +21,10 @@ use crate::signal::mask;
 use crate::sys::fds::{to_high, InternalFd};
 use crate::waiter;
 
-/// So long the program may do without the engine.
+/// So long the program may do without the engine;
 const TICK: Duration = Duration::from_millis(1);
+/// and so long one that has polled in all ticks before: each takes the CPU away from whoever polls.
+const LONGEST_TICK: Duration = Duration::from_millis(8);
 /// Polls in a row, on duty.
 const POLLS: u32 = 256;
 /// Between two looks while nothing is due and somebody sleeps, who has told what he has sent;
@@ -32,6 +34,8 @@ const LONGEST_ALONE: Duration = Duration::from_millis(20);
 
 /// 1: it waits for a tick, and wants to be told when somebody lies down.
 static OFF: AtomicU32 = AtomicU32::new(0);
+/// How often the engine was polled.
+static POLLED: AtomicU32 = AtomicU32::new(0);
 /// When the engine wants to be polled again, in nanoseconds, as its last poll has said.
 static DUE: AtomicU64 = AtomicU64::new(u64::MAX);
 /// Until when it waits for frames.
@@ -76,14 +80,20 @@ pub fn forget() {
     }
 }
 
-/// The engine has been polled.
+/// The engine has been polled, by whoever has its seat.
 pub fn note(rest: &Rest) {
+    POLLED.store(polled().wrapping_add(1), Ordering::Relaxed);
     let due = match (rest.busy, rest.deadline) {
         (true, _) => 0,
         (false, Some(deadline)) => deadline.as_nanos(),
         (false, None) => u64::MAX,
     };
     DUE.store(due, Ordering::Relaxed);
+}
+
+/// Changes whenever somebody has polled.
+fn polled() -> u32 {
+    POLLED.load(Ordering::Relaxed)
 }
 
 /// Somebody has just lain down: the helper is on duty.
@@ -115,13 +125,18 @@ pub fn ring() {
 fn run(number: usize, watch: &InternalFd) {
     // Nobody has called since the last look.
     let mut idle = false;
+    let mut length = TICK;
     while is_on() && LATEST.load(Ordering::Relaxed) == number {
         let on_duty = waiter::somebody_sleeps() || idle;
         let polls = match on_duty {
             true => wait_for_frames(watch, work()),
-            false => tick(),
+            false => tick(length),
         };
-        idle = SEAT.polls() == polls;
+        idle = polled() == polls;
+        length = match on_duty {
+            true => TICK,
+            false => LONGEST_TICK.min(2 * length),
+        };
     }
 }
 
@@ -139,15 +154,15 @@ fn work() -> u32 {
             break;
         }
     }
-    SEAT.polls()
+    polled()
 }
 
-fn tick() -> u32 {
-    let polls = SEAT.polls();
+fn tick(length: Duration) -> u32 {
+    let polls = polled();
     OFF.store(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
     if !waiter::somebody_sleeps() {
-        let _ = futex::wait(&OFF, futex::Flags::PRIVATE, 1, timespec(TICK).as_ref());
+        let _ = futex::wait(&OFF, futex::Flags::PRIVATE, 1, timespec(length).as_ref());
     }
     OFF.store(0, Ordering::SeqCst);
     polls

@@ -82,12 +82,34 @@ pub fn poll() {
     }
 }
 
+/// As [`poll`], for those who look again and again: nothing but a look for frames, most of the time.
+#[inline]
+pub fn glance() {
+    if is_on() {
+        glance_now();
+    }
+}
+
 #[inline(never)]
 fn poll_now() {
-    // Inside, no handler runs.
+    try_with(|station| station.poll(now()));
+}
+
+#[inline(never)]
+fn glance_now() {
+    try_with(|station| {
+        if station.wants_poll() {
+            station.poll(now());
+        }
+    });
+}
+
+/// Unless somebody else has it, or we are a handler: none runs inside.
+#[inline(always)]
+fn try_with(act: impl FnOnce(&mut Station)) {
     if let Some(critical) = Critical::enter().filter(|critical| !critical.0.in_handler()) {
-        SEAT.try_with(|station| station.poll(now()));
-        drop(critical);
+        SEAT.try_with(act);
+        critical.end();
     }
 }
 

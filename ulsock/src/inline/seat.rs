@@ -1,7 +1,7 @@
 //! The engine's place in the process, and its lock.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::now;
 use super::station::Station;
@@ -9,7 +9,6 @@ use super::station::Station;
 pub static SEAT: Seat = Seat {
     taken: AtomicBool::new(false),
     word: AtomicBool::new(false),
-    polls: AtomicU32::new(0),
     station: UnsafeCell::new(None),
 };
 
@@ -17,8 +16,6 @@ pub struct Seat {
     taken: AtomicBool,
     /// Somebody has found it taken, and has something to look at.
     word: AtomicBool,
-    /// How often it was taken.
-    polls: AtomicU32,
     station: UnsafeCell<Option<Station>>,
 }
 
@@ -32,8 +29,6 @@ impl Seat {
 
     /// By whoever has taken it.
     pub fn act<R>(&self, act: impl FnOnce(&mut Option<Station>) -> R) -> R {
-        let polls = self.polls.load(Ordering::Relaxed);
-        self.polls.store(polls.wrapping_add(1), Ordering::Relaxed);
         // SAFETY: the seat is taken, by us.
         act(unsafe { &mut *self.station.get() })
     }
@@ -68,11 +63,6 @@ impl Seat {
     /// Whoever has it looks at everything before it is free.
     pub fn leave_word(&self) {
         self.word.store(true, Ordering::SeqCst);
-    }
-
-    /// Changes whenever somebody has polled.
-    pub fn polls(&self) -> u32 {
-        self.polls.load(Ordering::Relaxed)
     }
 
     /// In a forked child, which has one thread: what is there is its parent's.

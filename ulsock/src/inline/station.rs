@@ -36,7 +36,11 @@ pub struct Station {
     /// By their numbers.
     routes: HashMap<u32, PeerId>,
     pub rest: Rest,
+    glances: u32,
 }
+
+/// Who looks again and again polls at every so many looks, even if no frame has come: time passes.
+const GLANCES: u32 = 16;
 
 /// The connections that the engine has.
 #[derive(Default)]
@@ -74,6 +78,7 @@ impl Station {
                 full: false,
                 deadline: None,
             },
+            glances: 0,
         })
     }
 
@@ -143,6 +148,13 @@ impl Station {
         };
         self.served.by_block.insert(place, known);
         true
+    }
+
+    /// Whether a glance finds that there is something to do.
+    #[inline]
+    pub fn wants_poll(&mut self) -> bool {
+        self.glances = self.glances.wrapping_add(1);
+        self.glances.is_multiple_of(GLANCES) || self.port.has_frames()
     }
 
     pub fn poll(&mut self, now: Instant) {

@@ -7,6 +7,7 @@
 mod filter;
 mod queue;
 mod ring;
+mod shrunk;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -20,10 +21,7 @@ use crate::wire::frame::ETHERNET;
 
 use queue::check;
 pub use queue::{Options, Queue, Shape};
-use ring::Ring;
-
-/// Where a frame to send begins in its slot (net/packet/af_packet.c, `tpacket_parse_header`).
-const FRAME_AT: usize = libc::TPACKET2_HDRLEN - size_of::<libc::sockaddr_ll>();
+use ring::{Ring, FRAME_AT};
 
 #[derive(Debug)]
 pub struct Packet {
@@ -72,6 +70,12 @@ impl Packet {
             retry: None,
             counters: Counters::default(),
         })
+    }
+
+    /// Whether `receive` would find anything, or has something to give back. It costs one load.
+    #[inline]
+    pub fn has_frames(&self) -> bool {
+        self.receiving.status(&self.map) & libc::TP_STATUS_USER != 0
     }
 
     /// The frame in the slot at our end, if it is a whole one and ours.
@@ -156,7 +160,7 @@ impl Port for Packet {
             self.counters.refused += 1;
             return;
         }
-        self.sending.describe(&self.map, length);
+        self.sending.describe_own(&self.map, length);
         self.sending.give(&self.map, libc::TP_STATUS_SEND_REQUEST);
         self.sending.advance();
         self.pending = true;
@@ -169,6 +173,8 @@ impl Port for Packet {
         while self.pending {
             match self.send() {
                 Ok(()) => self.pending = !self.is_all_sent(),
+                Err(Errno::NOBUFS)
+                    if shrunk::lose_first(&self.socket, &self.sending, &self.map) => {}
                 // The driver or the buffer is full.
                 Err(Errno::AGAIN | Errno::NOBUFS) => {
                     self.retry = Some(now + RETRY);

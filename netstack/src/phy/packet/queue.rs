@@ -135,10 +135,10 @@ impl Shape {
 pub(super) fn check(socket: &Fd) -> io::Result<()> {
     let is_packet = sockopt::socket_domain(socket)? == AddressFamily::PACKET
         && sockopt::socket_type(socket)? == SocketType::RAW;
-    if !is_packet || option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, 0)? != VERSION {
-        return Err(Errno::INVAL);
-    }
-    Ok(())
+    let has = |name, value| Ok(option(socket, libc::SOL_PACKET, name, 0)? == value);
+    let is_queue =
+        is_packet && has(libc::PACKET_VERSION, VERSION)? && has(libc::PACKET_VNET_HDR, 1)?;
+    is_queue.then_some(()).ok_or(Errno::INVAL)
 }
 
 fn set<T: Plain>(socket: &Fd, name: i32, value: &T) -> io::Result<()> {
@@ -147,6 +147,8 @@ fn set<T: Plain>(socket: &Fd, name: i32, value: &T) -> io::Result<()> {
 
 fn set_up(socket: &Fd, options: Options) -> io::Result<()> {
     set(socket, libc::PACKET_VERSION, &VERSION)?;
+    // With it the kernel copies a short frame instead of lending its page out; see `Ring::describe`.
+    set(socket, libc::PACKET_VNET_HDR, &1)?;
     set(socket, libc::PACKET_IGNORE_OUTGOING, &1)?;
     // A frame that the interface does not take (its MTU has shrunk) must not hold up the others.
     set(socket, libc::PACKET_LOSS, &1)?;

@@ -9,6 +9,20 @@ use libc::tpacket2_hdr as Header;
 
 use crate::phy::sys::Map;
 
+/// What stands before every frame (`struct virtio_net_hdr` of linux/virtio_net.h): wishes to the hardware, of
+/// which we have none.
+pub const WISHES: usize = 10;
+/// Where in it the length of the frame's head is, which the kernel copies; it lends the pages of the rest.
+const HEAD_LENGTH_AT: usize = 2;
+/// Frames that are copied whole: a page that was lent has to be copied anyway, with an allocation of its
+/// own, when the receiver is on this machine, and to map it for a card costs no less.
+const COPIED: usize = 2048;
+
+/// Where what we send begins in its slot (net/packet/af_packet.c, `tpacket_parse_header`).
+const WISHES_AT: usize = libc::TPACKET2_HDRLEN - size_of::<libc::sockaddr_ll>();
+/// Where a frame to send begins.
+pub const FRAME_AT: usize = WISHES_AT + WISHES;
+
 /// Slots of one size, one behind the other. The kernel cuts a ring into blocks; a whole number of slots
 /// fills each, so that there is no gap.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +38,7 @@ impl Layout {
     /// For frames of this length, and what the kernel writes before them.
     pub fn new(frame: usize, count: usize) -> Layout {
         // linux/if_packet.h: the kernel aligns the IP header, not the frame, by 16.
-        let before = libc::TPACKET2_HDRLEN + 16 + libc::TPACKET_ALIGNMENT;
+        let before = libc::TPACKET2_HDRLEN + 16 + libc::TPACKET_ALIGNMENT + WISHES;
         let slot = (before + frame).next_power_of_two();
         let count = count.max(BLOCK.div_ceil(slot)).next_power_of_two();
         Layout { slot, count }
@@ -78,7 +92,12 @@ impl Ring {
     }
 
     fn header(&self, map: &Map) -> *mut Header {
-        self.bytes(map, 0, size_of::<Header>()).cast()
+        self.header_at(map, self.head)
+    }
+
+    fn header_at(&self, map: &Map, slot: usize) -> *mut Header {
+        map.at(self.offset + slot * self.layout.slot, size_of::<Header>())
+            .cast()
     }
 
     /// What the first word of the slot at our end says.
@@ -121,11 +140,38 @@ impl Ring {
         }
     }
 
-    /// How long the frame is that we have written into a slot that is ours.
-    pub fn describe(&self, map: &Map, length: usize) {
-        let header = self.header(map);
+    /// How long the frame is that we have written into the slot at our end.
+    pub fn describe_own(&self, map: &Map, length: usize) {
+        self.describe(map, self.head, length);
+    }
+
+    /// How long the frame in a slot is. The kernel looks at it in our own system calls only.
+    pub fn describe(&self, map: &Map, slot: usize, length: usize) {
+        let header = self.header_at(map, slot);
+        let head = if length <= COPIED { length } else { 0 } as u16;
+        let at = self.offset + slot * self.layout.slot + WISHES_AT + HEAD_LENGTH_AT;
+        let place = map.at(at, size_of_val(&head)).cast::<[u8; 2]>();
         // SAFETY: inside the mapping and aligned; the slot is ours, so nobody reads.
-        unsafe { (&raw mut (*header).tp_len).write(length as u32) };
+        unsafe {
+            (&raw mut (*header).tp_len).write((WISHES + length) as u32);
+            place.write(head.to_ne_bytes());
+        };
+    }
+
+    /// What `describe` has said.
+    pub fn length(&self, map: &Map, slot: usize) -> usize {
+        let header = self.header_at(map, slot);
+        // SAFETY: inside the mapping and aligned; the kernel does not write it in a ring for sending.
+        let length = unsafe { (&raw const (*header).tp_len).read() };
+        (length as usize).saturating_sub(WISHES)
+    }
+
+    /// The first slot that waits to be sent.
+    pub fn first_waiting(&self, map: &Map) -> Option<usize> {
+        let before = |back: usize| self.head.wrapping_sub(back) & (self.layout.count - 1);
+        let slots = (1..=self.layout.count).map(before);
+        let waits = |&slot: &usize| self.status_at(map, slot) == libc::TP_STATUS_SEND_REQUEST;
+        slots.take_while(waits).last()
     }
 }
 
