@@ -25,7 +25,7 @@ fn three_hosts_on_a_bridge() {
         .map(|(from, to)| {
             let client = hosts
                 .own(from, "echo_client")
-                .args("conns=4 rounds=300 port=7000");
+                .args("conns=4 rounds=1500 port=7000");
             client.args(&format!("host={}", address(to, from))).start()
         })
         .collect();
