@@ -27,3 +27,5 @@ mod routes;
 mod steering;
 #[path = "phy/trouble.rs"]
 mod trouble;
+#[path = "phy/witness.rs"]
+mod witness;

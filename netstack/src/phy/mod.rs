@@ -13,6 +13,7 @@ pub mod route;
 mod sim;
 mod sys;
 mod wanted;
+pub mod witness;
 pub mod xdp;
 
 use core::time::Duration;

@@ -3,8 +3,8 @@
 //! What is not plain Ethernet to the next hop is not for us, and the reason is told. We never resolve an
 //! address ourselves: the kernel does, when asked to, and [`Watch`] tells when it has.
 
-mod message;
-mod netlink;
+pub(super) mod message;
+pub(super) mod netlink;
 mod watch;
 
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! A small assembler for the BPF instructions that our program is made of
+//! A small assembler for the BPF instructions that our programs are made of
 //! (Documentation/bpf/standardization/instruction-set.rst). Jumps go forward only.
 
 use std::vec::Vec;
@@ -23,6 +23,11 @@ pub enum Register {
     R4 = 4,
     R5 = 5,
     R6 = 6,
+    R7 = 7,
+    R8 = 8,
+    R9 = 9,
+    /// Behind the end of the stack.
+    R10 = 10,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +38,13 @@ pub enum Size {
 }
 
 const LOAD: u8 = 0x61;
+const STORE: u8 = 0x63;
 const LOAD_MAP: u8 = 0x18;
 const MOVE: u8 = 0xbf;
 const MOVE_NUMBER: u8 = 0xb7;
 const ADD_NUMBER: u8 = 0x07;
 const IF_GREATER: u8 = 0x2d;
+const IF_NULL: u8 = 0x15;
 /// These compare 32 bits: a number is not extended by its sign.
 const IF_EQUAL: u8 = 0x16;
 const IF_NOT_EQUAL: u8 = 0x56;
@@ -86,6 +93,11 @@ impl Assembler {
         self.add(LOAD | size as u8, to, from as u8, offset as i16, 0);
     }
 
+    /// `*(to + offset) = from`, four bytes of it.
+    pub fn store(&mut self, to: Register, offset: u32, from: Register) {
+        self.add(STORE, to, from as u8, offset as i16, 0);
+    }
+
     pub fn load_map(&mut self, to: Register, map: i32) {
         self.add(LOAD_MAP, to, A_MAP, 0, map);
         // Its upper half.
@@ -125,6 +137,11 @@ impl Assembler {
     /// If any of these bits is set.
     pub fn if_any(&mut self, register: Register, bits: u32, then: Label) {
         self.jump_if(IF_ANY, register, bits, then);
+    }
+
+    /// Asked of all 64 bits, as the verifier wants it of a pointer.
+    pub fn if_null(&mut self, register: Register, then: Label) {
+        self.jump_if(IF_NULL, register, 0, then);
     }
 
     fn jump_if(&mut self, code: u8, register: Register, number: u32, then: Label) {

@@ -10,11 +10,11 @@ use crate::phy::sys::{syscall, Fd};
 const MAP_CREATE: usize = 0;
 const MAP_UPDATE: usize = 2;
 const PROG_LOAD: usize = 5;
-#[cfg(test)]
 const PROG_TEST_RUN: usize = 10;
 const LINK_CREATE: usize = 28;
 
 const XSKMAP: u32 = 17;
+const PROG_TYPE_CLASSIFIER: u32 = 3;
 const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
 /// The program does not mind frames in several buffers.
@@ -108,20 +108,41 @@ pub fn set_socket(map: BorrowedFd<'_>, queue: u32, socket: BorrowedFd<'_>) -> io
     Ok(())
 }
 
+/// A program for an interface.
 pub fn load(code: &[Instruction]) -> io::Result<Fd> {
+    load_as(
+        code,
+        Load {
+            program_type: PROG_TYPE_XDP,
+            flags: HAS_FRAGS,
+            attach_type: ATTACH_XDP,
+            ..Load::default()
+        },
+    )
+}
+
+/// A program that is only [run](run) by ourselves.
+pub fn load_to_run(code: &[Instruction]) -> io::Result<Fd> {
+    load_as(
+        code,
+        Load {
+            program_type: PROG_TYPE_CLASSIFIER,
+            ..Load::default()
+        },
+    )
+}
+
+fn load_as(code: &[Instruction], kind: Load) -> io::Result<Fd> {
     // It calls nothing that asks for a certain licence.
     let license = c"Dual MIT/GPL";
     let mut name = [0; 16];
     name[..6].copy_from_slice(b"ulsock");
     let attributes = Load {
-        program_type: PROG_TYPE_XDP,
         count: code.len() as u32,
         instructions: code.as_ptr() as u64,
         license: license.as_ptr() as u64,
-        flags: HAS_FRAGS,
         name,
-        attach_type: ATTACH_XDP,
-        ..Load::default()
+        ..kind
     };
     // SAFETY: `count` instructions, and a text with its end; both outlive the call.
     unsafe { create(PROG_LOAD, &attributes) }
@@ -139,9 +160,8 @@ pub fn attach(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io::Result
     unsafe { create(LINK_CREATE, &attributes) }
 }
 
-/// What the program says to a frame.
-#[cfg(test)]
-pub fn try_out(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
+/// What the program says to a frame; `after` gets the frame as the program leaves it, if it has room.
+pub fn run(program: BorrowedFd<'_>, frame: &[u8], after: &mut [u8]) -> io::Result<u32> {
     #[repr(C)]
     struct TestRun {
         program: u32,
@@ -153,19 +173,24 @@ pub fn try_out(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
         repeat: u32,
         duration: u32,
     }
+    let output = match after.is_empty() {
+        true => 0,
+        false => after.as_mut_ptr() as u64,
+    };
     let mut attributes = TestRun {
         program: program.as_raw_fd() as u32,
         verdict: 0,
         size_in: frame.len() as u32,
-        size_out: 0,
+        size_out: after.len() as u32,
         input: frame.as_ptr() as u64,
-        output: 0,
+        output,
         repeat: 1,
         duration: 0,
     };
     let pointer = &raw mut attributes as usize;
     let args = [PROG_TEST_RUN, pointer, size_of::<TestRun>()];
-    // SAFETY: the kernel reads `size_in` bytes of the frame, and writes its answer into `attributes`.
+    // SAFETY: the kernel reads `size_in` bytes of the frame, writes at most `size_out` bytes of `after`, and
+    // its answer into `attributes`.
     unsafe { syscall(libc::SYS_bpf, args)? };
     Ok(attributes.verdict)
 }

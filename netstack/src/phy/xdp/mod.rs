@@ -4,9 +4,9 @@
 //! [`Steering`] puts the program onto the interface, [`Xdp`] serves one queue. What it receives lies in
 //! memory of ours; the driver or the kernel writes it there.
 
-mod assembler;
+pub(super) mod assembler;
 mod attach;
-mod bpf;
+pub(super) mod bpf;
 mod program;
 mod ring;
 mod socket;

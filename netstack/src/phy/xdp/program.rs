@@ -148,12 +148,12 @@ mod tests {
             }
             let code = program(&wanted, sample::HARDWARE, Verdict::Number(OURS));
             let loaded = bpf::load(&code).expect("root, and a sound program");
-            let verdict = bpf::try_out(loaded.as_fd(), &frame).expect("a run");
+            let verdict = bpf::run(loaded.as_fd(), &frame, &mut []).expect("a run");
             let expected = if is_ours { OURS } else { PASS };
             assert_eq!(verdict, expected as u32, "{wanted:?} {frame:?}");
             let mut elsewhere = frame;
             elsewhere[5] ^= 1;
-            let verdict = bpf::try_out(loaded.as_fd(), &elsewhere).expect("a run");
+            let verdict = bpf::run(loaded.as_fd(), &elsewhere, &mut []).expect("a run");
             assert_eq!(verdict, PASS as u32);
         }
     }
