@@ -3,12 +3,14 @@
 //! Touched only under the control lock, at a few calls of a connection's life; never on the path of
 //! a send or receive that finds its ring ready.
 
+mod introduced;
 mod meet;
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use crate::broker::Broker;
 use crate::conn::Handle;
 use crate::daemon::Daemons;
 use crate::link::Link;
@@ -36,6 +38,7 @@ pub struct Control {
     /// What we have claimed and the peer has not confirmed yet, by record number.
     pub claims: HashMap<u32, Box<Link>>,
     daemons: Daemons,
+    broker: Broker,
     /// Between network namespaces.
     meeting: Meeting,
     retired: Vec<Retired>,
@@ -86,6 +89,7 @@ impl Control {
             cookies: HashMap::new(),
             claims: HashMap::new(),
             daemons: Daemons::default(),
+            broker: Broker::default(),
             meeting: Meeting::default(),
             retired: Vec::new(),
         }
@@ -217,6 +221,7 @@ impl Control {
         }
         self.claims.remove(&number);
         self.daemons.forget(number);
+        self.broker.forget(number);
         self.meeting.forget(number);
     }
 

@@ -18,6 +18,7 @@ use crate::message::Message;
 use crate::pair::{Mail, Other, Pair};
 use crate::reason::Reason;
 use crate::rundir::RunDir;
+use crate::upgrade::names_one_user;
 use crate::{inline, process, upkeep};
 
 /// Milliseconds between two attempts to find one.
@@ -148,18 +149,20 @@ fn cpus() -> i64 {
     *CPUS.get_or_init(|| unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
 }
 
-/// Only root, the owner of the run directory and we ourselves may be the daemon: it sees all bytes.
 fn meet(dir: &RunDir, netns: u64) -> Option<Arc<Pair>> {
-    let channel = Channel::connect_to_daemon(dir, netns).ok()?;
-    let uid = channel.peer().ok()?.uid;
-    let owner = fstat(dir).ok()?.st_uid;
-    let trusted = [0, owner, rustix::process::geteuid().as_raw()];
-    if !trusted.contains(&uid) {
-        return None;
-    }
+    let channel = trusted(dir, Channel::connect_to_daemon(dir, netns).ok())?;
     let pair = Pair::with(Other::Daemon, channel)?;
     if process::config().nic == Nic::Inline {
         pair.tell(&Message::Ask, None);
     }
     Some(pair)
+}
+
+/// Only root, the owner of the run directory and we ourselves may be the daemon: it sees all bytes, or says
+/// who may.
+pub fn trusted(dir: &RunDir, channel: Option<Channel>) -> Option<Channel> {
+    let uid = channel.as_ref()?.peer().ok()?.uid;
+    let owner = fstat(dir).ok()?.st_uid;
+    let trusted = [0, owner, rustix::process::geteuid().as_raw()];
+    channel.filter(|_| trusted.contains(&uid) && names_one_user(uid))
 }

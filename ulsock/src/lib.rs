@@ -8,6 +8,7 @@ pub mod api;
 mod backoff;
 mod bed;
 mod block;
+mod broker;
 mod cancel;
 mod chaos;
 pub mod config;

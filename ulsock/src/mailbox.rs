@@ -14,7 +14,7 @@ use rustix::event::{poll, PollFd, PollFlags};
 use rustix::fs::{chmodat, AtFlags, Mode};
 use rustix::io::{self, Errno};
 use rustix::net::{
-    accept_with, bind, connect, listen, recvmsg, sendmsg, socket_with, AddressFamily,
+    accept_with, bind, connect, listen, recvmsg, sendmsg, socket_with, sockopt, AddressFamily,
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
@@ -22,7 +22,7 @@ use rustix::process::getpid;
 use rustix::time::Timespec;
 
 use crate::message::{self, Message};
-use crate::rundir::{RunDir, LOCK, MAIL};
+use crate::rundir::{RunDir, HOST, HOST_DOOR, LOCK, MAIL};
 use crate::sys::fds::{to_high, InternalFd, Transient};
 use crate::sys::text::Text;
 use crate::sys::{getsockopt, random};
@@ -243,6 +243,23 @@ impl Channel {
         connect(&socket, &daemon_address(dir, netns)?)?;
         let fd = socket.into_high()?;
         Ok(Channel { fd })
+    }
+
+    /// Connects to the daemon of the host that we are a container of.
+    pub fn connect_to_host(dir: &RunDir) -> io::Result<Channel> {
+        let dir = dir.as_fd().as_raw_fd();
+        let path = Text::format(format_args!("/proc/self/fd/{dir}/{HOST}/{HOST_DOOR}"))?;
+        let socket = new_socket()?;
+        connect(&socket, &SocketAddrUnix::new(&*path)?)?;
+        let fd = socket.into_high()?;
+        Ok(Channel { fd })
+    }
+
+    /// One end of a pair that the daemon of the host has made.
+    pub fn given(fd: InternalFd) -> io::Result<Channel> {
+        let is_channel = sockopt::socket_domain(&fd)? == AddressFamily::UNIX
+            && sockopt::socket_type(&fd)? == SocketType::SEQPACKET;
+        is_channel.then_some(Channel { fd }).ok_or(Errno::PROTOTYPE)
     }
 
     /// rustix's own reader takes the pid for non-zero, which it is not across pid namespaces.

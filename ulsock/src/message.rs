@@ -60,6 +60,32 @@ pub enum Message {
     /// To the daemon: the program's own engine carries a connection; with a duplicate of its socket, by
     /// which the daemon says the rest if the process is killed.
     Entrust { segment: u32, conn: u32 },
+    /// To the daemon of the host, from a container: a connection whose other end may be in another one;
+    /// with a duplicate of its socket, as in [`Message::Show`].
+    Seek { cookie: u64, connected: bool },
+    /// From that daemon: a program in another container; with a channel to it.
+    Introduce(Introduction),
+    /// From that daemon: the other end of a connection that was sought.
+    Found {
+        cookie: u64,
+        /// SO_COOKIE of the other end.
+        other: u64,
+        /// The introduction of the program that has it.
+        number: u32,
+    },
+}
+
+/// What a program is told of another, whom it cannot ask itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Introduction {
+    /// In the daemon's count.
+    pub number: u32,
+    /// Whom the other program runs as, in the daemon's eyes.
+    pub uid: u32,
+    /// That is whom we run as too.
+    pub same_user: bool,
+    /// It is for us to claim, and for the other to offer.
+    pub claims: bool,
 }
 
 /// What a program has to know of its queue.
@@ -95,12 +121,18 @@ const ASK: u16 = 9;
 const QUEUE: u16 = 10;
 const ROUTE: u16 = 11;
 const ENTRUST: u16 = 12;
+const SEEK: u16 = 13;
+const INTRODUCE: u16 = 14;
+const FOUND: u16 = 15;
 
 impl Message {
     /// Whether exactly one descriptor travels with this message; otherwise none does.
     pub fn carries_fd(&self) -> bool {
-        use Message::{Ask, Claim, Refuse, Route};
-        !matches!(self, Claim { .. } | Refuse { .. } | Ask | Route(_))
+        use Message::{Ask, Claim, Found, Refuse, Route};
+        !matches!(
+            self,
+            Claim { .. } | Refuse { .. } | Ask | Route(_) | Found { .. }
+        )
     }
 
     /// The message's bytes: a 16-bit kind and the fields in order of declaration.
@@ -159,6 +191,21 @@ impl Message {
             Message::Entrust { segment, conn } => Encoded::new(ENTRUST)
                 .put(&segment.to_le_bytes())
                 .put(&conn.to_le_bytes()),
+            Message::Seek { cookie, connected } => Encoded::new(SEEK)
+                .put(&cookie.to_le_bytes())
+                .put(&[connected.into()]),
+            Message::Introduce(it) => Encoded::new(INTRODUCE)
+                .put(&it.number.to_le_bytes())
+                .put(&it.uid.to_le_bytes())
+                .put(&[it.same_user.into(), it.claims.into()]),
+            Message::Found {
+                cookie,
+                other,
+                number,
+            } => Encoded::new(FOUND)
+                .put(&cookie.to_le_bytes())
+                .put(&other.to_le_bytes())
+                .put(&number.to_le_bytes()),
         }
     }
 
@@ -222,6 +269,21 @@ impl Message {
             ENTRUST => Message::Entrust {
                 segment: rest.u32()?,
                 conn: rest.u32()?,
+            },
+            SEEK => Message::Seek {
+                cookie: rest.u64()?,
+                connected: rest.bool()?,
+            },
+            INTRODUCE => Message::Introduce(Introduction {
+                number: rest.u32()?,
+                uid: rest.u32()?,
+                same_user: rest.bool()?,
+                claims: rest.bool()?,
+            }),
+            FOUND => Message::Found {
+                cookie: rest.u64()?,
+                other: rest.u64()?,
+                number: rest.u32()?,
             },
             _ => return None,
         };
@@ -358,6 +420,21 @@ mod tests {
                     })
                 }),
             any::<(u32, u32)>().prop_map(|(segment, conn)| Message::Entrust { segment, conn }),
+            any::<(u64, bool)>()
+                .prop_map(|(cookie, connected)| Message::Seek { cookie, connected }),
+            any::<(u32, u32, bool, bool)>().prop_map(|(number, uid, same_user, claims)| {
+                Message::Introduce(Introduction {
+                    number,
+                    uid,
+                    same_user,
+                    claims,
+                })
+            }),
+            any::<(u64, u64, u32)>().prop_map(|(cookie, other, number)| Message::Found {
+                cookie,
+                other,
+                number
+            }),
             any::<(u64, u32, u64, bool)>().prop_map(|(offer_cookie, pid, random, returned)| {
                 Message::Window {
                     offer_cookie,
@@ -387,7 +464,7 @@ mod tests {
         }
 
         #[test]
-        fn never_panics(mut bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0u8..14) {
+        fn never_panics(mut bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0u8..17) {
             let _ = Message::decode(&bytes);
             if bytes.len() >= 2 {
                 (bytes[0], bytes[1]) = (kind, 0);

@@ -5,6 +5,7 @@
 //! before it was checked.
 
 mod blocks;
+mod mail;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,14 +15,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::doorbell::Ringer;
 use crate::layout::{SideNumber, BOARDS, LARGE, SMALL};
 use crate::mailbox::{Channel, Credentials, MailboxName};
-use crate::message::{Message, Queue, Route, VERSION};
+use crate::message::{Introduction, Message, VERSION};
 use crate::process;
-use crate::segment::{ReadOnlySegment, Segment};
-use crate::sys::fds::InternalFd;
+use crate::segment::ReadOnlySegment;
 use crate::sys::window::Window;
-use crate::waiter::{Waiter, PAGE, WAITERS};
+use crate::waiter::{Waiter, WAITERS};
 
 pub use blocks::PairSegment;
+pub use mail::Mail;
 
 /// Segments of one pair: 64 Ki connections.
 const MOST_SEGMENTS: u32 = 64;
@@ -35,45 +36,6 @@ pub struct Claim {
     pub conn: u32,
 }
 
-/// What comes beside claims: between a library and the daemon of its host, and from a peer in another
-/// network namespace.
-#[derive(Debug)]
-pub enum Mail {
-    /// To the daemon: see [`Message::Show`].
-    Shown {
-        cookie: u64,
-        connected: bool,
-        socket: InternalFd,
-    },
-    /// To the daemon: see [`Message::Leave`].
-    Left {
-        segment: u32,
-        conn: u32,
-        socket: InternalFd,
-    },
-    /// To the daemon: see [`Message::Ask`].
-    Asked,
-    /// To the daemon: see [`Message::Entrust`].
-    Entrusted {
-        segment: u32,
-        conn: u32,
-        socket: InternalFd,
-    },
-    /// From the daemon: see [`Message::Queue`].
-    Queue { queue: Queue, socket: InternalFd },
-    /// From the daemon: see [`Message::Route`].
-    Route(Route),
-    /// From the daemon: see [`Message::Refuse`].
-    Refused { cookie: u64, reason: u16 },
-    /// From a peer: see [`Message::Window`].
-    Window {
-        offer_cookie: u64,
-        mailbox: MailboxName,
-        returned: bool,
-        window: InternalFd,
-    },
-}
-
 /// Who is at the other end of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Other {
@@ -83,6 +45,11 @@ pub enum Other {
     Daemon,
     /// A program, and we are the daemon.
     Program,
+    /// The same two, in a container and on its host.
+    HostDaemon,
+    Guest,
+    /// As [`Other::Peer`], and it was the daemon of the host that found it.
+    Introduced,
 }
 
 /// How the daemon is rung: by its first waiter and that one's first board.
@@ -90,9 +57,6 @@ pub const DAEMON: u32 = 1 << 16;
 
 /// Looks for a window at every call, and then before we ask for it again.
 const PATIENCE: u32 = 64;
-
-/// Letters that wait to be read: nobody may fill our fd table.
-const MOST_MAIL: usize = 256;
 
 /// Bells of 64 waiters; most peers have only a few.
 type Ringers = [OnceLock<Ringer>; 64];
@@ -132,6 +96,24 @@ impl Pair {
     pub fn with(other: Other, channel: Channel) -> Option<Arc<Pair>> {
         let peer = channel.peer().ok()?;
         let same_uid = peer.uid == rustix::process::geteuid().as_raw();
+        Pair::begin(other, channel, peer, same_uid)
+    }
+
+    /// With a program in another container, of whom we know what the daemon of the host says.
+    pub fn introduced(channel: Channel, it: &Introduction) -> Option<Arc<Pair>> {
+        let peer = Credentials {
+            pid: 0,
+            uid: it.uid,
+        };
+        Pair::begin(Other::Introduced, channel, peer, it.same_user)
+    }
+
+    fn begin(
+        other: Other,
+        channel: Channel,
+        peer: Credentials,
+        same_uid: bool,
+    ) -> Option<Arc<Pair>> {
         let pair = Pair {
             other,
             channel,
@@ -275,123 +257,6 @@ impl Pair {
                 Err(_) => return self.dead.store(true, Ordering::Relaxed),
             }
         }
-    }
-
-    fn accept(
-        &self,
-        message: Message,
-        fd: Option<InternalFd>,
-        claims: &mut VecDeque<Claim>,
-    ) -> bool {
-        let made_by_us = matches!(message, Message::Segment { .. } | Message::Claim { .. });
-        if made_by_us && self.other == Other::Program {
-            return false;
-        }
-        match message {
-            Message::Hello { version, .. } => {
-                let page = fd.and_then(|fd| Segment::adopt_readonly(fd.as_fd(), PAGE).ok());
-                version == VERSION && page.is_some_and(|page| self.page.set(page).is_ok())
-            }
-            Message::Doorbell { waiter, kind } => {
-                let ringer = fd.and_then(|fd| Ringer::adopt(kind, fd, self.same_uid).ok());
-                ringer.is_some_and(|ringer| self.keep_ringer(waiter, ringer))
-            }
-            Message::Segment { segment, conns } => {
-                let Ok(mut segments) = self.segments.lock() else {
-                    return false;
-                };
-                let adopted = fd.and_then(|fd| PairSegment::adopt(segment, conns, fd));
-                let fits = segments.len() == segment as usize && segment < MOST_SEGMENTS;
-                adopted
-                    .filter(|_| fits)
-                    .map(|new| segments.push(Arc::new(new)))
-                    .is_some()
-            }
-            Message::Claim {
-                offer_cookie,
-                claim_cookie,
-                segment,
-                conn,
-            } => {
-                claims.push_back(Claim {
-                    offer_cookie,
-                    claim_cookie,
-                    segment,
-                    conn,
-                });
-                claims.len() < 1 << 16
-            }
-            Message::Show { cookie, connected } => fd.is_some_and(|socket| {
-                self.keep_mail(
-                    Other::Program,
-                    Mail::Shown {
-                        cookie,
-                        connected,
-                        socket,
-                    },
-                )
-            }),
-            Message::Leave { segment, conn } => fd.is_some_and(|socket| {
-                self.keep_mail(
-                    Other::Program,
-                    Mail::Left {
-                        segment,
-                        conn,
-                        socket,
-                    },
-                )
-            }),
-            Message::Ask => self.keep_mail(Other::Program, Mail::Asked),
-            Message::Entrust { segment, conn } => fd.is_some_and(|socket| {
-                self.keep_mail(
-                    Other::Program,
-                    Mail::Entrusted {
-                        segment,
-                        conn,
-                        socket,
-                    },
-                )
-            }),
-            Message::Queue(queue) => fd
-                .is_some_and(|socket| self.keep_mail(Other::Daemon, Mail::Queue { queue, socket })),
-            Message::Route(route) => self.keep_mail(Other::Daemon, Mail::Route(route)),
-            Message::Refuse { cookie, reason } => {
-                self.keep_mail(Other::Daemon, Mail::Refused { cookie, reason })
-            }
-            Message::Window {
-                offer_cookie,
-                mailbox,
-                returned,
-            } => fd.is_some_and(|window| {
-                self.keep_mail(
-                    Other::Peer,
-                    Mail::Window {
-                        offer_cookie,
-                        mailbox,
-                        returned,
-                        window,
-                    },
-                )
-            }),
-        }
-    }
-
-    /// What comes beyond waits in the channel until some has been read.
-    fn has_full_mail(&self) -> bool {
-        self.mail.lock().is_ok_and(|mail| mail.len() >= MOST_MAIL)
-    }
-
-    /// `false` if it is not for the other end to write such a thing.
-    fn keep_mail(&self, from: Other, mail: Mail) -> bool {
-        let Ok(mut kept) = self.mail.lock() else {
-            return false;
-        };
-        kept.push_back(mail);
-        self.other == from
-    }
-
-    pub fn next_mail(&self) -> Option<Mail> {
-        self.mail.lock().ok()?.pop_front()
     }
 
     /// `false` when the channel is full or closed.

@@ -7,10 +7,12 @@ use std::os::fd::AsFd;
 use rustix::process::geteuid;
 
 use crate::layout::{self, Layout};
+use crate::mailbox::Channel;
+use crate::rundir::{RunDir, HOST, HOST_DOOR};
 use crate::segment::Segment;
 use crate::sys::{diag, raw, tcp};
 use crate::upgrade::history;
-use crate::{limits, upgrade};
+use crate::{daemon, limits, upgrade};
 
 /// The first kernel with all that we need: `SO_NETNS_COOKIE` is the youngest.
 const FIRST_KERNEL: (u32, u32) = (5, 14);
@@ -39,6 +41,18 @@ pub fn all() -> Vec<Probe> {
 /// least and the most that are chosen later.
 pub fn upgrade_calls() -> [u32; 3] {
     history::range()
+}
+
+/// What there is of the daemon that introduces programs of different containers; `None`: nothing.
+pub fn host_daemon(dir: &RunDir) -> Option<&'static str> {
+    dir.folder_has(HOST, HOST_DOOR).then(|| {
+        let channel = Channel::connect_to_host(dir).ok();
+        match (channel.is_some(), daemon::trusted(dir, channel).is_some()) {
+            (false, _) => "nobody answers: nicd does not run on the host",
+            (true, false) => "not root's, nor yours: it is not trusted",
+            (true, true) => "answers, and introduces programs of different containers",
+        }
+    })
 }
 
 fn kernel() -> Result<String, String> {

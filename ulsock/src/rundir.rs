@@ -11,8 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    fchmod, flock, fstat, ftruncate, mkdir, open, openat, renameat_with, rmdir, statat, unlinkat,
-    Access, AtFlags, FileType, FlockOperation, Mode, OFlags, RawDir, RenameFlags, Stat, CWD,
+    fchmod, flock, fstat, ftruncate, mkdir, mkdirat, open, openat, renameat_with, rmdir, statat,
+    unlinkat, Access, AtFlags, FileType, FlockOperation, Mode, OFlags, RawDir, RenameFlags, Stat,
+    CWD,
 };
 use rustix::io::{self, Errno};
 use rustix::process::{geteuid, getpid};
@@ -27,6 +28,9 @@ pub const FAMILY: &str = "family";
 pub const MAIL: &str = "mail";
 /// Prefix of a [will](crate::will): nobody locks it, so it goes with the next sweep.
 pub const WILL: &str = "will";
+/// The folder that a host shows to its containers, and the daemon's socket in it.
+pub const HOST: &str = "host";
+pub const HOST_DOOR: &str = "nicd";
 /// Suffix of lock files.
 pub const LOCK: &str = ".lock";
 /// Prefix of a file that is renamed once it is complete.
@@ -91,6 +95,27 @@ impl RunDir {
     pub fn duplicate(&self) -> io::Result<RunDir> {
         let fd = self.fd.duplicate()?;
         Ok(RunDir { fd })
+    }
+
+    /// A folder in it that we alone can write and everybody can read, made if it is missing.
+    pub fn folder(&self, name: &str) -> io::Result<RunDir> {
+        let mode = Mode::from_raw_mode(0o755);
+        match mkdirat(&self.fd, name, mode) {
+            Err(Errno::EXIST) => {}
+            other => other?,
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = Transient::new(openat(&self.fd, name, flags, Mode::empty())?);
+        if !is_ours(&fstat(&fd)?) {
+            return Err(Errno::PERM);
+        }
+        fchmod(&fd, mode)?;
+        let fd = fd.into_high()?;
+        Ok(RunDir { fd })
+    }
+
+    pub fn folder_has(&self, folder: &str, name: &str) -> bool {
+        Text::format(format_args!("{folder}/{name}")).is_ok_and(|path| self.stat(&path).is_ok())
     }
 
     /// Creates `prefix.<pid>.<random>` of `size` bytes, readable by all, and holds a shared lock on

@@ -5,6 +5,7 @@
 //! each checks the other end with the kernel before it shares memory with it. Nobody waits.
 
 pub mod at_once;
+mod by_broker;
 mod by_daemon;
 mod elsewhere;
 pub mod history;
@@ -22,7 +23,7 @@ use crate::link::Link;
 use crate::log;
 use crate::offers::{Key, Offer};
 use crate::options;
-use crate::pair::{Claim, Pair};
+use crate::pair::{Claim, Other, Pair};
 use crate::process::{self, Locked};
 use crate::reason::Reason;
 use crate::record::{flag, Counts, Record, Role, State};
@@ -143,18 +144,30 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
         record,
         socket,
     };
-    let result = match record.role() {
+    let was_offered = control.offers.contains_key(&number);
+    let here = match record.role() {
         Role::Connected => attempt.as_connected(control),
         Role::Accepted => attempt.as_accepted(control),
     };
+    let may_seek = match record.role() {
+        // Who shares our run directory has not taken the offer.
+        Role::Connected => was_offered,
+        Role::Accepted => matches!(here, Err(Reason::NoPeer)),
+    };
     let result = match attempt.is_to_other_host() {
-        true => by_daemon::attempt(&attempt, control, result),
+        true => by_daemon::attempt(&attempt, control, here),
+        false => here,
+    };
+    let result = match may_seek {
+        true => by_broker::attempt(&attempt, control, result),
         false => result,
     };
     match result {
         Ok(Progress::Waiting) => {}
         // The answer may come any time now: look again soon.
-        Ok(Progress::Soon) => record.next_look.store(calls + 1, Ordering::Relaxed),
+        Ok(Progress::Soon | Progress::Shown) => {
+            record.next_look.store(calls + 1, Ordering::Relaxed);
+        }
         Err(reason) => record.set_reason(reason),
     }
 }
@@ -172,6 +185,8 @@ fn lock(missed: u32) -> Option<Locked> {
 enum Progress {
     Waiting,
     Soon,
+    /// The daemon of this host has been shown it, for another host.
+    Shown,
 }
 
 struct Attempt<'a> {
@@ -226,7 +241,7 @@ impl Attempt<'_> {
                     return Err(Reason::Identity);
                 }
                 let pair = pair_with(control, &offer, other.uid)?;
-                self.claim(control, &pair, &offer)
+                self.claim(control, &pair, offer.cookie)
             }
             None if reach == Reach::Host => self.claim_elsewhere(control, &key, local, peer),
             None => Err(Reason::NoPeer),
@@ -237,12 +252,12 @@ impl Attempt<'_> {
         &self,
         control: &mut Control,
         pair: &Arc<Pair>,
-        offer: &Offer,
+        offer_cookie: u64,
     ) -> Result<Progress, Reason> {
         let claim_cookie = tcp::cookie(self.socket).map_err(|_| Reason::Call)?;
         let (segment, conn) = pair.allocate().ok_or(Reason::Memory)?;
         let claim = Claim {
-            offer_cookie: offer.cookie,
+            offer_cookie,
             claim_cookie,
             segment: segment.number,
             conn,
@@ -346,6 +361,7 @@ fn pair_with(control: &mut Control, offer: &Offer, uid: u32) -> Result<Arc<Pair>
 /// Offering side: reads the mail, and gives the records whose claims it has answered.
 fn answer_claims(family: &Family, control: &mut Control) -> Vec<u32> {
     let mut answered = Vec::new();
+    by_broker::hear(family, control);
     let pairs = control.check_mail();
     for number in control.take_windows(&pairs) {
         // The claim follows as soon as the other end has looked.
@@ -386,6 +402,14 @@ fn confirm(family: &Family, control: &mut Control, number: u32, claim: Claim, li
     let Some((local, peer)) = record.local().zip(record.peer()) else {
         return;
     };
+    if link.pair.other() == Other::Introduced {
+        // It was told of us after we were told of it; but that may not have been heard yet.
+        by_broker::hear(family, control);
+        if !control.is_vouched_for(number, &link.pair, claim.claim_cookie) {
+            return record.set_reason(Reason::Identity);
+        }
+        return confirmed(family, control, number, link);
+    }
     let other = elsewhere::other_end(&link.pair, &local, &peer);
     let genuine = other.as_ref().is_some_and(|other| {
         other.cookie == claim.claim_cookie
@@ -400,6 +424,10 @@ fn confirm(family: &Family, control: &mut Control, number: u32, claim: Claim, li
             Reason::Identity
         });
     }
+    confirmed(family, control, number, link);
+}
+
+fn confirmed(family: &Family, control: &mut Control, number: u32, link: Box<Link>) {
     let Some(fd) = crate::lifecycle::fd_of(number) else {
         return;
     };

@@ -20,7 +20,7 @@ use super::xdp::bpf;
 use Register::{R0, R1, R10, R2, R3, R4, R5, R6, R7, R8, R9};
 
 /// How far a connection is at one of its ends: the next byte to be sent, and to be received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     pub send: u32,
     pub receive: u32,
@@ -30,6 +30,16 @@ impl Position {
     /// All that either end has sent is what the other has received.
     pub fn meets(self, other: Position) -> bool {
         self.send == other.receive && self.receive == other.send
+    }
+
+    /// More is missing at one of them than can be under way: no window is larger than 1 GiB (RFC 7323, 2.3).
+    pub fn is_far_from(self, other: Position) -> bool {
+        const MOST: u32 = 1 << 30;
+        let apart = |sent: u32, received: u32| {
+            let ahead = sent.wrapping_sub(received);
+            ahead.min(ahead.wrapping_neg()) > MOST
+        };
+        apart(self.send, other.receive) || apart(other.send, self.receive)
     }
 }
 
@@ -230,4 +240,27 @@ fn program(tuple: usize) -> Vec<Instruction> {
     code.copy(R0, R9);
     code.exit();
     code.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Position;
+
+    #[test]
+    fn what_is_under_way_is_not_far() {
+        let near = Position {
+            send: 5,
+            receive: u32::MAX,
+        };
+        for (send, receive, far) in [
+            (u32::MAX, 5, false),
+            (u32::MAX, u32::MAX - 100, false),
+            (u32::MAX, 5u32.wrapping_sub((1 << 30) + 1), true),
+            (u32::MAX.wrapping_add((1 << 30) + 1), 5, true),
+        ] {
+            let other = Position { send, receive };
+            assert_eq!(near.is_far_from(other), far, "{other:?}");
+            assert_eq!(other.is_far_from(near), far, "{other:?}");
+        }
+    }
 }

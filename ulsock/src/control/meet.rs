@@ -24,7 +24,7 @@ const LIST_AGE: u64 = 10;
 /// Calls that have been returned and that nobody has taken yet.
 const MOST_CALLS: usize = 64;
 /// Looks for the claim that follows, one at each call.
-const PATIENCE: u32 = 16;
+pub(super) const PATIENCE: u32 = 16;
 
 /// What [`Control`] keeps for it.
 #[derive(Default)]
@@ -35,7 +35,7 @@ pub(super) struct Meeting {
     calls: Vec<Channel>,
     /// Connections of ours that somebody is about to claim, by record number, and for how many more
     /// calls they expect it.
-    wanted: HashMap<u32, u32>,
+    pub(super) wanted: HashMap<u32, u32>,
 }
 
 impl Meeting {

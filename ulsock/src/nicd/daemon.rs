@@ -15,6 +15,7 @@ use netstack::phy::Reserved;
 use netstack::time::Instant;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
+use super::broker::Broker;
 use super::calls::Caller;
 use super::door::Door;
 use super::host::Host;
@@ -73,6 +74,8 @@ pub struct Nicd {
     _reserved: Reserved,
     pub(super) lanes: Vec<Lane>,
     pub(super) programs: HashMap<u32, Program>,
+    /// For programs in containers.
+    pub(super) broker: Option<Broker>,
     pub(super) lines: Lines,
     pub(super) waiter: &'static Waiter,
     /// Of this process: the peers know another one by it.
@@ -124,6 +127,7 @@ impl Nicd {
         let me = ourselves.control;
         let dir = RunDir::open(run_dir).map_err(|why| format!("{}: {why}", run_dir.display()))?;
         let door = Door::open(&dir).map_err(|why| why.to_string())?;
+        let broker = Broker::open(&dir, door.namespace);
         let listener =
             TcpListener::bind(me).map_err(|why| format!("cannot listen at {me}: {why}"))?;
         let ready = listener.set_nonblocking(true);
@@ -158,6 +162,9 @@ impl Nicd {
             _reserved: reserved,
             lanes: Vec::new(),
             programs: HashMap::new(),
+            broker: broker
+                .inspect_err(|why| say!("introduces no containers: {why}"))
+                .ok(),
             lines: Lines::default(),
             waiter: waiter::take().ok_or("no memory for a bell")?,
             life: random()?,
@@ -188,7 +195,10 @@ impl Nicd {
         ] {
             self.set.add(source, fd)?;
         }
-        Ok(())
+        match &self.broker {
+            Some(broker) => self.set.add(Source::HostDoor, broker.listener()),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn number(&mut self) -> u32 {
@@ -266,6 +276,23 @@ impl Nicd {
             Source::Host(number) => self.hear_host(number as usize, time),
             Source::Lane(number) => self.hear_port(number as usize, time),
             Source::Heir(number) => self.hear_heir(number, time),
+            Source::HostDoor => self.let_guests_in(),
+            Source::Guest(number) => {
+                if let Some(broker) = &mut self.broker {
+                    broker.hear_guest(&self.set, number, time);
+                }
+            }
+        }
+    }
+
+    fn let_guests_in(&mut self) {
+        let next = &mut self.next_number;
+        let number = || {
+            *next = next.wrapping_add(1);
+            *next
+        };
+        if let Some(broker) = &mut self.broker {
+            broker.let_guests_in(&self.set, number);
         }
     }
 
@@ -275,9 +302,19 @@ impl Nicd {
             .hosts
             .iter()
             .flat_map(|host| host.call_at.into_iter().chain(host.try_at));
-        let sweep = (!self.lines.is_empty() || !self.callers.is_empty()).then_some(self.sweep_at);
+        let broker = self.broker.as_ref();
+        let waits = !self.lines.is_empty()
+            || !self.callers.is_empty()
+            || broker.is_some_and(Broker::has_seekers);
+        let sweep = waits.then_some(self.sweep_at);
+        let trials = broker.and_then(Broker::next_appointment);
         let manager = self.manager.as_ref().and_then(|manager| manager.next);
-        hosts.chain(sweep).chain(manager).chain(self.stop_by).min()
+        hosts
+            .chain(sweep)
+            .chain(trials)
+            .chain(manager)
+            .chain(self.stop_by)
+            .min()
     }
 
     fn keep_appointments(&mut self, time: Instant) {
@@ -285,10 +322,16 @@ impl Nicd {
         if let Some(manager) = &mut self.manager {
             manager.tend(time);
         }
+        if let Some(broker) = &mut self.broker {
+            broker.tend(time);
+        }
         if self.sweep_at <= time {
             self.sweep_at = time + SWEEP;
             self.sweep_lines(time);
             self.sweep_callers();
+            if let Some(broker) = &mut self.broker {
+                broker.sweep(time);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Where programs find the daemon: sockets in the run directory, named after the network namespace, and a
-//! lock that says that it lives.
+//! lock that says that it lives. For programs in containers there is one more socket, in a folder of its own,
+//! which can be mounted into them: a folder, because the socket of the next daemon is another file.
 
 use std::fmt;
 use std::io::Write;
@@ -13,7 +14,7 @@ use rustix::net::{
 };
 
 use crate::mailbox::Channel;
-use crate::rundir::{RunDir, LOCK};
+use crate::rundir::{RunDir, HOST, HOST_DOOR, LOCK};
 use crate::sys::tcp;
 
 const BACKLOG: i32 = 128;
@@ -116,6 +117,47 @@ impl Drop for Door {
     }
 }
 
+/// For programs in containers.
+pub struct HostDoor {
+    dir: RunDir,
+    guests: OwnedFd,
+    /// Held, not used: its lock dies with us.
+    _lock: OwnedFd,
+}
+
+impl HostDoor {
+    pub fn open(dir: &RunDir) -> Result<HostDoor, NoDoor> {
+        let failed = |what| move |errno| NoDoor::Failed(what, errno);
+        let dir = dir
+            .folder(HOST)
+            .map_err(failed("no folder for containers"))?;
+        let lock = take_lock(&dir, HOST_DOOR)?;
+        dir.remove(HOST_DOOR);
+        let guests = open_socket(&dir, SocketType::SEQPACKET, HOST_DOOR)
+            .map_err(failed("no socket for containers"))?;
+        Ok(HostDoor {
+            dir,
+            guests,
+            _lock: lock,
+        })
+    }
+
+    pub fn guests(&self) -> BorrowedFd<'_> {
+        self.guests.as_fd()
+    }
+
+    /// The next program that has connected.
+    pub fn accept(&self) -> Option<Channel> {
+        Channel::accepted(accept(&self.guests)?).ok()
+    }
+}
+
+impl Drop for HostDoor {
+    fn drop(&mut self) {
+        self.dir.remove(HOST_DOOR);
+    }
+}
+
 fn accept(listener: &OwnedFd) -> Option<OwnedFd> {
     accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC).ok()
 }
@@ -184,5 +226,21 @@ mod tests {
         drop(door);
         assert_eq!(dir.names(), [format!("{name}{LOCK}")]);
         assert!(Door::open(&dir).is_ok());
+    }
+
+    #[test]
+    fn containers_have_one_in_a_folder_that_is_ours() {
+        let dir = Scratch::new();
+        let door = HostDoor::open(&dir).unwrap_or_else(|why| panic!("{why}"));
+        assert!(matches!(HostDoor::open(&dir), Err(NoDoor::Taken(_))));
+        let there = Channel::connect_to_host(&dir).unwrap();
+        assert!(there.peer().is_ok() && door.accept().is_some());
+        drop(door);
+        assert!(Channel::connect_to_host(&dir).is_err());
+        assert!(HostDoor::open(&dir).is_ok());
+        let elsewhere = Scratch::new();
+        let folder = elsewhere.path.join(HOST);
+        std::os::unix::fs::symlink(&dir.path, folder).unwrap();
+        assert!(HostDoor::open(&elsewhere).is_err());
     }
 }

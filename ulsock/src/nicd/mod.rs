@@ -1,6 +1,7 @@
 //! The daemon of a host: owner of the NIC, engine of all programs here, and the one who speaks with the
 //! daemons of other hosts. `ulsock nicd` runs it; it is a process of its own, without the preload library.
 
+mod broker;
 mod calls;
 pub mod caps;
 mod daemon;
@@ -21,6 +22,7 @@ mod program;
 mod promote;
 mod reload;
 pub mod secure;
+mod seekers;
 mod set;
 mod signals;
 mod status;

@@ -1,7 +1,7 @@
 //! Programs: who has connected, what they show and what they leave to us.
 
 use std::collections::HashMap;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -159,6 +159,7 @@ impl Nicd {
                 } => self.trust(number, (segment, conn), socket),
                 Mail::Refused { .. } | Mail::Window { .. } => {}
                 Mail::Queue { .. } | Mail::Route(_) => {}
+                Mail::Sought { .. } | Mail::Introduced { .. } | Mail::Found { .. } => {}
             }
         }
         for lane in &mut self.lanes {
@@ -232,18 +233,8 @@ impl Nicd {
 
     /// The connection of a socket, if it is one that we can serve, and the one that is meant.
     fn examine(&self, cookie: u64, socket: &InternalFd) -> Option<Tuple> {
-        let fd = socket.as_fd();
-        let is_tcp = sockopt::socket_type(fd).ok()? == SocketType::STREAM
-            && sockopt::socket_protocol(fd).ok()? == Some(ipproto::TCP);
-        let is_meant = is_tcp
-            && tcp::cookie(fd).ok()? == cookie
-            && tcp::netns_cookie(fd).ok()? == self.door.namespace
-            && tcp::info(fd).ok()?.state == ESTABLISHED;
-        if !is_meant {
-            return None;
-        }
-        let (local, remote) = (tcp::local_addr(fd).ok()?, tcp::peer_addr(fd).ok()?);
-        Some(Tuple::new(local, remote))
+        let is_here = tcp::netns_cookie(socket.as_fd()).ok()? == self.door.namespace;
+        connection_of(socket.as_fd(), cookie).filter(|_| is_here)
     }
 
     /// [F24] A program has closed a connection, and leaves it to us.
@@ -352,8 +343,21 @@ impl Nicd {
     }
 }
 
+/// The addresses of a socket that is an established connection, and has this cookie.
+pub(super) fn connection_of(fd: BorrowedFd<'_>, cookie: u64) -> Option<Tuple> {
+    let is_tcp = sockopt::socket_type(fd).ok()? == SocketType::STREAM
+        && sockopt::socket_protocol(fd).ok()? == Some(ipproto::TCP);
+    let is_meant =
+        is_tcp && tcp::cookie(fd).ok()? == cookie && tcp::info(fd).ok()?.state == ESTABLISHED;
+    if !is_meant {
+        return None;
+    }
+    let (local, remote) = (tcp::local_addr(fd).ok()?, tcp::peer_addr(fd).ok()?);
+    Some(Tuple::new(local, remote))
+}
+
 /// Nobody waits for an answer: one that finds no room is none.
-fn refuse(pair: &Pair, cookie: u64, reason: Reason) {
+pub(super) fn refuse(pair: &Pair, cookie: u64, reason: Reason) {
     let message = Message::Refuse {
         cookie,
         reason: reason as u16,

@@ -37,6 +37,10 @@ pub enum Source {
     Lane(u32),
     /// The socket of a program that has closed it.
     Heir(u32),
+    /// Programs in containers connect.
+    HostDoor,
+    /// The channel of one of those.
+    Guest(u32),
 }
 
 impl Source {
@@ -54,6 +58,8 @@ impl Source {
             Source::Host(number) => (9, number),
             Source::Lane(number) => (10, number),
             Source::Heir(number) => (11, number),
+            Source::HostDoor => (12, 0),
+            Source::Guest(number) => (13, number),
         };
         kind << 32 | u64::from(number)
     }
@@ -73,6 +79,8 @@ impl Source {
             9 => Source::Host(number),
             10 => Source::Lane(number),
             11 => Source::Heir(number),
+            12 => Source::HostDoor,
+            13 => Source::Guest(number),
             _ => return None,
         })
     }
@@ -155,11 +163,12 @@ mod tests {
 
     #[test]
     fn every_source_has_its_number() {
-        let sources = (0..12).map(|kind| kind << 32 | if kind >= 6 { 77 } else { 0 });
+        let is_one = |kind| kind < 6 || kind == 12;
+        let sources = (0..14).map(|kind| kind << 32 | if is_one(kind) { 0 } else { 77 });
         for number in sources {
             let source = Source::from_number(number);
             assert_eq!(source.map(Source::to_number), Some(number));
         }
-        assert_eq!(Source::from_number(12 << 32), None);
+        assert_eq!(Source::from_number(14 << 32), None);
     }
 }

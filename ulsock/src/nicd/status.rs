@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::broker::Broker;
 use super::daemon::Nicd;
 use super::door;
 use super::line::Stage;
@@ -15,6 +16,9 @@ pub struct Status {
     pub pid: u32,
     pub address: String,
     pub programs: usize,
+    /// Programs in containers, and connections whose two ends it has brought together.
+    pub guests: usize,
+    pub introduced: u64,
     pub peers: Vec<PeerStatus>,
     pub interfaces: Vec<InterfaceStatus>,
 }
@@ -67,6 +71,8 @@ impl Nicd {
             pid: std::process::id(),
             address: self.me.control.to_string(),
             programs: self.programs.len(),
+            guests: self.broker.as_ref().map_or(0, Broker::guests),
+            introduced: self.broker.as_ref().map_or(0, |broker| broker.found),
             peers: self
                 .others()
                 .into_iter()

@@ -3,16 +3,14 @@
 
 use std::os::fd::BorrowedFd;
 
-use super::{establish, Attempt, Progress};
-use crate::config::Reach;
+use super::{elsewhere, establish, Attempt, Progress};
 use crate::conn::nic;
 use crate::control::Control;
 use crate::daemon::{self, Answer};
 use crate::lifecycle;
 use crate::mailbox::Channel;
-use crate::process;
 use crate::reason::Reason;
-use crate::record::{flag, Record, Role, State};
+use crate::record::{flag, Role, State};
 use crate::sys::tcp;
 
 /// After an attempt to find the peer on this host, which came out like `here`.
@@ -50,7 +48,7 @@ pub fn attempt(
     }
     attempt.record.set(flag::PENDING);
     attempt.record.set_reason(Reason::NoPeer);
-    Ok(Progress::Soon)
+    Ok(Progress::Shown)
 }
 
 /// No daemon leads it to another host. Its peer may yet turn out to be on this one, if that is in scope.
@@ -86,7 +84,7 @@ fn take_answers(attempt: &Attempt<'_>, control: &mut Control, netns: u64) {
         match answer {
             Answer::Refused(reason) => {
                 record.set_reason(reason);
-                if !may_be_here(record) {
+                if !elsewhere::is_possible(record) {
                     record.set(flag::PINNED);
                 }
             }
@@ -103,13 +101,4 @@ fn take_answers(attempt: &Attempt<'_>, control: &mut Control, netns: u64) {
             }
         }
     }
-}
-
-/// Its other end may yet turn out to be on this host.
-fn may_be_here(record: &Record) -> bool {
-    let ends = record.local().zip(record.peer());
-    ends.is_some_and(|(local, peer)| {
-        let scope = &process::config().scope;
-        Reach::of(local, peer) == Reach::Host && scope.check(Some(local), peer).is_ok()
-    })
 }

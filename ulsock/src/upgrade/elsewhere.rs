@@ -12,8 +12,19 @@ use crate::config::Reach;
 use crate::control::Control;
 use crate::offers::{Key, Offer};
 use crate::pair::Pair;
+use crate::process;
 use crate::reason::Reason;
+use crate::record::Record;
 use crate::sys::diag::{self, OtherEnd};
+
+/// May its other end be in another network namespace of this host?
+pub(super) fn is_possible(record: &Record) -> bool {
+    let ends = record.local().zip(record.peer());
+    ends.is_some_and(|(local, peer)| {
+        let scope = &process::config().scope;
+        Reach::of(local, peer) == Reach::Host && scope.check(Some(local), peer).is_ok()
+    })
+}
 
 /// The other end of a connection that the process at the other end of `pair` has claimed.
 pub(super) fn other_end(pair: &Pair, local: &SocketAddr, peer: &SocketAddr) -> Option<OtherEnd> {
@@ -78,6 +89,6 @@ impl Attempt<'_> {
         if !genuine {
             return Err(Reason::Identity);
         }
-        self.claim(control, pair, offer)
+        self.claim(control, pair, offer.cookie)
     }
 }

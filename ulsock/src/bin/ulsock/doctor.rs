@@ -89,6 +89,9 @@ fn run_directory(findings: &mut Findings, config: Option<&Config>) {
     let default = Config::default();
     let path = &config.unwrap_or(&default).run_dir;
     findings.check(&path.display().to_string(), directory::look(path));
+    if let Some(text) = directory::host_daemon(path) {
+        findings.note(&format!("the host's nicd: {text}"));
+    }
 }
 
 fn host(findings: &mut Findings) {

@@ -1,5 +1,6 @@
 //! Two daemons between two programs that do what a library does.
 
+mod guests;
 mod keys;
 mod program;
 mod world;

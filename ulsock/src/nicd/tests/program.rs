@@ -31,7 +31,7 @@ const DAEMON: u32 = 1 << 16;
 const SLOT: usize = 1;
 pub const KEY: u64 = 0x1234_5678_9abc_def0;
 
-fn waiter() -> &'static Waiter {
+pub fn waiter() -> &'static Waiter {
     static BEGIN: Once = Once::new();
     BEGIN.call_once(|| process::begin_daemon().expect("waiters"));
     waiter::take().expect("a waiter")

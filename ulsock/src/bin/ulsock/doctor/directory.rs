@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use rustix::fs::{fstat, fstatvfs};
+use ulsock::probe;
 use ulsock::rundir::{RunDir, RunDirError, NEW};
 
 /// Smaller than any table: what counts is that there is room for a file at all.
@@ -26,6 +27,11 @@ pub fn look(path: &Path) -> Result<String, RunDirError> {
         stat.st_mode & 0o7777,
         (space.f_bavail * space.f_frsize) >> 20
     ))
+}
+
+/// Of the host that this is a container of, if its door is here.
+pub fn host_daemon(path: &Path) -> Option<&'static str> {
+    probe::host_daemon(&RunDir::open(path).ok()?)
 }
 
 fn owner(uid: u32) -> String {

@@ -38,8 +38,8 @@ pub fn run(options: &Options) -> Outcome {
 
 fn text(status: &Status) -> String {
     let mut lines = vec![format!(
-        "nicd {} at {}, serving {} programs",
-        status.pid, status.address, status.programs
+        "nicd {} at {}, serving {} programs; in containers {}, with {} connections introduced",
+        status.pid, status.address, status.programs, status.guests, status.introduced
     )];
     for peer in &status.peers {
         let state = match (peer.in_touch, peer.link_up) {

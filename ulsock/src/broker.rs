@@ -1,0 +1,188 @@
+//! The daemon of the host, as a program in a container sees it: shown connections whose other end may be in
+//! another container, and heard when it has found it.
+//!
+//! It is reached by a folder of the host's run directory that is mounted into the container's own
+//! ([`HOST`](crate::rundir::HOST)). Nobody waits for it, and what two programs share after it has introduced
+//! them does not need it any more. In the network namespace of the daemon itself it works the same.
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use crate::daemon;
+use crate::mailbox::Channel;
+use crate::message::{Introduction, Message};
+use crate::pair::{Mail, Other, Pair};
+use crate::reason::Reason;
+use crate::rundir::RunDir;
+use crate::sys::fds::InternalFd;
+use crate::upkeep;
+
+/// Milliseconds between two attempts to find it.
+const PAUSE: u64 = 1000;
+/// Looks for its answer, one at each call; then they are spaced.
+const PATIENCE: u32 = 64;
+
+#[derive(Default)]
+pub struct Broker {
+    pair: Option<Arc<Pair>>,
+    /// When we looked for it last.
+    tried: u64,
+    /// It knows us as this user.
+    euid: u32,
+    /// Connections that have been shown to it, by their record numbers, and how many looks for its answer are
+    /// worth while; the numbers by cookies.
+    sought: HashMap<u32, u32>,
+    cookies: HashMap<u64, u32>,
+    /// Those that it can do nothing for, by their record numbers.
+    refused: HashSet<u32>,
+    /// Programs that it has introduced to us, by its numbers.
+    programs: HashMap<u32, Arc<Pair>>,
+    /// By record number.
+    found: HashMap<u32, OtherEnd>,
+}
+
+/// The other end of a connection, as the daemon vouches for it.
+#[derive(Clone)]
+pub struct OtherEnd {
+    pub pair: Arc<Pair>,
+    pub cookie: u64,
+}
+
+/// What it has said.
+#[derive(Default)]
+pub struct News {
+    /// Records whose other end is known now.
+    pub found: Vec<u32>,
+    pub refused: Vec<(u32, Reason)>,
+    /// Programs that will claim what we have offered.
+    pub claimers: Vec<Arc<Pair>>,
+}
+
+impl Broker {
+    /// Is there one? Looks for it, now and then.
+    pub fn is_there(&mut self, dir: &RunDir) -> bool {
+        let euid = rustix::process::geteuid().as_raw();
+        let lost = self.pair.as_ref().is_some_and(|pair| pair.is_dead()) || self.euid != euid;
+        if lost {
+            // The next one knows nothing of what this one was shown.
+            *self = Broker {
+                tried: self.tried,
+                euid,
+                found: std::mem::take(&mut self.found),
+                ..Broker::default()
+            };
+        }
+        let now = upkeep::now();
+        if self.pair.is_none() && (self.tried == 0 || now >= self.tried + PAUSE) {
+            self.tried = now;
+            self.pair = daemon::trusted(dir, Channel::connect_to_host(dir).ok())
+                .and_then(|channel| Pair::with(Other::HostDaemon, channel));
+        }
+        self.pair.is_some()
+    }
+
+    /// Shows it a connection; `false` if that cannot be done now.
+    pub fn seek(
+        &mut self,
+        number: u32,
+        cookie: u64,
+        connected: bool,
+        socket: BorrowedFd<'_>,
+    ) -> bool {
+        let message = Message::Seek { cookie, connected };
+        let pair = self.pair.as_ref();
+        let shown = pair.is_some_and(|pair| pair.tell(&message, Some(socket)));
+        if shown {
+            self.sought.insert(number, PATIENCE);
+            self.cookies.insert(cookie, number);
+        }
+        shown
+    }
+
+    /// For a connection that it has been shown: is its answer to be expected at the next call?
+    pub fn may_answer_soon(&mut self, number: u32) -> Option<bool> {
+        let left = self.sought.get_mut(&number)?;
+        *left = left.saturating_sub(1);
+        Some(*left > 0)
+    }
+
+    /// The record of a connection that it has answered.
+    fn answered(&mut self, cookie: u64) -> Option<u32> {
+        let number = self.cookies.remove(&cookie)?;
+        self.sought.remove(&number).map(|_| number)
+    }
+
+    /// What it has said since.
+    pub fn hear(&mut self) -> News {
+        let mut news = News::default();
+        let Some(pair) = self.pair.clone() else {
+            return news;
+        };
+        pair.receive();
+        while let Some(mail) = pair.next_mail() {
+            self.take(mail, &mut news);
+        }
+        news
+    }
+
+    fn take(&mut self, mail: Mail, news: &mut News) {
+        match mail {
+            Mail::Introduced { it, channel } => {
+                news.claimers
+                    .extend(self.meet(&it, channel).filter(|_| !it.claims));
+            }
+            Mail::Found {
+                cookie,
+                other,
+                number,
+            } => {
+                let pair = self.programs.get(&number).cloned();
+                if let (Some(number), Some(pair)) = (self.answered(cookie), pair) {
+                    let other = OtherEnd {
+                        pair,
+                        cookie: other,
+                    };
+                    self.found.insert(number, other);
+                    news.found.push(number);
+                }
+            }
+            Mail::Refused { cookie, reason } => {
+                if let Some(number) = self.answered(cookie) {
+                    self.refused.insert(number);
+                    news.refused
+                        .push((number, Reason::from_number(reason.into())));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn meet(&mut self, it: &Introduction, channel: InternalFd) -> Option<Arc<Pair>> {
+        // A new one is a good moment to find out about those that are gone.
+        self.programs.values().for_each(|pair| pair.receive());
+        self.programs.retain(|_, pair| !pair.is_dead());
+        let pair = Pair::introduced(Channel::given(channel).ok()?, it)?;
+        self.programs.insert(it.number, pair.clone());
+        Some(pair)
+    }
+
+    /// The other end of a connection, if it has been found.
+    pub fn other_end(&self, number: u32) -> Option<&OtherEnd> {
+        self.found.get(&number)
+    }
+
+    /// It can do nothing for that connection.
+    pub fn has_refused(&self, number: u32) -> bool {
+        self.refused.contains(&number)
+    }
+
+    /// The connection is closed, or has its rings.
+    pub fn forget(&mut self, number: u32) {
+        self.refused.remove(&number);
+        self.found.remove(&number);
+        if self.sought.remove(&number).is_some() {
+            self.cookies.retain(|_, sought| *sought != number);
+        }
+    }
+}
