@@ -1,6 +1,7 @@
 //! Several hosts: network namespaces joined by a cable or a bridge, each with a run directory of its own, so
 //! that nothing but the network lies between their programs.
 
+mod apart;
 mod nicd;
 mod wires;
 
@@ -36,6 +37,8 @@ pub enum Nic {
 /// One host.
 pub struct Host {
     number: usize,
+    /// Its addresses are those of the host with this number.
+    seat: usize,
     namespace: Rc<Namespace>,
     run_dir: PathBuf,
     report: PathBuf,
@@ -48,7 +51,9 @@ pub struct Hosts {
     folder: PathBuf,
     hosts: Vec<Host>,
     /// Where the bridge is, if there is one.
-    switch: Option<Namespace>,
+    switch: Option<Rc<Namespace>>,
+    /// Of containers: the daemon of their host.
+    above: RefCell<Option<Running>>,
     settings: Vec<(String, String)>,
     /// What the daemons do to all that arrives at them, as `--impair` has it.
     impairment: Option<String>,
@@ -84,7 +89,7 @@ impl Hosts {
     /// So many hosts on a bridge.
     pub fn on_a_bridge(count: usize) -> Self {
         let mut hosts = Self::unwired(count);
-        hosts.switch = Some(Namespace::new().expect("a network namespace"));
+        hosts.switch = Some(Rc::new(Namespace::new().expect("a network namespace")));
         wires::bridge(&hosts);
         hosts.with_nicds()
     }
@@ -100,6 +105,7 @@ impl Hosts {
             hosts: (0..count).map(|n| Host::new(n, &name, &folder)).collect(),
             folder,
             switch: None,
+            above: RefCell::new(None),
             settings: Vec::new(),
             impairment: None,
             six: false,
@@ -239,8 +245,10 @@ impl Drop for Hosts {
             }
         }
         let run_dirs = self.hosts.iter().map(|host| host.run_dir.clone());
-        let paths: Vec<PathBuf> = run_dirs.chain([self.folder.clone()]).collect();
+        let own = [self.run_dir_above(), self.folder.clone()];
+        let paths: Vec<PathBuf> = run_dirs.chain(own).collect();
         self.hosts.clear();
+        self.above.take();
         for path in paths.iter().filter(|path| path.exists()) {
             fs::remove_dir_all(path).unwrap_or_else(|error| eprintln!("{path:?}: {error}"));
         }
@@ -255,6 +263,7 @@ impl Host {
         allow(&report, 0o666);
         Self {
             number,
+            seat: number,
             namespace: Rc::new(Namespace::new().expect("a network namespace")),
             run_dir: Path::new("/dev/shm").join(format!("{name}-{number}")),
             report,

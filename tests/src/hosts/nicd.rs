@@ -150,7 +150,7 @@ impl Hosts {
         self.folder.join(format!("key-{host}"))
     }
 
-    fn peers(&self) -> PathBuf {
+    pub(super) fn peers(&self) -> PathBuf {
         self.folder.join("peers")
     }
 }

@@ -8,12 +8,12 @@ pub const DEVICE: &str = "eth0";
 impl Host {
     /// Its IPv4 address.
     pub fn address(&self) -> String {
-        format!("10.77.0.{}", self.number + 1)
+        format!("10.77.0.{}", self.seat + 1)
     }
 
     /// Its IPv6 address.
     pub fn address6(&self) -> String {
-        format!("fd77::{}", self.number + 1)
+        format!("fd77::{}", self.seat + 1)
     }
 
     /// What gives it its addresses. Nobody else has them: duplicates need not be looked for, which takes
@@ -44,15 +44,23 @@ pub fn cable(hosts: &Hosts) {
 
 /// Any number of hosts, a cable from each to a port of the bridge.
 pub fn bridge(hosts: &Hosts) {
+    bridges(hosts, hosts.count());
+}
+
+/// As many to each bridge, which know nothing of each other.
+pub fn bridges(hosts: &Hosts, many: usize) {
     let switch = hosts.switch.as_ref().expect("a namespace for the bridge");
-    let mut commands = "link add br0 type bridge\nlink set br0 up\n".to_owned();
-    for host in &hosts.hosts {
-        let (port, there) = (port(host), host.namespace.path());
-        commands += &format!(
-            "link add {port} type veth peer name {DEVICE} netns {}
-             link set {port} master br0 up\n",
-            there.display()
-        );
+    let mut commands = String::new();
+    for (number, together) in hosts.hosts.chunks(many).enumerate() {
+        commands += &format!("link add br{number} type bridge\nlink set br{number} up\n");
+        for host in together {
+            let (port, there) = (port(host), host.namespace.path());
+            commands += &format!(
+                "link add {port} type veth peer name {DEVICE} netns {}
+                 link set {port} master br{number} up\n",
+                there.display()
+            );
+        }
     }
     switch.ip(&commands, &hosts.folder().join("ip"));
     for host in &hosts.hosts {
@@ -95,7 +103,7 @@ impl Hosts {
         self.on_switch(&format!("link set {} master br0\n", port(self.host(host))));
     }
 
-    fn on_switch(&self, commands: &str) {
+    pub(super) fn on_switch(&self, commands: &str) {
         let switch = self.switch.as_ref().expect("hosts on a bridge");
         switch.ip(commands, &self.folder().join("ip"));
     }

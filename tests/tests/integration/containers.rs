@@ -2,6 +2,8 @@
 //! between different users; not where the operator has not said that addresses are unique, and not with
 //! somebody who only pretends to be the other end.
 
+mod apart;
+
 use std::fs;
 
 use tests::ends::kernel_only;
@@ -13,26 +15,26 @@ use crate::hosts::programs::nginx_config;
 use crate::{pattern_file, same_content, script};
 
 /// No user of a container, and not root.
-const STRANGER: &str = "daemon";
+pub const STRANGER: &str = "daemon";
 
 fn containers() -> Hosts {
     Hosts::two().with_one_run_dir()
 }
 
 /// The server's report and the client's, when all programs have ended.
-fn reports(containers: &Hosts) -> [Report; 2] {
+pub fn reports(containers: &Hosts) -> [Report; 2] {
     containers.check_quiet();
     [0, 1].map(|host| containers.host(host).report().0)
 }
 
-fn check_rings(containers: &Hosts) {
+pub fn check_rings(containers: &Hosts) {
     for report in reports(containers) {
         let most = report.ring_bytes() > report.kernel_bytes();
         assert!(most || kernel_only(), "{report:?}");
     }
 }
 
-fn check_kernel(containers: &Hosts, reason: &str) {
+pub fn check_kernel(containers: &Hosts, reason: &str) {
     for report in reports(containers) {
         assert_eq!(report.ring_bytes(), 0, "{report:?}");
         let noted = report.reasons.contains_key(reason);
@@ -41,7 +43,7 @@ fn check_kernel(containers: &Hosts, reason: &str) {
 }
 
 /// redis-server in one, redis-benchmark in the other, after a change to each.
-fn redis(containers: &Hosts, change: impl Fn(usize, Program) -> Program) {
+pub fn redis(containers: &Hosts, change: impl Fn(usize, Program) -> Program) {
     let server = containers.program(0, "redis-server");
     let server = server.args("--port 6379 --protected-mode no --appendonly no --save");
     let server = change(0, server.arg("").directory(containers.folder())).start();
