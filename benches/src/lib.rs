@@ -1,8 +1,9 @@
 //! What the small programs behind `ulsock compare` share: the command line, and the two ends.
 //!
 //! Plain std sockets. Nothing here may know of ulsock: these programs stand for anybody's. Only the
-//! bare ring, the link and the engine, which sockets are held against, are ulsock's own.
+//! bare ring, the chain, the link and the engine, which sockets are held against, are ulsock's own.
 
+pub mod chain;
 pub mod engine;
 pub mod epoll;
 pub mod hosts;
@@ -35,7 +36,7 @@ pub struct Cli {
 pub enum Role {
     /// Serve until the clients have gone, then exit; a TCP port is printed on stdout
     Server {
-        /// PORT (on 127.0.0.1), HOST:PORT (port 0 lets the system choose), unix:PATH or ring:PATH
+        /// PORT (on 127.0.0.1), HOST:PORT (port 0 lets the system choose), unix:PATH, ring:PATH or chain:HOST:PATH
         address: String,
         /// How to wait for several connections, where the program does that
         #[arg(long, value_enum, default_value = "epoll")]
@@ -48,7 +49,7 @@ pub enum Role {
 /// What a client does, and for how long.
 #[derive(Args)]
 pub struct Load {
-    /// HOST:PORT of the server, unix:PATH or ring:PATH
+    /// HOST:PORT of the server, unix:PATH, ring:PATH or chain:HOST:PATH
     pub address: String,
     /// Bytes per message
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1 << 30))]

@@ -266,7 +266,7 @@ impl End {
         ours.closed.store(1, Ordering::Release);
     }
 
-    fn has_finished(&self) -> bool {
+    pub fn has_finished(&self) -> bool {
         let theirs = &self.mapping.shared(1 - self.direction).producer;
         theirs.closed.load(Ordering::Acquire) == 1
     }

@@ -1,22 +1,25 @@
-//! A stream of either kind, TCP or Unix socket or bare ring, and how the programs open one.
+//! A stream of either kind, TCP or Unix socket, bare ring or bare chain, and how the programs open one.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use crate::ring;
+use crate::{chain, ring};
 
 pub enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
     /// The two ends of a ring meet at a Unix socket.
     Ring(UnixListener),
+    /// So do those of a chain; with the host's address.
+    Chain(UnixListener, String),
 }
 
 pub enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
     Ring(ring::End),
+    Chain(chain::End),
 }
 
 impl Listener {
@@ -27,6 +30,10 @@ impl Listener {
         }
         if let Some(path) = address.strip_prefix("ring:") {
             return UnixListener::bind(path).map(Listener::Ring);
+        }
+        if let Some((host, path)) = chain_address(address) {
+            let listener = UnixListener::bind(path)?;
+            return Ok(Listener::Chain(listener, host.to_owned()));
         }
         let listener = match address.parse::<u16>() {
             Ok(port) => TcpListener::bind(("127.0.0.1", port))?,
@@ -43,12 +50,19 @@ impl Listener {
             Listener::Tcp(listener) => Socket::tcp(listener.accept()?.0),
             Listener::Unix(listener) => Ok(Socket::Unix(listener.accept()?.0)),
             Listener::Ring(listener) => ring::End::accept(listener.accept()?.0).map(Socket::Ring),
+            Listener::Chain(listener, host) => {
+                chain::End::open(host, &listener.accept()?.0, true).map(Socket::Chain)
+            }
         }
     }
 }
 
 impl Socket {
     pub fn connect(address: &str) -> io::Result<Socket> {
+        if let Some((host, path)) = chain_address(address) {
+            let peer = UnixStream::connect(path)?;
+            return chain::End::open(host, &peer, false).map(Socket::Chain);
+        }
         match address.split_once(':') {
             Some(("unix", path)) => UnixStream::connect(path).map(Socket::Unix),
             Some(("ring", path)) => {
@@ -69,6 +83,10 @@ impl Socket {
             Socket::Tcp(socket) => socket.shutdown(Shutdown::Write),
             Socket::Unix(socket) => socket.shutdown(Shutdown::Write),
             Socket::Ring(end) => {
+                end.finish();
+                Ok(())
+            }
+            Socket::Chain(end) => {
                 end.finish();
                 Ok(())
             }
@@ -99,9 +117,14 @@ impl Socket {
         match self {
             Socket::Tcp(socket) => socket.set_nonblocking(on),
             Socket::Unix(socket) => socket.set_nonblocking(on),
-            Socket::Ring(_) => Ok(()),
+            Socket::Ring(_) | Socket::Chain(_) => Ok(()),
         }
     }
+}
+
+/// The host and the path of `chain:HOST:PATH`.
+fn chain_address(address: &str) -> Option<(&str, &str)> {
+    address.strip_prefix("chain:")?.split_once(':')
 }
 
 impl Read for Socket {
@@ -110,6 +133,7 @@ impl Read for Socket {
             Socket::Tcp(socket) => socket.read(buffer),
             Socket::Unix(socket) => socket.read(buffer),
             Socket::Ring(end) => end.read(buffer),
+            Socket::Chain(end) => end.read(buffer),
         }
     }
 }
@@ -120,6 +144,7 @@ impl Write for Socket {
             Socket::Tcp(socket) => socket.write(buffer),
             Socket::Unix(socket) => socket.write(buffer),
             Socket::Ring(end) => end.write(buffer),
+            Socket::Chain(end) => end.write(buffer),
         }
     }
 

@@ -139,7 +139,12 @@ impl Daemons {
 
 /// The daemon has no CPU to itself, and nobody has said that this does not matter.
 pub fn has_few_cpus() -> bool {
-    process::config().nic == Nic::Auto && cpus() < ENOUGH
+    process::config().nic == Nic::Auto && shares_cpus()
+}
+
+/// It has no CPU to itself.
+pub fn shares_cpus() -> bool {
+    cpus() < ENOUGH
 }
 
 /// Of the host, not those that this process may use.

@@ -1,5 +1,6 @@
 //! Leaves with bytes under way: `leave listen port=P bytes=N` reads slowly, to the end of the
-//! stream, and checks every byte; `leave connect port=P bytes=N how=HOW` sends them and is gone: by
+//! stream, and checks every byte; `leave connect port=P bytes=N how=HOW` sends them and is gone, both after
+//! so many `rounds=` of a ping-pong: by
 //! exit, _exit, quick_exit, exec of another program with and without the socket, or exec in a thread.
 
 use std::ffi::{c_int, CString};
@@ -12,7 +13,7 @@ use tests::args::Args;
 use tests::echo::Caller;
 use tests::pattern;
 
-/// Long enough for an engine of its own, which takes some milliseconds.
+/// Enough for rings.
 const ROUNDS: usize = 2000;
 const MESSAGE: usize = 100;
 
@@ -32,7 +33,7 @@ fn main() {
 fn read(args: &Args) {
     let listener = TcpListener::bind(args.address()).expect("bind");
     let (mut stream, _) = listener.accept().expect("accept");
-    for _ in 0..ROUNDS {
+    for _ in 0..args.get_or("rounds", ROUNDS) {
         tests::echo::serve_one(&stream, MESSAGE).expect("echo");
     }
     std::thread::sleep(Duration::from_millis(100));
@@ -52,7 +53,8 @@ fn write(args: &Args) {
     let mut stream = TcpStream::connect(args.address()).expect("connect");
     stream.set_nodelay(true).expect("TCP_NODELAY");
     let mut caller = Caller::new(&stream, 0);
-    (0..ROUNDS).for_each(|_| caller.round_trip(MESSAGE).expect("round trip"));
+    let rounds = args.get_or("rounds", ROUNDS);
+    (0..rounds).for_each(|_| caller.round_trip(MESSAGE).expect("round trip"));
     let mut bytes = vec![0; args.get("bytes")];
     pattern::fill(1, 0, &mut bytes);
     stream.write_all(&bytes).expect("write");

@@ -36,6 +36,7 @@ use netstack::ring::{Receiver, RxState, Sender, TxState};
 use rustix::io::Errno;
 
 use crate::bed::{Place, What};
+use crate::daemon;
 use crate::family::Family;
 use crate::io::Way;
 use crate::link::{Link, Rings};
@@ -257,8 +258,12 @@ impl<'a> Conn<'a> {
         cpu.store(spin::cpu(), Ordering::Relaxed);
     }
 
-    /// Was the peer last seen on this very CPU? Then it cannot run while we spin.
+    /// Was the peer last seen on this very CPU? Then it cannot run while we spin. Nor can daemons that have no CPU to
+    /// themselves.
     pub fn peer_is_near(&self) -> bool {
+        if self.is_nic() && !self.link.is_inline() {
+            return daemon::shares_cpus();
+        }
         let cpu = self.link.rx_shared().producer.cpu.load(Ordering::Relaxed);
         cpu == spin::cpu()
     }

@@ -25,7 +25,8 @@ fn check_leased(hosts: &Hosts) {
 /// Sends `bytes` and is gone; the reader has them all, and then their end.
 fn leave(how: &str, bytes: usize) {
     let hosts = hosts();
-    let arguments = format!("port=7000 bytes={bytes}");
+    // The daemon takes up to some ten milliseconds to open a queue, beside others.
+    let arguments = format!("port=7000 bytes={bytes} rounds=30000");
     let reader = hosts
         .own(0, "leave")
         .args("listen host=::")

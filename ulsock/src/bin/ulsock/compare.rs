@@ -218,9 +218,12 @@ fn choose(options: &Options) -> Result<(Vec<&'static Scenario>, Vec<Skipped>), F
 
 /// Those that can be: between hosts not all.
 fn possible(options: &Options) -> impl Iterator<Item = &'static Scenario> {
-    let on_one = !options.hosts;
+    let hosts = options.hosts;
     let all = SCENARIOS.iter();
-    all.filter(move |scenario| on_one || scenario.between_hosts)
+    all.filter(move |scenario| match hosts {
+        true => scenario.between_hosts,
+        false => scenario.on_one_host,
+    })
 }
 
 /// The references that a scenario does without.
@@ -237,8 +240,9 @@ fn skipped(name: String, needs: &[Need]) -> Option<Skipped> {
 
 fn plan(scenario: &Scenario, options: &Options) -> Plan {
     let effort = options.effort();
-    // The quick run has no time for them, and they are not between hosts.
-    let references = (effort == Effort::Full || !scenario.quick) && !options.hosts;
+    // The quick run has no time for them, and few are between hosts.
+    let references =
+        (effort == Effort::Full || !scenario.quick) && (!options.hosts || !scenario.on_one_host);
     Plan {
         name: scenario.name.to_owned(),
         title: scenario.title.to_owned(),

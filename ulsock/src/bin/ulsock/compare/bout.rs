@@ -26,7 +26,7 @@ pub struct Bout<'a> {
 impl Bout<'_> {
     pub fn new<'a>(how: &'a How, stage: &'a Stage) -> Result<Bout<'a>, String> {
         let address = match how.contender {
-            Contender::Unix | Contender::Ring => Address::Path(stage.socket()?),
+            Contender::Unix | Contender::Ring | Contender::Chain => Address::Path(stage.socket()?),
             _ => Address::Port(stage.port(how)?),
         };
         Ok(Bout {

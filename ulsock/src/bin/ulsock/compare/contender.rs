@@ -17,6 +17,8 @@ pub enum Contender {
     },
     /// netstack's rings without sockets around them.
     Ring,
+    /// Program, daemon, wire, daemon, program, with neither sockets nor a protocol.
+    Chain,
     /// UCX's shared memory, with single copy where the kernel allows it.
     Ucx,
 }
@@ -30,6 +32,7 @@ impl Contender {
             Contender::Mpi { single_copy: true } => "OpenMPI shm",
             Contender::Mpi { single_copy: false } => "OpenMPI shm, two copies",
             Contender::Ring => "bare ring",
+            Contender::Chain => "bare chain",
             Contender::Ucx => "UCX shm",
         }
     }

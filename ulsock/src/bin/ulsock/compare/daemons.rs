@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// They end when this is dropped.
 pub struct Daemons {
-    _running: Vec<Process>,
+    running: Vec<Process>,
 }
 
 /// Where a daemon runs.
@@ -44,7 +44,12 @@ impl Daemons {
                 .until("its link was up", deadline, is_up)
                 .map_err(failed)?;
         }
-        Ok(Daemons { _running: running })
+        Ok(Daemons { running })
+    }
+
+    /// CPU time of all so far.
+    pub fn cpu(&self) -> Duration {
+        self.running.iter().map(Process::cpu_so_far).sum()
     }
 }
 

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
 use ulsock::rundir::RunDir;
 
@@ -90,10 +91,16 @@ impl Hosts {
         start: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
         let pair = match contender {
-            Contender::Ulsock => &self.ulsock,
+            Contender::Ulsock | Contender::Chain => &self.ulsock,
             _ => &self.kernel,
         };
         pair.host(end).enter(start)
+    }
+
+    /// CPU time of the daemons so far.
+    pub fn daemons_cpu(&self) -> Duration {
+        let daemons = self.daemons.as_ref();
+        daemons.map_or(Duration::ZERO, Daemons::cpu)
     }
 
     /// What tells the library of its host.

@@ -146,6 +146,7 @@ fn class(contender: Contender) -> &'static str {
         Contender::Mpi { single_copy: true } => "mpi",
         Contender::Mpi { single_copy: false } => "mpi-copies",
         Contender::Ring => "ring",
+        Contender::Chain => "chain",
         Contender::Ucx => "ucx",
     }
 }

@@ -4,6 +4,7 @@
 mod apart;
 mod built_in;
 mod calls;
+mod chain;
 mod churn;
 mod crowd;
 mod exchange;
@@ -79,7 +80,8 @@ pub struct Scenario {
     pub chart: Chart,
     /// Whether it is part of the quick run.
     pub quick: bool,
-    /// Whether its ends can be on two hosts.
+    /// Whether its ends can be on one host, and on two.
+    pub on_one_host: bool,
     pub between_hosts: bool,
     pub cases: fn(Effort) -> Vec<Box<dyn Case>>,
     /// What its rows say together.
@@ -95,6 +97,7 @@ impl Scenario {
         optional: &[],
         chart: Chart::Bars,
         quick: false,
+        on_one_host: true,
         between_hosts: false,
         cases: |_| Vec::new(),
         remarks: |_| Vec::new(),
@@ -196,4 +199,5 @@ pub const SCENARIOS: &[Scenario] = &[
     apart::ONE_CORE,
     apart::LOADED,
     apart::BLOCKING,
+    chain::SCENARIO,
 ];

@@ -72,7 +72,8 @@ pub struct Ran {
     /// The client's.
     pub output: String,
     pub errors: String,
-    /// Of both ends, from when the server could be asked; of the server with its end.
+    /// Of both ends, from when the server could be asked; of the server with its end. On ulsock between hosts that of
+    /// the daemons in this time, too.
     pub cpu: Duration,
     /// From the client's start to its end.
     pub wall: Duration,
@@ -252,6 +253,7 @@ impl Stage {
             .until("it listens", deadline, ready)
             .map_err(at_server)?;
         let before = server.cpu_so_far();
+        let idle = self.daemons_cpu(how);
         let begun = Instant::now();
         let client = self.start(how, End::Client, &mut duel.client)?;
         let client = client
@@ -259,8 +261,16 @@ impl Stage {
             .map_err(|error| format!("client: {error}"))?;
         let wall = begun.elapsed();
         let server = stop(server, duel.stop, deadline).map_err(at_server)?;
-        let cpu = client.cpu + server.cpu.saturating_sub(before);
+        let daemons = self.daemons_cpu(how).saturating_sub(idle);
+        let cpu = client.cpu + server.cpu.saturating_sub(before) + daemons;
         Ok(self.ran(client, cpu, wall))
+    }
+
+    /// What a contender's daemons have used so far.
+    fn daemons_cpu(&self, how: &How) -> Duration {
+        let hosts = self.hosts.as_ref();
+        let hosts = hosts.filter(|_| how.contender == Contender::Ulsock);
+        hosts.map_or(Duration::ZERO, Hosts::daemons_cpu)
     }
 
     /// A program that starts both ends itself.

@@ -71,21 +71,13 @@ impl BuiltIn {
     }
 
     fn server(&self, bout: &Bout) -> Result<Command, String> {
-        let address = match bout.how.contender {
-            Contender::Unix => "unix:{path}",
-            Contender::Ring => "ring:{path}",
-            _ => "{host}:{port}",
-        };
+        let address = address(bout);
         let words = format!("server {address} {}", self.options);
         self.command(bout, End::Server, &words)
     }
 
     fn client(&self, bout: &Bout) -> Result<Command, String> {
-        let address = match bout.how.contender {
-            Contender::Unix => "unix:{path}",
-            Contender::Ring => "ring:{path}",
-            _ => "{host}:{port}",
-        };
+        let address = address(bout);
         let words = format!(
             "client {address} --size {} --connections {} --seconds {} --warm-up {}",
             self.size,
@@ -119,6 +111,15 @@ impl BuiltIn {
             Unit::Bytes | Unit::Messages(_) => Per::Gigabyte,
             _ => Per::Million,
         }
+    }
+}
+
+fn address(bout: &Bout) -> &'static str {
+    match bout.how.contender {
+        Contender::Unix => "unix:{path}",
+        Contender::Ring => "ring:{path}",
+        Contender::Chain => "chain:{host}:{path}",
+        _ => "{host}:{port}",
     }
 }
 
