@@ -79,7 +79,8 @@ impl Conn<'_> {
         }
     }
 
-    /// The peer's record, if one must come before the connection can be closed, has been read.
+    /// The peer's record, if one must come before the connection can be closed, has been read; or none will come,
+    /// for the kernel's stream has ended.
     pub(in crate::conn) fn hear_out(&self) -> bool {
         if !self.record.has(flag::RECORD_MAY_COME) || !self.record.rx.gate.is_closed() {
             return true;
@@ -87,11 +88,12 @@ impl Conn<'_> {
         let Some(mut held) = self.lock_rx() else {
             return true;
         };
-        let _ = self.read_records(&mut self.receiver(held.state()));
+        let last = self.read_records(&mut self.receiver(held.state()));
         let Some(_held) = self.lock_tx() else {
             return true;
         };
-        self.failover(|side| side.has_heard()) || self.record.has(flag::BROKEN)
+        let has_ended = matches!(last, Ok(Heard::End(_)));
+        has_ended || self.failover(|side| side.has_heard()) || self.record.has(flag::BROKEN)
     }
 
     fn throw_away(&self, n: usize) -> Result<(), Errno> {
@@ -109,15 +111,22 @@ impl Conn<'_> {
     }
 
     /// Reads records that are the next thing from the kernel, so that what it has is what the program
-    /// reads. Under the receiving lock.
-    pub(in crate::conn) fn read_records(&self, rx: &mut Receiver<'_, Rings>) -> Result<(), Errno> {
+    /// reads; says what is there instead. Under the receiving lock.
+    pub(in crate::conn) fn read_records(
+        &self,
+        rx: &mut Receiver<'_, Rings>,
+    ) -> Result<Heard, Errno> {
         let may_come = self.record.has(flag::RECORD_MAY_COME)
             || rx.state.on_ring() && self.record.has(flag::LOOK);
         if !self.record.has(flag::NIC) || !may_come || self.record.has(flag::BROKEN) {
-            return Ok(());
+            return Ok(Heard::Nothing);
         }
-        while self.hear(rx)? == Heard::Record {}
-        Ok(())
+        loop {
+            match self.hear(rx)? {
+                Heard::Record => {}
+                other => return Ok(other),
+            }
+        }
     }
 
     /// The kernel's stream has ended like this, and its bytes have been read: what it means. `None`: not
