@@ -107,8 +107,20 @@ pub fn set_nonblocking(fd: RawFd, on: bool) -> io::Result<()> {
 
 /// TCP_USER_TIMEOUT: how long sent bytes may stay without an acknowledgement.
 pub fn set_user_timeout(fd: RawFd, milliseconds: c_int) -> io::Result<()> {
-    let (level, name) = (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT);
-    let value = ptr::from_ref(&milliseconds).cast();
+    set_number(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, milliseconds)
+}
+
+/// SO_KEEPALIVE: so long without a word the peer's kernel is asked, and so often; as many questions without an answer
+/// are the end.
+pub fn set_keep_alive(fd: RawFd, seconds: c_int, questions: c_int) -> io::Result<()> {
+    set_number(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds)?;
+    set_number(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, seconds)?;
+    set_number(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, questions)?;
+    set_number(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)
+}
+
+fn set_number(fd: RawFd, level: c_int, name: c_int, number: c_int) -> io::Result<()> {
+    let value = ptr::from_ref(&number).cast();
     let length = size_of::<c_int>() as libc::socklen_t;
     // SAFETY: pointer and length describe the number.
     zero(unsafe { libc::setsockopt(fd, level, name, value, length) })

@@ -1,11 +1,12 @@
 //! A transfer that goes on until it is told to end, for faults that come meanwhile:
-//! `carry listen|connect host=A port=P conns=N log=FILE [style=stream|echo] [timeout_ms=N]`.
+//! `carry listen|connect host=A port=P conns=N log=FILE [style=stream|echo] [timeout_ms=N] [keep_alive=S]`.
 //!
 //! With `stream` both ends make some round trips, and then send pieces of the pattern on every connection and
 //! check what they receive; with `echo` the connecting end goes on with round trips. `log` always holds how many
 //! bytes this end has received, as eight bytes. When the connecting end's stdin ends it half-closes, the other
 //! end follows, and each prints a line of JSON: for every connection the bytes sent and received, and `end` or
-//! the error that ended it. `timeout_ms` is how long the kernel waits for acknowledgements.
+//! the error that ended it. `timeout_ms` is how long the kernel waits for acknowledgements; after `keep_alive` seconds
+//! without a word it asks, twice.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -79,6 +80,9 @@ fn open<'a>(args: &Args, log: &'a File) -> Vec<Link<'a>> {
         stream.set_nodelay(true).expect("TCP_NODELAY");
         if let Some(limit) = args.find("timeout_ms") {
             sock::set_user_timeout(stream.as_raw_fd(), limit).expect("TCP_USER_TIMEOUT");
+        }
+        if let Some(seconds) = args.find("keep_alive") {
+            sock::set_keep_alive(stream.as_raw_fd(), seconds, 2).expect("SO_KEEPALIVE");
         }
         Link {
             stream,

@@ -93,6 +93,12 @@ impl Hosts {
         );
     }
 
+    /// A host has to ask anew for the hardware address of another.
+    pub fn forget(&self, host: usize, other: usize) {
+        let address = self.host(other).address();
+        self.ip(host, &format!("neigh del {address} dev {DEVICE}\n"));
+    }
+
     /// Pulls a host's cable out of the bridge: its own device stays up, and what it sends is lost.
     pub fn unplug(&self, host: usize) {
         self.on_switch(&format!("link set {} nomaster\n", port(self.host(host))));

@@ -328,6 +328,7 @@ impl Nicd {
         if self.sweep_at <= time {
             self.sweep_at = time + SWEEP;
             self.sweep_lines(time);
+            self.ask_quiet_links();
             self.sweep_callers();
             if let Some(broker) = &mut self.broker {
                 broker.sweep(time);

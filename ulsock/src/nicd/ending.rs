@@ -58,15 +58,6 @@ impl Nicd {
         }
     }
 
-    /// Its daemon does not answer. If the host is gone, programs that wait for something from there must hear of it,
-    /// and links with nothing under way notice nothing by themselves.
-    pub(super) fn ask_link(&mut self, host: usize) {
-        if let Some(way) = self.hosts[host].way {
-            self.lanes[way.lane].engine.ask(way.peer);
-            self.prod = true;
-        }
-    }
-
     fn link_down(&mut self, lane: usize, peer: PeerId, why: Why, time: Instant) {
         let Some(host) = self.host_of(lane, peer) else {
             return;

@@ -63,6 +63,8 @@ pub struct Host {
     pub up: bool,
     /// When to greet, or to look for the way again.
     pub try_at: Option<Instant>,
+    /// Packets that had come from there at the last look.
+    pub heard: u64,
     /// By the connection as we would see it.
     shown: HashMap<Tuple, Theirs>,
     by_id: HashMap<u64, Tuple>,

@@ -20,6 +20,7 @@ mod notify;
 pub mod peers;
 mod program;
 mod promote;
+mod quiet;
 mod reload;
 pub mod secure;
 mod seekers;

@@ -2,11 +2,12 @@
 //! gone, the end is the one that kernel TCP has.
 
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use tests::ends::kernel_only;
 use tests::hosts::{Hosts, Nic};
 
-use super::transfer::Transfer;
+use super::transfer::{Ended, Transfer};
 
 /// What goes on meanwhile.
 const STYLES: [&str; 2] = ["style=stream conns=2", "style=echo conns=4"];
@@ -102,20 +103,70 @@ fn daemons_come_and_go() {
     }
 }
 
-/// Nothing comes from a host that is gone, so the survivor's kernel gives up when its time is over. It says then that
-/// it was the time, unless it has found out meanwhile that its neighbour does not answer (`tcp_write_err` in Linux's
-/// net/ipv4/tcp_timer.c); a program that waited with nothing unacknowledged hears of it that late.
+/// What kernel TCP says when its time is over: that it was the time, unless it has found out meanwhile that its
+/// neighbour does not answer (`tcp_write_err` in Linux's net/ipv4/tcp_timer.c). With `TESTS_CARRIER=none` the tests of
+/// hosts that are gone ask kernel TCP alone.
+const GONE: [&str; 2] = ["TimedOut", "HostUnreachable"];
+/// So soon, and a question later, for a program that has asked for it.
+const SOON: &str = "timeout_ms=1500 keep_alive=1";
+/// A look at the clock on a busy machine.
+const LATE: Duration = Duration::from_secs(2);
+
+/// The first host is gone, and all connections of the other end like this, within that time.
+fn outlive(hosts: &Hosts, transfer: Transfer, known: &[&str], within: Duration) {
+    hosts.unplug(0);
+    let begin = Instant::now();
+    let ends = transfer.survivor();
+    let took = begin.elapsed();
+    println!("{took:?}: {ends:?}");
+    let is_known = |ended: &Ended| known.contains(&ended.end.as_str());
+    assert!(ends.iter().all(is_known), "{ends:?}");
+    assert!(took < within + LATE, "{took:?}: {ends:?}");
+}
+
+/// With bytes under way, or without: then it is the program's own keep-alive that tells.
 #[test]
 fn host_gone() {
     for style in STYLES {
         let hosts = Hosts::on_a_bridge(2);
-        let transfer = Transfer::start(&hosts, &format!("{style} timeout_ms=1500"));
-        hosts.unplug(0);
-        for ended in transfer.survivor() {
-            let known = ["TimedOut", "HostUnreachable"];
-            assert!(known.contains(&ended.end.as_str()), "{ended:?}");
-        }
+        let transfer = Transfer::start(&hosts, &format!("{style} {SOON}"));
+        outlive(&hosts, transfer, &GONE, Duration::from_secs(4));
     }
+}
+
+/// The same, and everybody waits with nothing unacknowledged.
+#[test]
+fn host_gone_while_all_wait() {
+    let hosts = Hosts::on_a_bridge(2);
+    let transfer = Transfer::start(&hosts, &format!("style=echo conns=4 {SOON}"));
+    transfer.silence();
+    outlive(&hosts, transfer, &GONE, Duration::from_secs(4));
+}
+
+/// The kernel asks for the neighbour three times, a second each, and has time to find out that it is not there. On the
+/// link its time begins again with the record, up to five seconds later.
+#[test]
+fn neighbour_gone() {
+    for style in STYLES {
+        let hosts = Hosts::on_a_bridge(2);
+        let transfer = Transfer::start(&hosts, &format!("{style} timeout_ms=5000 keep_alive=1"));
+        hosts.unplug(0);
+        hosts.forget(1, 0);
+        outlive(&hosts, transfer, &GONE[1..], Duration::from_secs(5 + 5));
+    }
+}
+
+/// Without keep-alive kernel TCP alone would wait for ever. A connection on the link asks within five seconds.
+#[test]
+fn host_gone_and_nobody_asks() {
+    if kernel_only() {
+        return;
+    }
+    let hosts = Hosts::on_a_bridge(2);
+    let transfer = Transfer::start(&hosts, "style=echo conns=4 timeout_ms=1500");
+    hosts.wait_until_served(4);
+    transfer.silence();
+    outlive(&hosts, transfer, &GONE, Duration::from_millis(5000 + 1500));
 }
 
 /// A host whose processes are killed still has a kernel, which says so.

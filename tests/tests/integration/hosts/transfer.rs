@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde::Deserialize;
 use tests::hosts::Hosts;
@@ -80,6 +82,13 @@ impl Transfer {
             serde_json::from_str(&output).unwrap_or_else(|error| panic!("{error}: {output}"))
         };
         (read(self.client), read(self.server))
+    }
+
+    /// The first host's end falls silent: all that the other sends is acknowledged, and nothing comes back.
+    pub fn silence(&self) {
+        self.server.signal(libc::SIGSTOP);
+        // For what was under way.
+        sleep(Duration::from_millis(300));
     }
 
     /// Kills the first host's end; what the other says of its connections.

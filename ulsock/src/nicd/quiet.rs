@@ -1,0 +1,41 @@
+//! Hosts that say nothing. A link with nothing under way notices nothing by itself ([R9]), and neither does a
+//! program that waits with nothing unacknowledged; so links that carry connections are asked.
+//!
+//! Of a host that is gone nothing comes after some moment. The look after the next one asks, and [R7] ends the link: two
+//! [`SWEEP`](super::daemon) and the link's patience later, five seconds in all, every connection to that host is back
+//! on the kernel, with a record under way that nobody acknowledges. The rest is up to the timers of kernel TCP.
+
+use super::daemon::Nicd;
+use super::line::{Line, Stage};
+
+impl Nicd {
+    /// With every sweep.
+    pub(super) fn ask_quiet_links(&mut self) {
+        for host in self.others() {
+            let Some(way) = self.hosts[host].way else {
+                continue;
+            };
+            let link = self.lanes[way.lane].engine.link(way.peer);
+            let heard = link.map_or(0, |link| link.counters().packets_received);
+            let before = std::mem::replace(&mut self.hosts[host].heard, heard);
+            if heard == before && self.carries_to(host) {
+                self.ask_link(host);
+            }
+        }
+    }
+
+    /// Our own engine, or a program's; of those we hear by our link.
+    fn carries_to(&self, host: usize) -> bool {
+        let carried = |line: &Line| matches!(line.stage, Stage::Served(_) | Stage::Inline);
+        let mut lines = self.lines.iter();
+        lines.any(|(_, line)| line.host == host && carried(line))
+    }
+
+    /// Is it still there?
+    pub(super) fn ask_link(&mut self, host: usize) {
+        if let Some(way) = self.hosts[host].way {
+            self.lanes[way.lane].engine.ask(way.peer);
+            self.prod = true;
+        }
+    }
+}
