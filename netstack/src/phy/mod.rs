@@ -7,6 +7,7 @@
 pub mod cable;
 mod impaired;
 mod interface;
+pub mod ivshmem;
 pub mod packet;
 mod reserve;
 pub mod route;
