@@ -1,0 +1,89 @@
+"""What runs inside the machines: the module, the test program, the file system around them."""
+
+import re
+import shutil
+from pathlib import Path
+
+from .shell import Failed, run
+
+INIT = """#!/bin/busybox sh
+/bin/busybox --install -s /bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mount -t debugfs debugfs /sys/kernel/debug
+mkdir -p /tmp /run /root /dev/shm
+mount -t tmpfs tmpfs /dev/shm
+ip link set lo up
+export HOME=/root PATH=/bin:/usr/bin:/sbin:/usr/sbin
+# Commands come over the second serial line, one a line; what they print goes back.
+exec </dev/ttyS1 >/dev/ttyS1 2>&1
+stty raw -echo
+echo "@up"
+while read -r line; do
+    sh -c "$line" </dev/null
+    echo "@status $?"
+done
+"""
+
+
+def build_module(source, kernel, folder):
+    """Builds a copy of the driver's source, with sparse looking on, which must have nothing to say."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    shutil.copytree(source, folder)
+    output = run("make", "-C", folder, f"KDIR={kernel.headers}", "C=1", "W=1")
+    complaints = [line for line in output.splitlines() if re.search(r"warning|error", line)]
+    if complaints:
+        raise Failed("the driver builds with warnings:\n" + "\n".join(complaints))
+    return folder / "ulnic.ko"
+
+
+def build_program(source, header_folder, output):
+    """The test program, linked statically."""
+    run("gcc", "-static", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{header_folder}",
+        *sorted(source.glob("*.c")), "-o", output)
+    return output
+
+
+def libraries(program):
+    """The files that the dynamic linker loads for a program."""
+    try:
+        listing = run("ldd", program)
+    except Failed:
+        return []
+    return [Path(path) for path in re.findall(r"(/\S+) \(0x", listing)]
+
+
+class Tree:
+    """A file system for the machines."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        if folder.exists():
+            shutil.rmtree(folder)
+        for name in ("bin", "proc", "sys", "dev", "tmp", "etc"):
+            (folder / name).mkdir(parents=True)
+        self.add(shutil.which("busybox"), "/bin/busybox")
+        (folder / "init").write_text(INIT)
+        (folder / "init").chmod(0o755)
+        (folder / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n")
+        (folder / "etc/group").write_text("root:x:0:\nnogroup:x:65534:\n")
+        (folder / "etc/hosts").write_text("127.0.0.1 localhost\n")
+
+    def add(self, file, to=None):
+        """One file, at its own path or another."""
+        to = self.folder / str(to or file).lstrip("/")
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, to)
+
+    def add_program(self, program, to=None):
+        """A program with the libraries that it needs."""
+        self.add(program, to)
+        for library in libraries(program):
+            self.add(library)
+
+    def pack(self, output):
+        """The image that the kernel unpacks."""
+        run("sh", "-c", f"find . | cpio --quiet -o -H newc > '{output}'", cwd=self.folder)
+        return output

@@ -1,0 +1,80 @@
+"""Machines that share a region, with a server (doorbells) or without one (plain)."""
+
+from .machine import Machine
+from .server import Server
+
+LARGE = 64 << 20
+# Two slots, so that a third machine must take the place of another.
+SMALL = 2 << 20
+
+# Emulated processors stand still for seconds when the host is busy; the other is for a short test.
+LOAD = "insmod /ulnic.ko dead_ms=4000 quarantine_ms=6000"
+
+
+class Group:
+    def __init__(self, folder, kernel, image, has_doorbells=True, size=LARGE):
+        self.folder = folder
+        self.kernel = kernel
+        self.image = image
+        self.machines = []
+        self.size = size
+        self.server = None
+        folder.mkdir(parents=True)
+        if has_doorbells:
+            self.server = Server(folder / "server.sock", size)
+
+    def device(self):
+        if self.server:
+            return ["-chardev", f"socket,path={self.folder}/server.sock,id=iv",
+                    "-device", "ivshmem-doorbell,vectors=1,chardev=iv"]
+        return ["-object", f"memory-backend-file,id=iv,size={self.size},share=on,"
+                           f"mem-path={self.folder}/region",
+                "-device", "ivshmem-plain,memdev=iv"]
+
+    def start(self, *names):
+        """Machines that start at the same time; the server numbers them in this order."""
+        new = [Machine(name, self.folder, self.kernel, self.image, self.device())
+               for name in names]
+        for machine in new:
+            self.machines.append(machine)
+            machine.start()
+        for machine in new:
+            machine.await_up()
+        return new
+
+    @staticmethod
+    def slots(*machines):
+        """As the attribute `peers` lists them."""
+        return " ".join(sorted((machine.slot for machine in machines), key=int))
+
+    def load(self, *machines):
+        """Loads the module; these machines then know of each other."""
+        for machine in machines:
+            machine.begin(LOAD)
+        for machine in machines:
+            machine.finish(60)
+            machine.slot = machine.value("slot")
+        loaded = [machine for machine in self.machines if machine.slot]
+        for machine in loaded:
+            machine.await_value("peers", self.slots(*loaded))
+
+    def unload(self, *machines):
+        """Of all machines, unless some are named."""
+        for machine in machines or self.machines:
+            machine.run("killall -9 vmtest 2>/dev/null; sleep 0.2; "
+                        "if [ -d /sys/module/ulnic ]; then rmmod ulnic; fi")
+            machine.slot = None
+
+    def remove(self, machine):
+        machine.kill()
+        self.machines.remove(machine)
+
+    def check_logs(self):
+        for machine in self.machines:
+            machine.check_log()
+
+    def stop(self):
+        for machine in self.machines:
+            machine.kill()
+        if self.server:
+            self.server.stop()
