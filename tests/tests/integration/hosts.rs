@@ -6,7 +6,6 @@ mod faults;
 mod impaired;
 mod inline;
 mod ipv6;
-mod killed;
 mod many;
 mod measures;
 mod mpi;

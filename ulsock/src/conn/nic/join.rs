@@ -16,6 +16,7 @@ use super::super::Conn;
 use crate::backoff::Backoff;
 use crate::inline;
 use crate::layout::{Promotion, CONFIRMED, NIC_LEVEL};
+use crate::message::Message;
 use crate::reason::Reason;
 use crate::record::{flag, Role};
 use crate::sys::{random, tcp};
@@ -284,7 +285,11 @@ impl Conn<'_> {
         // The way back must not rot.
         let _ = sockopt::set_socket_keepalive(self.socket, true);
         super::watch::linked(self.handle.number);
-        self.entrust();
+        if self.link.is_inline() {
+            let (segment, conn) = (self.link.segment.number, self.link.conn);
+            let message = Message::Entrust { segment, conn };
+            self.link.pair.tell(&message, Some(self.socket));
+        }
     }
 
     /// [F8] [F9] The link does not open.

@@ -13,7 +13,6 @@ mod end;
 mod hear;
 mod join;
 mod leave;
-mod trust;
 mod verdict;
 mod watch;
 mod worth;
