@@ -126,23 +126,31 @@ static void start_again(struct ulnic_device *device)
 	ulnic_announce(device);
 }
 
-/* All endpoints are void, and stay so: nothing touches the region after this. */
+static void revoke(struct ulnic_endpoint *endpoint)
+{
+	spin_lock_bh(&endpoint->wires_lock);
+	endpoint->words = NULL;
+	spin_unlock_bh(&endpoint->wires_lock);
+	mutex_lock(&endpoint->lock);
+	WRITE_ONCE(endpoint->is_revoked, true);
+	ulnic_unmap(endpoint, 0);
+	mutex_unlock(&endpoint->lock);
+}
+
+/*
+ * All endpoints are void, and stay so: nothing touches the region after this.
+ * Who is told finds it so.
+ */
 void ulnic_kill(struct ulnic_device *device)
 {
 	struct ulnic_endpoint *endpoint;
 
 	WRITE_ONCE(device->gone, true);
+	list_for_each_entry(endpoint, &device->endpoints, node)
+		revoke(endpoint);
 	ulnic_reset_all(device);
-	list_for_each_entry(endpoint, &device->endpoints, node) {
-		spin_lock_bh(&endpoint->wires_lock);
-		endpoint->words = NULL;
-		spin_unlock_bh(&endpoint->wires_lock);
-		mutex_lock(&endpoint->lock);
-		endpoint->is_revoked = true;
-		ulnic_unmap(endpoint, 0);
-		mutex_unlock(&endpoint->lock);
+	list_for_each_entry(endpoint, &device->endpoints, node)
 		wake_up_poll(&endpoint->wait, EPOLLERR | EPOLLHUP);
-	}
 	ulnic_count_release(device);
 }
 

@@ -75,7 +75,7 @@ __poll_t ulnic_poll(struct file *file, poll_table *wait)
 	__poll_t mask = 0;
 
 	poll_wait(file, &endpoint->wait, wait);
-	if (READ_ONCE(device->gone) || READ_ONCE(endpoint->dead))
+	if (READ_ONCE(endpoint->is_revoked) || READ_ONCE(endpoint->dead))
 		mask |= EPOLLERR | EPOLLHUP;
 	if (READ_ONCE(device->generation) != READ_ONCE(endpoint->generation))
 		mask |= EPOLLPRI;

@@ -9,7 +9,8 @@
 #include "cases.h"
 #include "device.h"
 
-#define LENGTH (16 * 4096)
+#define PAGE_WORDS 512
+#define LENGTH (16 * 8 * PAGE_WORDS)
 
 void hold(char **arguments)
 {
@@ -29,7 +30,7 @@ static void is_void(uint64_t *words)
 {
 	size_t at;
 
-	for (at = 0; at < LENGTH / 8; at += 512) {
+	for (at = 0; at < LENGTH / 8; at += PAGE_WORDS) {
 		expect(load(&words[at]) == 0);
 		store(&words[at], 0);
 	}
@@ -78,8 +79,8 @@ void unbound(char **arguments)
 	connect = connected(fd, group.slot, mine.endpoint, mine.key);
 	own = map(fd, 0, LENGTH);
 	other = map(fd, connect.offset, LENGTH);
-	own[1] = 42;
-	expect(load(&other[1]) == 42);
+	own[PAGE_WORDS] = 42;
+	expect(load(&other[PAGE_WORDS]) == 42);
 	arm(fd, 0, 0, 0);
 	printf("ready\n");
 	expect(wait_for(fd, POLLIN, 30000) & POLLHUP);

@@ -16,7 +16,13 @@ mkdir -p /tmp /run /root /dev/shm
 mount -t tmpfs tmpfs /dev/shm
 ip link set lo up
 export HOME=/root PATH=/bin:/usr/bin:/sbin:/usr/sbin
+# Orphans come to this shell, which only waits: `read` would lose what it has when one of them ends.
+/agent &
+while :; do wait; sleep 1; done
+"""
+
 # Commands come over the second serial line, one a line; what they print goes back.
+AGENT = """#!/bin/sh
 exec </dev/ttyS1 >/dev/ttyS1 2>&1
 stty raw -echo
 echo "@up"
@@ -65,8 +71,9 @@ class Tree:
         for name in ("bin", "proc", "sys", "dev", "tmp", "etc"):
             (folder / name).mkdir(parents=True)
         self.add(shutil.which("busybox"), "/bin/busybox")
-        (folder / "init").write_text(INIT)
-        (folder / "init").chmod(0o755)
+        for name, text in (("init", INIT), ("agent", AGENT)):
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
         (folder / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n")
         (folder / "etc/group").write_text("root:x:0:\nnogroup:x:65534:\n")
         (folder / "etc/hosts").write_text("127.0.0.1 localhost\n")
@@ -82,6 +89,11 @@ class Tree:
         self.add(program, to)
         for library in libraries(program):
             self.add(library)
+
+    def add_module(self, kernel, name):
+        """A driver of the kernel that needs no other one: /NAME.ko."""
+        (module,) = kernel.modules.glob(f"kernel/**/{name}.ko")
+        self.add(module, f"/{name}.ko")
 
     def pack(self, output):
         """The image that the kernel unpacks."""

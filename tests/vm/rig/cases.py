@@ -144,19 +144,26 @@ def forgery(group, options):
 
 
 def hostile(group, options):
-    """A machine writes rubbish over everything: the others' kernels bear it, and recover."""
+    """A machine writes rubbish over everything: the others' kernels bear it, their TCP goes on, and
+    they recover."""
     first, second, third = group.machines
     group.load(first, second)
+    group.connect(first, second)
+    seconds = options.scribble
+    first.run("iperf3 -s -1 >/tmp/server 2>&1 & true")
+    second.run(f"sleep 1; iperf3 -c {first.address} -t {seconds} -f m >/tmp/client 2>&1 & true")
     # Has everything connected and mapped, again and again, as far as it lasts.
     for victim in (first, second):
-        victim.begin(f"end=$(($(date +%s) + {options.scribble})); "
+        victim.begin(f"end=$(($(date +%s) + {seconds})); "
                      "while [ $(date +%s) -lt $end ]; do vmtest fuzz $(date +%s) 500; "
                      "timeout 2 vmtest hold 65536; timeout 2 vmtest talk 1 10; done >/dev/null; true")
-    output = third.run(f"vmtest scribble {options.seed} {options.scribble}", options.scribble + 60)
+    output = third.run(f"vmtest scribble {options.seed} {seconds}", seconds + 60)
     for victim in (first, second):
         victim.finish(60)
         output += f", {victim.value('doorbells_in')} rings, {victim.value('doorbells_held')} pauses"
     group.check_logs()
+    output += ", TCP" + second.run(f"sleep 3; grep '0.00-{seconds}.*receiver' /tmp/client || "
+                                   "{ cat /tmp/client; exit 1; }").split("]")[1]
     for victim in (first, second):
         victim.await_value("peers", group.slots(first, second))
         # What was closed meanwhile waits for machines that never were.

@@ -4,6 +4,8 @@ from .machine import Machine
 from .server import Server
 
 LARGE = 64 << 20
+# Who is joined by an ordinary network interface as well, and its address.
+CABLE = {"first": "10.7.0.1", "second": "10.7.0.2"}
 # Two slots, so that a third machine must take the place of another.
 SMALL = 2 << 20
 
@@ -31,9 +33,19 @@ class Group:
                            f"mem-path={self.folder}/region",
                 "-device", "ivshmem-plain,memdev=iv"]
 
+    def interface(self, name):
+        """The ordinary one, for those that have one."""
+        if name not in CABLE:
+            return []
+        (other,) = CABLE.keys() - {name}
+        return ["-netdev", f"dgram,id=cable,local.type=unix,local.path={self.folder}/{name}.cable,"
+                           f"remote.type=unix,remote.path={self.folder}/{other}.cable",
+                "-device", f"e1000,netdev=cable,mac=52:54:00:00:00:0{CABLE[name][-1]}"]
+
     def start(self, *names):
         """Machines that start at the same time; the server numbers them in this order."""
-        new = [Machine(name, self.folder, self.kernel, self.image, self.device())
+        new = [Machine(name, self.folder, self.kernel, self.image,
+                       self.device() + self.interface(name))
                for name in names]
         for machine in new:
             self.machines.append(machine)
@@ -46,6 +58,14 @@ class Group:
     def slots(*machines):
         """As the attribute `peers` lists them."""
         return " ".join(sorted((machine.slot for machine in machines), key=int))
+
+    @staticmethod
+    def connect(*machines):
+        """Brings the ordinary interfaces up, once."""
+        for machine in machines:
+            machine.run("[ -d /sys/module/e1000 ] || insmod /e1000.ko; ip link set eth0 up; "
+                        f"ip address replace {CABLE[machine.name]}/24 dev eth0")
+            machine.address = CABLE[machine.name]
 
     def load(self, *machines):
         """Loads the module; these machines then know of each other."""

@@ -32,6 +32,7 @@ class Machine:
             "-append", APPEND, *device]
         self.process = None
         self.slot = None
+        self.address = None
 
     def start(self):
         self.log.write_bytes(b"")

@@ -5,12 +5,12 @@ import os
 import re
 import shutil
 import struct
-from pathlib import Path
 
 from .shell import Failed, run
 
 TOOLS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "cpio": "cpio",
-         "modinfo": "kmod", "sparse": "sparse", "gcc": "gcc", "make": "make", "bc": "bc"}
+         "modinfo": "kmod", "sparse": "sparse", "gcc": "gcc", "make": "make",
+         "iperf3": "iperf3"}
 
 
 class Missing(Exception):
