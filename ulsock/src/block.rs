@@ -9,7 +9,7 @@ use netstack::ring::mark::LEVEL_SIZE;
 use netstack::ring::{tail, Memory, Tail};
 
 use crate::layout::{Block as Words, SideLine, CLAIMER, CONFIRMED, NIC_LEVEL, OFFERER, RELEASED};
-use crate::link::Rings;
+use crate::link::{Rings, CLOSED};
 use crate::pair::{Pair, PairSegment};
 
 /// A block of a program's segment. [F4] It serves one promotion.
@@ -59,6 +59,23 @@ impl Block {
     /// What we say.
     pub fn ours(&self) -> &SideLine {
         &self.words().sides[CLAIMER]
+    }
+
+    /// [F31] We shall go on with the connection if the program is dead.
+    pub fn is_entrusted(&self) -> bool {
+        self.theirs().trust.is_given()
+    }
+
+    /// We have a duplicate of the socket, or not any more.
+    pub fn has_socket(&self, has: bool) {
+        let word = &self.ours().trust.given;
+        word.store(has.into(), Ordering::Release);
+    }
+
+    /// In the name of a program that is dead: no byte follows those that are written.
+    pub fn say_closed(&self) {
+        let producer = &self.words().directions[OFFERER].producer;
+        producer.closed.store(CLOSED, Ordering::Release);
     }
 
     /// The program will not look at it again.

@@ -1,13 +1,14 @@
 //! Test aids: carriers change at random moments (`ULSOCK_CHAOS`), sleeps on rings end late
-//! (`ULSOCK_DRAG`). Off, each costs one load.
+//! (`ULSOCK_DRAG`), fail-overs end in death (`ULSOCK_DIE`). Off, each costs one load.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use netstack::ring::RxState;
+use rustix::process::Signal;
 use rustix::time::Timespec;
 
-use crate::config::Drag;
+use crate::config::{Drag, Step};
 use crate::conn::Conn;
 use crate::{process, upkeep};
 
@@ -63,6 +64,13 @@ fn dawdle(drag: Drag) {
             tv_nsec: i64::from(drag.us.min(999_999)) * 1000,
         };
         let _ = rustix::thread::nanosleep(&time);
+    }
+}
+
+/// After a step of a fail-over.
+pub fn die_after(step: Step) {
+    if process::config().die == Some(step) {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
     }
 }
 

@@ -73,6 +73,7 @@ fn tell_peer(number: u32) {
     if let Some(conn) = handle.and_then(Conn::enter) {
         if conn.is_nic() {
             // Two processes cannot be rung for one connection by the daemon of one.
+            conn.end_trust();
             return conn::send::leave(&conn);
         }
         conn.link.mine().shared.store(1, Ordering::Release);

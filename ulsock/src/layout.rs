@@ -73,6 +73,7 @@ pub struct SideLine {
     /// This side's guard keeps the connection from its rings, and why; see `conn/guard`.
     pub away: AtomicU32,
     pub promotion: Promotion,
+    pub trust: Trust,
 }
 
 /// How a library and the daemon of its host agree on a promotion to the NIC, in a block that they share
@@ -98,6 +99,33 @@ pub struct Promotion {
     pub route: AtomicU64,
     /// The daemon's: the peer has agreed to this epoch, and the program's engine shall open it.
     pub agreed: AtomicU64,
+}
+
+/// [F31] What the daemon, which has a duplicate of the socket, goes on by if the program is killed in the middle of a
+/// fail-over. The kernel's own counts tell how much of it was done.
+#[repr(C, align(64))]
+pub struct Trust {
+    /// The program's: nobody else holds the socket, and the kernel does not carry plain bytes both ways yet. The
+    /// daemon's: it has the duplicate.
+    pub given: AtomicU64,
+    /// The program's: what the kernel had been given by the promotion, and what had been taken from it.
+    pub sent: AtomicU64,
+    pub taken: AtomicU64,
+    /// The program's, before it writes RESUME: the field `written`, and `from` plus one.
+    pub written: AtomicU64,
+    pub from: AtomicU64,
+}
+
+impl Trust {
+    #[inline]
+    pub fn is_given(&self) -> bool {
+        self.given.load(Ordering::Acquire) != 0
+    }
+
+    /// Whether it was given.
+    pub fn end(&self) -> bool {
+        self.given.swap(0, Ordering::AcqRel) != 0
+    }
 }
 
 /// The offering side has checked and mapped the block.
@@ -153,7 +181,7 @@ impl Layout {
     }
 }
 
-const _: () = assert!(std::mem::size_of::<SideLine>() == 128);
+const _: () = assert!(std::mem::size_of::<SideLine>() == 192);
 const _: () = assert!(BOARD_AREA + 2 * BOARDS * std::mem::size_of::<Board>() <= BLOCK_AREA);
 
 #[cfg(test)]

@@ -100,6 +100,11 @@ impl Side {
         }
     }
 
+    /// Who had it before has read the peer's record of this epoch.
+    pub fn take_for_heard(&mut self) {
+        self.heard = true;
+    }
+
     pub fn stage(&self) -> Stage {
         self.stage
     }

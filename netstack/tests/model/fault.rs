@@ -1,7 +1,7 @@
 //! What can go wrong, at every step.
 
 use super::rules::{Scenario, Weakness};
-use super::state::{Endpoint, Holder, Run, Side, World, EPOCHS};
+use super::state::{Endpoint, Holder, Run, Side, Stage, World, EPOCHS};
 
 impl World {
     /// The kernel closes its socket, the segment stays with the engine.
@@ -11,6 +11,29 @@ impl World {
         }
         self.end(side).crashed = true;
         self.close_socket(side);
+        true
+    }
+
+    /// [F31] The same, but nicd has a duplicate, and goes on as if the program had closed.
+    pub fn crash_entrusted(&mut self, side: Side, scenario: &Scenario) -> bool {
+        let end = self.ends[side as usize];
+        let leaves = match end.stage {
+            Stage::Linked | Stage::Frozen | Stage::Resending => self.tail(side).open,
+            Stage::Kernel => end.epoch > 0 && !end.heard,
+            Stage::Joining | Stage::Over => false,
+        };
+        if end.holder != Holder::Program || !leaves || !self.point(side, end.epoch).has_socket {
+            return false;
+        }
+        if end.stage == Stage::Linked {
+            self.segment(side, end.epoch).closed = true;
+        }
+        let end = self.end(side);
+        (end.crashed, end.entrusted, end.closed) = (true, true, true);
+        (end.stopped, end.holder) = (false, Holder::Nicd);
+        if scenario.is_weak(Weakness::NobodyGoesOn) {
+            self.close_socket(side);
+        }
         true
     }
 

@@ -116,6 +116,7 @@ impl World {
         *end = End {
             holder: Holder::Gone,
             crashed: end.crashed,
+            entrusted: end.entrusted,
             epoch: end.epoch,
             written: end.written,
             closed: end.closed,

@@ -31,6 +31,7 @@ impl World {
         *self.segment(side, epoch) = segment;
         *self.point(side, epoch) = Endpoint {
             attached: true,
+            has_socket: true,
             ..Endpoint::default()
         };
         self.wire(side, epoch).sent = written;

@@ -96,20 +96,27 @@ impl World {
 
     pub fn tell_error(&mut self, side: Side, hasty: bool) {
         self.end(side).verdict = Verdict::Error;
-        if self.is_calm() && !hasty {
+        if self.is_calm(side) && !hasty {
             self.wrong = Some(Wrong::NeedlessError);
         }
     }
 
+    /// [F31] Only the peer's program has died, and nicd had its socket: all that it wrote comes, and its end. Unless
+    /// something was written to it, which may have drawn a reset, as in the kernel.
+    fn is_entrusted(&self, side: Side) -> bool {
+        let [own, peer] = [side, side.other()].map(|side| self.ends[side as usize]);
+        peer.entrusted && own.written == 0
+    }
+
     /// Nothing has failed, and nobody need doubt: only B does, when A has given up what B agreed to, and
     /// has said nothing since.
-    fn is_calm(&self) -> bool {
+    fn is_calm(&self, side: Side) -> bool {
         let agreed = self.ends[Side::B as usize].epoch as usize;
         let doubt = agreed > 0 && {
             let segment = &self.segments[Side::A as usize][agreed - 1];
             let given_up = segment.tail.frozen && !segment.tail.open;
             given_up && segment.begin == self.ends[Side::A as usize].written
         };
-        self.faults == 0 && !doubt
+        (self.faults == 0 || self.faults == 1 && self.is_entrusted(side)) && !doubt
     }
 }

@@ -57,6 +57,8 @@ pub enum Weakness {
     FinAfterError,
     /// [F26] CLOSE goes out for a dead program whose word was frozen.
     CloseForMoved,
+    /// [F31] nicd does not go on for a dead program.
+    NobodyGoesOn,
     /// [F21] The socket is closed with bytes unread that the ring had.
     CloseUnskipped,
     /// [F30] Who has closed waits for the peer's program, however long.

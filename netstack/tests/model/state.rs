@@ -67,6 +67,8 @@ pub struct End {
     pub holder: Holder,
     /// The process died without closing.
     pub crashed: bool,
+    /// [F31] And nicd had its socket.
+    pub entrusted: bool,
     /// The program makes no calls, for whatever reason; it goes on some time, or never.
     pub stopped: bool,
     pub stage: Stage,
@@ -97,6 +99,7 @@ impl End {
     pub const NEW: End = End {
         holder: Holder::Program,
         crashed: false,
+        entrusted: false,
         stopped: false,
         stage: Stage::Kernel,
         epoch: 0,
@@ -162,6 +165,8 @@ pub struct Engine {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     pub attached: bool,
+    /// [F31] nicd has a duplicate of the socket.
+    pub has_socket: bool,
     /// Bytes written into the ring beyond its tail, by offset.
     pub islands: u8,
     /// CLOSE has arrived, with the final offset.

@@ -35,6 +35,7 @@ pub enum Step {
     Readopt(Side),
     // Faults.
     CrashProgram(Side),
+    CrashEntrusted(Side),
     CrashEngine(Side),
     StopEngine(Side),
     StopProgram(Side),
@@ -47,6 +48,7 @@ impl Step {
         matches!(
             self,
             Step::CrashProgram(_)
+                | Step::CrashEntrusted(_)
                 | Step::CrashEngine(_)
                 | Step::StopEngine(_)
                 | Step::StopProgram(_)
@@ -104,7 +106,7 @@ impl Step {
     }
 }
 
-fn of_side(side: Side) -> [Step; 16] {
+fn of_side(side: Side) -> [Step; 17] {
     [
         Step::Write(side),
         Step::Shut(side),
@@ -120,6 +122,7 @@ fn of_side(side: Side) -> [Step; 16] {
         Step::Restart(side),
         Step::Readopt(side),
         Step::CrashProgram(side),
+        Step::CrashEntrusted(side),
         Step::CrashEngine(side),
         Step::StopEngine(side),
     ]
@@ -180,6 +183,7 @@ impl World {
             Step::Restart(side) => self.restart(side, false),
             Step::Readopt(side) => self.restart(side, true),
             Step::CrashProgram(side) => self.crash_program(side),
+            Step::CrashEntrusted(side) => self.crash_entrusted(side, scenario),
             Step::CrashEngine(side) => self.crash_engine(side),
             Step::StopEngine(side) => self.stop_engine(side),
             Step::StopProgram(side) => self.stop_program(side),

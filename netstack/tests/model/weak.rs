@@ -49,7 +49,7 @@ fn fail_over() {
     without(NoDeadline, scenario([1, 0], 1, 1), Stuck);
 }
 
-/// [F13], [F23], [F24], [F25], [F26], [F28], [F30]
+/// [F13], [F23], [F24], [F25], [F26], [F28], [F30], [F31]
 #[test]
 fn ends() {
     let sleepy = Scenario {
@@ -67,6 +67,7 @@ fn ends() {
     without(NoWatchdog, scenario([1, 0], 1, 1), Stuck);
     without(NoLinger, sleepy, Stuck);
     without(CloseForMoved, scenario([2, 0], 1, 1), FalseEof);
+    without(NobodyGoesOn, scenario([1, 0], 1, 1), NeedlessError);
 }
 
 /// [F3], [F29] What is late from the first promotion, in the second.

@@ -1,22 +1,22 @@
 //! A program that may be killed at any time, and the one that survives it: `killer listen|connect
-//! port=P log=FILE seed=S [send=1] [receive=1] [half=1] [pause_ms=N] [wait=recv|poll|epoll]`.
+//! port=P log=FILE seed=S [go=FILE] [send=1] [receive=1] [half=1] [pause_ms=N] [wait=recv|poll|epoll]`.
 //!
-//! After a warm-up of round trips, `send` streams the pattern and `receive` checks one; `half` closes
+//! After a warm-up of round trips, which lasts until the connecting end finds `go`, `send` streams the pattern and `receive` checks one; `half` closes
 //! the sending side at once. `log` always holds how many bytes send() has returned for, as eight
 //! bytes; it appears when the connection is there. At its end the program prints one line of JSON:
 //! how far it read, how each direction ended and when (monotonic milliseconds).
 
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
 use tests::args::Args;
-use tests::echo::{self, Caller};
 use tests::pattern;
 use tests::rng::Rng;
 use tests::sock::{self, Epoll};
@@ -64,7 +64,7 @@ fn main() {
     };
     let log = File::create(args.get::<String>("log")).expect("log");
     log.write_all_at(&0u64.to_le_bytes(), 0).expect("log");
-    let ends = match warm_up(&stream, listens) {
+    let ends = match warm_up(&stream, listens, args.find::<String>("go")) {
         Ok(()) => talk(&args, &stream, &log, u8::from(listens)),
         Err(error) => (Some(End::of(&error, 0)), Some(End::of(&error, 0))),
     };
@@ -72,15 +72,24 @@ fn main() {
     println!("{}", json!({"received": received, "sent": sent}));
 }
 
-fn warm_up(stream: &TcpStream, listens: bool) -> io::Result<()> {
-    let mut caller = Caller::new(stream, 9);
-    (0..WARM_UP).try_for_each(|_| {
-        if listens {
-            echo::serve_one(stream, MESSAGE)
-        } else {
-            caller.round_trip(MESSAGE)
+/// The last message says so.
+fn warm_up(mut stream: &TcpStream, listens: bool, go: Option<String>) -> io::Result<()> {
+    for round in 1.. {
+        let may_go = || go.as_ref().is_none_or(|go| Path::new(go).exists());
+        let is_last = !listens && round >= WARM_UP && may_go();
+        let mut message = [u8::from(is_last); MESSAGE];
+        if !listens {
+            stream.write_all(&message)?;
         }
-    })
+        stream.read_exact(&mut message)?;
+        if listens {
+            stream.write_all(&message)?;
+        }
+        if message[0] == 1 {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// The two directions at once; a direction that was not asked for gives nothing.

@@ -6,6 +6,7 @@ mod faults;
 mod impaired;
 mod inline;
 mod ipv6;
+mod killed;
 mod many;
 mod measures;
 mod mpi;

@@ -19,6 +19,7 @@ const KNOWN: &[&str] = &[
     "ULSOCK",
     "ULSOCK_CHAOS",
     "ULSOCK_CLUSTER",
+    "ULSOCK_DIE",
     "ULSOCK_DRAG",
     "ULSOCK_EXCLUDE",
     "ULSOCK_GUARD",
@@ -76,6 +77,21 @@ pub struct Drag {
     pub ms: u32,
 }
 
+/// A test aid: the steps of a fail-over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The word is frozen.
+    Frozen,
+    /// What the record will say is in the block.
+    Noted,
+    /// The record is in the kernel.
+    Written,
+    /// Some of the ring's bytes are, too.
+    Midway,
+    /// All of them are; the peer's record has not come.
+    Resent,
+}
+
 /// Where the report at exit goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
@@ -109,6 +125,8 @@ pub struct Config {
     pub chaos: u32,
     pub guard: Guarding,
     pub drag: Option<Drag>,
+    /// A test aid: the process is killed after this step.
+    pub die: Option<Step>,
     pub nic: Nic,
 }
 
@@ -174,6 +192,7 @@ impl Config {
             "ULSOCK_CHAOS" => self.chaos = per_mille(value)?,
             "ULSOCK_GUARD" => self.guard = guarding(value)?,
             "ULSOCK_NIC" => self.nic = nic(value)?,
+            "ULSOCK_DIE" => self.die = Some(step(value)?),
             "ULSOCK_DRAG" => self.drag = Some(drag(value)?),
             _ => {}
         }
@@ -207,6 +226,7 @@ impl Default for Config {
             chaos: 0,
             guard: Guarding::On,
             drag: None,
+            die: None,
             nic: Nic::Auto,
         }
     }
@@ -286,6 +306,17 @@ fn drag(value: &str) -> Result<Drag, &'static str> {
     }
 }
 
+fn step(value: &str) -> Result<Step, &'static str> {
+    match value {
+        "frozen" => Ok(Step::Frozen),
+        "noted" => Ok(Step::Noted),
+        "written" => Ok(Step::Written),
+        "midway" => Ok(Step::Midway),
+        "resent" => Ok(Step::Resent),
+        _ => Err("frozen, noted, written, midway or resent"),
+    }
+}
+
 fn absolute(value: &str) -> Result<PathBuf, &'static str> {
     if value.starts_with('/') {
         Ok(PathBuf::from(value))
@@ -338,6 +369,7 @@ mod tests {
             ("ULSOCK_CHAOS", "1001"),
             ("ULSOCK_GUARD", "maybe"),
             ("ULSOCK_DRAG", "300:"),
+            ("ULSOCK_DIE", "soon"),
         ] {
             let error = with(name, value).expect_err(name);
             assert!(error.to_string().starts_with(name), "{error}");

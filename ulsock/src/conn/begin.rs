@@ -101,35 +101,18 @@ fn pin(conn: &Conn<'_>) {
     conn.record.set_reason(Reason::PeerGone);
 }
 
-/// tcp_info's bytes_acked counts the SYN on the side that connected; what is not acknowledged yet
-/// is in the queue. Both are read until they belong together.
+/// tcp_info's bytes_acked counts the SYN on the side that connected.
 fn bytes_written(conn: &Conn<'_>) -> Option<u64> {
     let syn = u64::from(conn.record.role() == Role::Connected);
-    for _ in 0..100 {
-        let before = tcp::info(conn.socket)
-            .ok()
-            .filter(|info| info.state == TCP_ESTABLISHED)?;
-        let queued = u64::from(tcp::outq(conn.socket).ok()?);
-        let after = tcp::info(conn.socket).ok()?;
-        if before.bytes_acked == after.bytes_acked {
-            return (after.bytes_acked + queued).checked_sub(syn);
-        }
-    }
-    None
+    let given = tcp::given(conn.socket).filter(|_| is_established(conn));
+    given?.checked_sub(syn)
 }
 
+/// A FIN would be counted.
 fn bytes_read(conn: &Conn<'_>) -> Option<u64> {
-    for _ in 0..100 {
-        let before = tcp::info(conn.socket)
-            .ok()
-            .filter(|info| info.state == TCP_ESTABLISHED)?;
-        let queued = u64::from(tcp::inq(conn.socket).ok()?);
-        let after = tcp::info(conn.socket)
-            .ok()
-            .filter(|info| info.state == TCP_ESTABLISHED)?;
-        if before.bytes_received == after.bytes_received {
-            return after.bytes_received.checked_sub(queued);
-        }
-    }
-    None
+    tcp::taken(conn.socket).filter(|_| is_established(conn))
+}
+
+fn is_established(conn: &Conn<'_>) -> bool {
+    tcp::info(conn.socket).is_ok_and(|info| info.state == TCP_ESTABLISHED)
 }

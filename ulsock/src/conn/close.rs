@@ -28,8 +28,14 @@ pub fn last(handle: Handle) {
     };
     // What the kernel repeats has been read: it must not reset the connection.
     super::recv::settle(&conn);
-    if conn.ring_is_unread() {
+    let unread = conn.ring_is_unread();
+    if unread {
         let _ = sockopt::set_socket_linger(conn.socket, Some(Duration::ZERO));
+    }
+    if unread || conn.record.has(flag::BROKEN) {
+        conn.reset_for_all();
+    } else if conn.leave_the_rest() {
+        return;
     }
     hint(&conn);
     conn.end_for_all();

@@ -7,6 +7,8 @@ use rustix::net::SendFlags;
 
 use super::buffers::Scratch;
 use super::Conn;
+use crate::chaos;
+use crate::config::Step;
 use crate::link::Rings;
 
 impl Conn<'_> {
@@ -32,8 +34,11 @@ impl Conn<'_> {
     }
 
     fn try_to_flush(&self, tx: &mut Sender<'_, Rings>) -> Result<bool, Errno> {
-        if self.owes_record() && !self.write_record()? {
-            return Ok(false);
+        if self.owes_record() {
+            if !self.write_record()? {
+                return Ok(false);
+            }
+            chaos::die_after(Step::Written);
         }
         while tx.state.must_resend() {
             let mut scratch = Scratch::new();
@@ -41,7 +46,10 @@ impl Conn<'_> {
             tx.resend(room, &mut scratch);
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             match rustix::net::send(self.socket, &scratch.bytes[..scratch.used], flags) {
-                Ok(n) => tx.resent(n as u64),
+                Ok(n) => {
+                    tx.resent(n as u64);
+                    self.die_midway();
+                }
                 Err(Errno::AGAIN) => return Ok(false),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
@@ -49,6 +57,13 @@ impl Conn<'_> {
         }
         self.finish_leaving(tx);
         Ok(true)
+    }
+
+    /// A test aid.
+    fn die_midway(&self) {
+        if self.is_nic() {
+            chaos::die_after(Step::Midway);
+        }
     }
 }
 

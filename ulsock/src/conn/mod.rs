@@ -241,6 +241,7 @@ impl<'a> Conn<'a> {
         ));
         self.record.set(flag::BROKEN | flag::PINNED);
         self.record.set_reason(Reason::Protocol);
+        self.end_trust();
         self.keep_reset();
         let _ = rustix::net::shutdown(self.socket, rustix::net::Shutdown::Both);
         Errno::CONNRESET
@@ -376,6 +377,7 @@ pub fn demote(handle: Handle, reason: Reason) {
     };
     conn.record.set(flag::PINNED);
     conn.record.set_reason(reason);
+    conn.end_trust();
     if conn.record.rx.gate.is_closed() {
         recv::ask_for_kernel(&conn);
         recv::settle(&conn);

@@ -153,10 +153,11 @@ impl Nicd {
         }
         line.since = time;
         let (place, entrusted) = (line.place(), line.entrusted.take());
-        // With a word that is frozen it may have gone on by the kernel: nobody but it knows where its stream
-        // ends.
-        let entrusted = entrusted.filter(|_| line.stage == Stage::Inline && !line.is_frozen());
-        if let Some(socket) = entrusted {
+        // [F31] Else it may have gone on by the kernel: nobody but it knows where its stream ends.
+        if let Some(socket) = entrusted.filter(|_| line.is_entrusted()) {
+            if let Some(block) = &line.block {
+                block.say_closed();
+            }
             self.succeed(id, socket, time);
             return;
         }
@@ -226,9 +227,7 @@ impl Nicd {
                 (Stage::Shown, _) if age >= PATIENCE => self.give_up(id, time),
                 (Stage::Shown, _) => self.claim(id),
                 // The kernel carries it again: the program alone shall decide when it ends.
-                (Stage::Inline, _) if line.is_frozen() && line.entrusted.is_some() => {
-                    self.give_back_trust(id);
-                }
+                _ if line.has_lost_trust() => self.give_back_trust(id),
                 (_, Some(place)) if line.program.is_none() && age >= FAREWELL => {
                     self.destroy(place, time);
                 }

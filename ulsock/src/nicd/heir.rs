@@ -15,6 +15,7 @@ use rustix::net::{recv, send, shutdown, sockopt, RecvFlags, SendFlags, Shutdown}
 use crate::block::Block;
 use crate::layout::NIC_LEVEL;
 use crate::sys::fds::InternalFd;
+use crate::sys::tcp;
 
 /// [F30] So long we wait for the peer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -70,7 +71,7 @@ impl Heir {
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let (key, epoch) = (load(&promotion.key), load(&promotion.epoch));
         let read = block.read();
-        Heir {
+        let mut heir = Heir {
             socket,
             side: Side::linked(role, epoch, key, read),
             record: Vec::new(),
@@ -80,7 +81,39 @@ impl Heir {
             freed: block.freed(),
             read,
             ended: false,
+        };
+        if block.is_entrusted() && heir.take_up(block).is_none() {
+            heir.side.despair();
         }
+        heir
+    }
+
+    /// [F31] Goes on where the program was when it was killed: what the kernel has been given since the promotion is
+    /// the beginning of RESUME and of the ring's bytes. `None`: what it left makes no sense.
+    fn take_up(&mut self, block: &Block) -> Option<()> {
+        let trust = &block.theirs().trust;
+        let since =
+            |count: Option<u64>, then: &AtomicU64| count?.checked_sub(then.load(Ordering::Relaxed));
+        if since(tcp::taken(self.socket.as_fd()), &trust.taken)? >= LENGTH as u64 {
+            self.side.take_for_heard();
+        }
+        let sent = since(tcp::given(self.socket.as_fd()), &trust.sent)?;
+        let Some(from) = trust.from.load(Ordering::Acquire).checked_sub(1) else {
+            return Some(());
+        };
+        self.filled = trust.written.load(Ordering::Relaxed);
+        let ring = LEVEL_SIZE[usize::from(NIC_LEVEL)];
+        let length = self
+            .filled
+            .checked_sub(from)
+            .filter(|length| *length <= ring)?;
+        block.freeze();
+        self.side.freeze();
+        let record = self.side.resume(block.tail(), from, self.filled).to_bytes();
+        let (begun, more) = (sent.min(LENGTH as u64), sent.saturating_sub(LENGTH as u64));
+        self.record = record[begun as usize..].to_vec();
+        self.next = from + more.min(length);
+        Some(())
     }
 
     pub fn socket(&self) -> BorrowedFd<'_> {

@@ -1,7 +1,6 @@
 //! A line: one connection that a program has shown, from then until nobody needs its block any more.
 
 use firmware::EndpointId;
-use netstack::failover::Segment as _;
 use netstack::time::Instant;
 
 use super::heir::Heir;
@@ -53,7 +52,7 @@ pub struct Line {
     pub block: Option<Block>,
     /// Both programs have an engine of their own: the number of the route from ours to the peer's.
     pub route: Option<u32>,
-    /// What we go on with if the program, whose own engine has the connection, is killed.
+    /// [F31] What we go on with if the program is killed.
     pub entrusted: Option<InternalFd>,
     /// Of B: the line of A's that has been told that our program looks at its block. Of A: the peer's
     /// program looks at its own.
@@ -74,10 +73,14 @@ impl Line {
         }
     }
 
-    /// Its program, or whoever serves it, has left the link.
-    pub fn is_frozen(&self) -> bool {
-        let block = self.block.as_ref();
-        block.is_some_and(|block| block.tail().is_frozen())
+    /// [F31]
+    pub fn is_entrusted(&self) -> bool {
+        self.block.as_ref().is_some_and(Block::is_entrusted)
+    }
+
+    /// We have a socket that is none of our business any more.
+    pub fn has_lost_trust(&self) -> bool {
+        self.entrusted.is_some() && !self.is_entrusted()
     }
 
     /// Its block can serve a promotion that is still to be proposed, or it will get one.

@@ -286,11 +286,14 @@ impl Nicd {
         self.run_heir(id, time);
     }
 
-    /// A program's own engine carries a connection: we keep what is needed if it is killed.
+    /// [F31] A connection is on the link: we keep what is needed if its program is killed.
     fn trust(&mut self, number: u32, block: (u32, u32), socket: InternalFd) {
         let id = self.line_of(number, block);
         let line = id.and_then(|id| self.lines.get_mut(id));
-        if let Some(line) = line.filter(|line| line.stage == Stage::Inline) {
+        if let Some(line) = line.filter(|line| line.is_entrusted() && line.heir.is_none()) {
+            if let Some(block) = &line.block {
+                block.has_socket(true);
+            }
             line.entrusted = Some(socket);
         }
     }
@@ -299,7 +302,12 @@ impl Nicd {
     pub(super) fn give_back_trust(&mut self, id: LineId) {
         if let Some(line) = self.lines.get_mut(id) {
             line.entrusted = None;
-            line.stage = Stage::Over;
+            if let Some(block) = &line.block {
+                block.has_socket(false);
+            }
+            if line.stage == Stage::Inline {
+                line.stage = Stage::Over;
+            }
         }
     }
 

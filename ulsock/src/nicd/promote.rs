@@ -9,7 +9,7 @@ use netstack::time::Instant;
 
 use super::daemon::Nicd;
 use super::host::Theirs;
-use super::line::{LineId, Place, Stage};
+use super::line::{Line, LineId, Place, Stage};
 use super::say;
 use super::words::{Proposal, Tuple, Word};
 use crate::block::Block;
@@ -92,6 +92,9 @@ impl Nicd {
 
     /// The program has rung for a line, or somebody thinks that it may have something new.
     pub(super) fn attend(&mut self, id: LineId, time: Instant) {
+        if self.lines.get(id).is_some_and(Line::has_lost_trust) {
+            self.give_back_trust(id);
+        }
         let Some(line) = self.lines.get(id) else {
             return;
         };

@@ -137,6 +137,37 @@ pub fn inq(fd: BorrowedFd<'_>) -> io::Result<u32> {
     u32::try_from(bytes).map_err(|_| Errno::RANGE)
 }
 
+/// How much the kernel has been given, from the socket's beginning: bytes, SYN and FIN. What is acknowledged and what
+/// is not are read until they belong together; `None` if they never do.
+pub fn given(fd: BorrowedFd<'_>) -> Option<u64> {
+    in_one_moment(
+        || Some(info(fd).ok()?.bytes_acked),
+        |acked| Some(acked + u64::from(outq(fd).ok()?)),
+    )
+}
+
+/// The same of what has been taken from it.
+pub fn taken(fd: BorrowedFd<'_>) -> Option<u64> {
+    in_one_moment(
+        || Some(info(fd).ok()?.bytes_received),
+        |received| received.checked_sub(inq(fd).ok()?.into()),
+    )
+}
+
+fn in_one_moment(
+    count: impl Fn() -> Option<u64>,
+    more: impl Fn(u64) -> Option<u64>,
+) -> Option<u64> {
+    for _ in 0..100 {
+        let before = count()?;
+        let sum = more(before);
+        if count()? == before {
+            return sum;
+        }
+    }
+    None
+}
+
 /// Our end's address.
 pub fn local_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     rustix::net::getsockname(fd)?.try_into()

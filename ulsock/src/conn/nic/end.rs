@@ -7,7 +7,7 @@ use libc::{c_int, c_short, POLLERR, POLLHUP, POLLIN, POLLRDHUP, POLLRDNORM};
 use netstack::failover::{Segment as _, Stage};
 use netstack::ring::Receiver;
 use rustix::io::Errno;
-use rustix::net::{connect_unspec, sockopt, Shutdown};
+use rustix::net::sockopt;
 
 use super::super::recv::Step;
 use super::super::Conn;
@@ -196,18 +196,5 @@ impl Conn<'_> {
         }
         let _ = self.leave_link(&mut tx);
         false
-    }
-
-    /// The daemon holds the socket of a connection that our own engine carries: closing it is not enough.
-    pub(in crate::conn) fn end_for_all(&self) {
-        if self.is_nic() && self.link.is_inline() {
-            let _ = rustix::net::shutdown(self.socket, Shutdown::Both);
-        }
-    }
-
-    fn reset_for_all(&self) {
-        if self.link.is_inline() {
-            let _ = connect_unspec(self.socket);
-        }
     }
 }

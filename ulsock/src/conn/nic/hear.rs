@@ -72,6 +72,7 @@ impl Conn<'_> {
                 let tail = self.segment().tail();
                 self.resume(&mut tx, tail);
                 self.answer(&mut tx);
+                self.end_trust_if_plain();
                 Ok(Heard::Record)
             }
             Arrived::NotYet if stage == Stage::Over => Err(self.broken()),

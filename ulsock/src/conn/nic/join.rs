@@ -16,7 +16,6 @@ use super::super::Conn;
 use crate::backoff::Backoff;
 use crate::inline;
 use crate::layout::{Promotion, CONFIRMED, NIC_LEVEL};
-use crate::message::Message;
 use crate::reason::Reason;
 use crate::record::{flag, Role};
 use crate::sys::{random, tcp};
@@ -285,11 +284,7 @@ impl Conn<'_> {
         // The way back must not rot.
         let _ = sockopt::set_socket_keepalive(self.socket, true);
         super::watch::linked(self.handle.number);
-        if self.link.is_inline() {
-            let (segment, conn) = (self.link.segment.number, self.link.conn);
-            let message = Message::Entrust { segment, conn };
-            self.link.pair.tell(&message, Some(self.socket));
-        }
+        self.entrust();
     }
 
     /// [F8] [F9] The link does not open.

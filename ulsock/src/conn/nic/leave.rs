@@ -7,6 +7,8 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
 
 use super::super::{send, Conn};
+use crate::chaos;
+use crate::config::Step;
 use crate::link::Rings;
 use crate::reason::Reason;
 use crate::record::flag;
@@ -35,6 +37,7 @@ impl Conn<'_> {
             let tail = self.segment().freeze();
             self.failover(|side| side.freeze());
             self.record.set_reason(Reason::FailedOver);
+            chaos::die_after(Step::Frozen);
             self.resume(tx, tail);
         }
         Ok(0)
@@ -75,6 +78,8 @@ impl Conn<'_> {
             self.record.local(),
             self.record.peer()
         ));
+        self.note_record(&record);
+        chaos::die_after(Step::Noted);
         self.owe(&record);
         self.record.clear(flag::FAIL_OVER);
         self.note_carriers(Some(tx.state), None);
@@ -124,10 +129,12 @@ impl Conn<'_> {
         }
         if self.stage() == Stage::Resending {
             self.failover(|side| side.resent());
+            chaos::die_after(Step::Resent);
             if self.record.has(flag::SHUT) {
                 let _ = rustix::net::shutdown(self.socket, Shutdown::Write);
             }
         }
+        self.end_trust_if_plain();
     }
 
     /// Plain bytes have been written to the kernel.
