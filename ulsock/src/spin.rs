@@ -43,7 +43,7 @@ const APART: u32 = 16;
 
 impl History {
     /// The time to spin in this wait.
-    fn budget(&self, most: u32) -> Duration {
+    pub fn budget(&self, most: u32) -> Duration {
         let failures = self.failures.load(Ordering::Relaxed);
         let wait = self.waits.load(Ordering::Relaxed).wrapping_add(1);
         self.waits.store(wait, Ordering::Relaxed);
@@ -54,7 +54,8 @@ impl History {
         Duration::from_micros(us.max(LEAST.min(most)).into())
     }
 
-    fn note(&self, paid: bool) {
+    /// What became of it.
+    pub fn note(&self, paid: bool) {
         let failures = self.failures.load(Ordering::Relaxed);
         let next = if paid {
             failures / 2
@@ -147,7 +148,7 @@ fn spin(history: &History, budget: Duration, ready: &mut impl FnMut() -> bool) -
 /// the other's, where a sleeper is let in as soon as it is woken. So time that is lost that way, when
 /// not even threads of our own have had the CPU, is a debt of this process: it may give way as long as
 /// not too much of its time is lost.
-fn give_way() -> bool {
+pub fn give_way() -> bool {
     let begin = Clock::now().nanos();
     let turns = TURNS.fetch_add(1, Ordering::Relaxed);
     if CLEAR_AT.load(Ordering::Relaxed) > begin + PATIENCE {

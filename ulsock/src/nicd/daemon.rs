@@ -29,6 +29,7 @@ use super::program::Program;
 use super::say;
 use super::set::{Set, Source};
 use super::signals;
+use super::vigil::Vigil;
 use crate::process;
 use crate::rundir::RunDir;
 use crate::waiter::{self, Waiter};
@@ -82,6 +83,7 @@ pub struct Nicd {
     pub(super) life: u64,
     pub(super) next_number: u32,
     pub(super) next_name: u64,
+    vigil: Vigil,
     sweep_at: Instant,
     /// We shall stop, at this time at the latest.
     pub(super) stop_by: Option<Instant>,
@@ -170,6 +172,7 @@ impl Nicd {
             life: random()?,
             next_number: 0,
             next_name: random()?,
+            vigil: Vigil::default(),
             sweep_at: now(),
             stop_by: None,
             manager: Manager::find(),
@@ -219,12 +222,20 @@ impl Nicd {
                 return;
             }
             polls += 1;
-            if !busy {
+            if !self.vigil.goes_on(now(), busy, self.frames()) {
                 self.sleep(due);
             } else if polls % POLLS == 0 {
-                self.look_around(now(), Some(now()));
+                // One and the same moment: the shortest sleep would last as long as the timers' slack.
+                let time = now();
+                self.look_around(time, Some(time));
             }
         }
+    }
+
+    /// All that have come and gone.
+    fn frames(&self) -> u64 {
+        let counters = self.lanes.iter().map(|lane| lane.engine.counters());
+        counters.map(|it| it.frames_received + it.frames_sent).sum()
     }
 
     /// One poll of everything that bytes go through. When the engines want to be polled again.

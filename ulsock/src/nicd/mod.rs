@@ -30,6 +30,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod trusted;
+mod vigil;
 mod ways;
 mod words;
 
