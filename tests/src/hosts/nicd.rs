@@ -27,8 +27,14 @@ pub struct PeerStatus {
 }
 
 #[derive(Deserialize)]
+struct InterfaceStatus {
+    open: bool,
+}
+
+#[derive(Deserialize)]
 struct Status {
     peers: Vec<PeerStatus>,
+    interfaces: Vec<InterfaceStatus>,
 }
 
 impl Hosts {
@@ -92,11 +98,37 @@ impl Hosts {
 
     /// What a host's daemon says about the first of the others.
     pub fn nicd_status(&self, host: usize) -> PeerStatus {
+        let first = self.whole_status(host).peers.into_iter().next();
+        first.expect("another host")
+    }
+
+    fn whole_status(&self, host: usize) -> Status {
         let text = self.command(host, "status --json").run();
-        let status: Status =
-            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-        let first = status.peers.into_iter().next();
-        first.unwrap_or_else(|| panic!("no peers: {text}"))
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    /// Whether a host's daemon has its port open. What it says is true: for a packet socket the kernel is asked.
+    pub fn has_port(&self, host: usize) -> bool {
+        let sockets = || {
+            let list = self.plain(host, "cat").arg("/proc/net/packet").run();
+            list.lines().count() - 1
+        };
+        let before = sockets();
+        let interfaces = self.whole_status(host).interfaces;
+        let open = interfaces.iter().any(|interface| interface.open);
+        if nicd_port() == "packet" && sockets() == before {
+            assert!(open == (before > 0), "it says {open}, and has {before}");
+        }
+        open
+    }
+
+    /// Waits until no daemon has a port.
+    pub fn wait_for_rest(&self) {
+        let begin = Instant::now();
+        while (0..self.count()).any(|host| self.has_port(host)) {
+            assert!(begin.elapsed() < BACK, "a port stays open");
+            sleep(Duration::from_millis(100));
+        }
     }
 
     /// Waits until both daemons serve so many connections.

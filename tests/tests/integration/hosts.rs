@@ -1,5 +1,5 @@
 //! Programs on two or three hosts, which are network namespaces: servers and their clients, OpenMPI, many
-//! connections, a long stream, a bad cable, IPv6, and what happens to a transfer when something between its ends fails.
+//! connections, a long stream, a bad cable, IPv6, daemons at rest, and what happens to a transfer when something between its ends fails.
 
 mod compare;
 mod faults;
@@ -11,5 +11,6 @@ mod many;
 mod measures;
 mod mpi;
 pub mod programs;
+mod rest;
 mod strangers;
 mod transfer;

@@ -287,7 +287,7 @@ impl Nicd {
     fn meet(&mut self, host: usize, life: u64, time: Instant) {
         self.hosts[host].life = Some(life);
         say!("{}: in touch", self.title(host));
-        self.reach(host, time);
+        self.want(host, time);
         for id in self.lines.fresh(host) {
             self.tell_shown(id, time);
         }

@@ -316,6 +316,7 @@ impl Nicd {
         let broker = self.broker.as_ref();
         let waits = !self.lines.is_empty()
             || !self.callers.is_empty()
+            || self.lanes.iter().any(Lane::is_open)
             || broker.is_some_and(Broker::has_seekers);
         let sweep = waits.then_some(self.sweep_at);
         let trials = broker.and_then(Broker::next_appointment);
@@ -340,6 +341,7 @@ impl Nicd {
             self.sweep_at = time + SWEEP;
             self.sweep_lines(time);
             self.ask_quiet_links();
+            self.sweep_lanes(time);
             self.sweep_callers();
             if let Some(broker) = &mut self.broker {
                 broker.sweep(time);

@@ -27,7 +27,7 @@ impl Nicd {
             while let Some(event) = self.lanes[lane].engine.event() {
                 self.prod = true;
                 match event {
-                    Event::Up(peer) => self.link_up(lane, peer),
+                    Event::Up(peer) => self.link_up(lane, peer, time),
                     Event::Down(peer, why) => self.link_down(lane, peer, why, time),
                     Event::Open(_) => {}
                     Event::EndAcked(endpoint) => self.end_acked(lane, endpoint, time),
@@ -47,14 +47,15 @@ impl Nicd {
         })
     }
 
-    fn link_up(&mut self, lane: usize, peer: PeerId) {
+    fn link_up(&mut self, lane: usize, peer: PeerId, time: Instant) {
         let Some(host) = self.host_of(lane, peer) else {
             return;
         };
         self.hosts[host].up = true;
+        self.hosts[host].at_rest = false;
         say!("{}: link up on {}", self.title(host), self.lanes[lane].name);
         for id in self.lines.fresh(host) {
-            self.claim(id);
+            self.claim(id, time);
         }
     }
 
@@ -69,7 +70,10 @@ impl Nicd {
             // Engines of programs use the same way.
             self.freeze_leased_to(host);
         }
-        self.hosts[host].try_at = Some(time + PAUSE);
+        match self.is_needed(host) {
+            true => self.hosts[host].try_at = Some(time + PAUSE),
+            false => self.rest(host),
+        }
     }
 
     /// [C11]
@@ -225,7 +229,7 @@ impl Nicd {
             match (line.stage, line.place()) {
                 _ if line.heir.is_some() => self.run_heir(id, time),
                 (Stage::Shown, _) if age >= PATIENCE => self.give_up(id, time),
-                (Stage::Shown, _) => self.claim(id),
+                (Stage::Shown, _) => self.claim(id, time),
                 // The kernel carries it again: the program alone shall decide when it ends.
                 _ if line.has_lost_trust() => self.give_back_trust(id),
                 (_, Some(place)) if line.program.is_none() && age >= FAREWELL => {

@@ -9,6 +9,7 @@ use firmware::PeerId;
 use netstack::phy::route::Hop;
 use netstack::time::Instant;
 
+use super::line::Line;
 use super::peers::Peer;
 use super::secure::Secure;
 use super::words::{Tuple, Word};
@@ -61,6 +62,8 @@ pub struct Host {
     pub hopeless: bool,
     /// The link is up.
     pub up: bool,
+    /// No connection needs the link: it is down, and nobody greets.
+    pub at_rest: bool,
     /// When to greet, or to look for the way again.
     pub try_at: Option<Instant>,
     /// Packets that had come from there at the last look.
@@ -80,6 +83,11 @@ impl Host {
 
     pub fn is_in_touch(&self) -> bool {
         self.life.is_some()
+    }
+
+    /// It should have a link, and has none.
+    pub fn is_away(&self) -> bool {
+        !self.up && !self.at_rest
     }
 
     /// A new channel takes the place of an old one.
@@ -151,6 +159,12 @@ impl Host {
     /// The peer's line for a connection of ours.
     pub fn other_end(&self, tuple: &Tuple) -> Option<Theirs> {
         self.shown.get(tuple).copied()
+    }
+
+    /// Its program has shown the other end of a line.
+    pub fn knows_other_end(&self, line: &Line) -> bool {
+        let theirs = self.other_end(&line.tuple);
+        theirs.is_some_and(|theirs| theirs.connected != line.connected)
     }
 
     pub fn is_known(&self, tuple: &Tuple, id: u64) -> bool {

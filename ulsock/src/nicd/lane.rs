@@ -74,13 +74,18 @@ pub struct Lane {
     addresses: Vec<IpAddr>,
     make: Make,
     pub port: Box<dyn Port>,
+    is_open: bool,
+    /// Of the port that is open, or was.
+    pub mtu: usize,
+    /// When somebody needed it last.
+    pub needed: Instant,
     pub engine: LaneEngine,
     pub ropes: Ropes,
     pub trouble: Option<Trouble>,
 }
 
 impl Lane {
-    pub fn open(make: Make, interface: u32, address: IpAddr) -> Result<Lane, NoPort> {
+    pub fn open(make: Make, interface: u32, address: IpAddr, now: Instant) -> Result<Lane, NoPort> {
         let addresses = vec![address];
         let (name, port) = make.open(interface, &addresses)?;
         Ok(Lane {
@@ -88,7 +93,10 @@ impl Lane {
             name,
             addresses,
             make,
+            mtu: port.capabilities().mtu,
             port,
+            is_open: true,
+            needed: now,
             engine: Engine::default(),
             ropes: Ropes::default(),
             trouble: None,
@@ -100,21 +108,28 @@ impl Lane {
         self.addresses.contains(&address)
     }
 
-    /// Opens the port anew, for one address more.
-    pub fn reopen(&mut self, address: IpAddr) -> Result<(), NoPort> {
+    /// Opens the port anew, for this address too.
+    pub fn reopen(&mut self, address: IpAddr, now: Instant) -> Result<(), NoPort> {
         if !self.serves(address) {
             self.addresses.push(address);
         }
         // The old one goes first: a queue has one socket, an interface one program.
         self.close();
         let (name, port) = self.make.open(self.interface, &self.addresses)?;
+        self.mtu = port.capabilities().mtu;
         (self.name, self.port, self.trouble) = (name, port, None);
+        (self.is_open, self.needed) = (true, now);
         Ok(())
     }
 
-    /// The interface is gone. The engine still has to part with its peers.
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// The interface is gone, or nobody needs it. The engine may still have to part with its peers.
     pub fn close(&mut self) {
         self.port = Box::new(Nowhere(vec![0; 1 << 16]));
+        self.is_open = false;
     }
 
     pub fn poll(&mut self, now: Instant) -> Rest {
@@ -158,7 +173,7 @@ impl Make {
     }
 }
 
-/// A port to an interface that is gone: all that is sent is lost.
+/// The port of a lane that has none: all that is sent is lost.
 struct Nowhere(Vec<u8>);
 
 impl Port for Nowhere {

@@ -22,6 +22,7 @@ mod program;
 mod promote;
 mod quiet;
 mod reload;
+mod rest;
 pub mod secure;
 mod seekers;
 mod set;

@@ -213,7 +213,7 @@ impl Nicd {
         if self.hosts[host].is_in_touch() {
             self.tell_shown(id, time);
         }
-        self.claim(id);
+        self.claim(id, time);
         Ok(())
     }
 
@@ -339,7 +339,7 @@ impl Nicd {
         };
         let Tuple { local, remote } = line.tuple;
         let is_there = diag::other_end(&remote, &local).is_ok_and(|socket| socket.is_some());
-        if is_there && !self.hosts[line.host].up {
+        if is_there && self.hosts[line.host].is_away() {
             line.since = time;
             return;
         }

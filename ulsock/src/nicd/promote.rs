@@ -32,7 +32,7 @@ impl Nicd {
         }
         let fits = self.hosts[host].note(tuple, theirs);
         if let Some(id) = self.lines.of(&tuple) {
-            self.claim(id);
+            self.claim(id, time);
             self.attend(id, time);
         }
         fits
@@ -46,17 +46,19 @@ impl Nicd {
         }
     }
 
-    /// Both ends have been shown, and the link is up: the program gets a block.
-    pub(super) fn claim(&mut self, id: LineId) {
+    /// Both ends have been shown, and the link is up: the program gets a block. If the link is at rest, it gets up.
+    pub(super) fn claim(&mut self, id: LineId, time: Instant) {
         let Some(line) = self.lines.get(id).filter(|line| line.stage == Stage::Shown) else {
             return;
         };
-        let host = &self.hosts[line.host];
-        let mirrored = host
-            .other_end(&line.tuple)
-            .is_some_and(|theirs| theirs.connected != line.connected);
-        if host.up && mirrored {
+        let host = line.host;
+        if !self.hosts[host].knows_other_end(line) {
+            return;
+        }
+        if self.hosts[host].up {
             self.give_block(id);
+        } else if self.hosts[host].at_rest {
+            self.want(host, time);
         }
     }
 

@@ -30,6 +30,8 @@ pub struct PeerStatus {
     /// The two daemons are in touch.
     pub in_touch: bool,
     pub link_up: bool,
+    /// There is none, because no connection needs it.
+    pub at_rest: bool,
     /// Why there is no link.
     pub why: String,
     pub interface: String,
@@ -47,6 +49,8 @@ pub struct PeerStatus {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct InterfaceStatus {
     pub name: String,
+    /// Its port is open.
+    pub open: bool,
     pub trouble: String,
     pub frames_sent: u64,
     pub frames_received: u64,
@@ -108,6 +112,7 @@ impl Nicd {
                 .unwrap_or_default(),
             in_touch: host.is_in_touch(),
             link_up: host.up,
+            at_rest: host.at_rest,
             why: host.unfit.clone().unwrap_or_default(),
             interface: lane.map(|lane| lane.name.clone()).unwrap_or_default(),
             round_trip: rtt.map_or(0.0, |rtt| rtt.as_secs_f64() * 1e6),
@@ -130,6 +135,7 @@ fn interface(lane: &super::lane::Lane) -> InterfaceStatus {
     let counters = lane.engine.counters();
     InterfaceStatus {
         name: lane.name.clone(),
+        open: lane.is_open(),
         trouble: lane.trouble.map(|it| format!("{it:?}")).unwrap_or_default(),
         frames_sent: counters.frames_sent,
         frames_received: counters.frames_received,

@@ -57,7 +57,8 @@ impl Nicd {
     /// Gets the link to a host up, as far as that goes now.
     pub(super) fn reach(&mut self, host: usize, time: Instant) {
         self.hosts[host].try_at = Some(time + RETRY);
-        match self.find_way(host) {
+        match self.find_way(host, time) {
+            Ok(_) if self.hosts[host].at_rest => self.stay_at_rest(host),
             Ok(way) => self.greet(host, way, time),
             Err(NoWay::Unresolved) => self.set_unfit(host, &NoWay::Unresolved),
             Err(why) => {
@@ -76,9 +77,19 @@ impl Nicd {
         self.hosts[host].unfit = Some(why);
     }
 
-    fn greet(&mut self, host: usize, way: Way, time: Instant) {
+    /// The way is there when it is needed.
+    fn stay_at_rest(&mut self, host: usize) {
+        self.set_fit(host);
+        self.hosts[host].try_at = None;
+    }
+
+    fn set_fit(&mut self, host: usize) {
         self.hosts[host].unfit = None;
         self.hosts[host].hopeless = false;
+    }
+
+    fn greet(&mut self, host: usize, way: Way, time: Instant) {
+        self.set_fit(host);
         let lane = &mut self.lanes[way.lane];
         lane.trouble = None;
         if lane.engine.link(way.peer).is_some_and(link::Link::is_up) {
@@ -89,7 +100,8 @@ impl Nicd {
         }
     }
 
-    fn find_way(&mut self, host: usize) -> Result<Way, NoWay> {
+    /// Its port is open, unless the host is at rest.
+    fn find_way(&mut self, host: usize, time: Instant) -> Result<Way, NoWay> {
         let source = self.me.control.ip();
         let peer = self.control(host).ip();
         let hop = self.routes.find(peer, Some(source)).map_err(NoWay::Route)?;
@@ -100,11 +112,24 @@ impl Nicd {
             let _ = self.routes.resolve(&hop);
         }
         let neighbour = neighbour.address().ok_or(NoWay::Unresolved)?;
-        self.take_way(host, hop, neighbour)
+        let way = self.take_way(host, hop, neighbour, time)?;
+        if !self.hosts[host].at_rest && !self.lanes[way.lane].is_open() {
+            let reopened = self.lanes[way.lane].reopen(way.hop.source, time);
+            reopened
+                .and_then(|()| self.serve(way.lane))
+                .map_err(NoWay::Port)?;
+        }
+        Ok(way)
     }
 
     /// The way as it is now; the link goes on if only hardware addresses have changed.
-    fn take_way(&mut self, host: usize, hop: Hop, neighbour: [u8; 6]) -> Result<Way, NoWay> {
+    fn take_way(
+        &mut self,
+        host: usize,
+        hop: Hop,
+        neighbour: [u8; 6],
+        time: Instant,
+    ) -> Result<Way, NoWay> {
         if let Some(old) = self.hosts[host].way {
             let same = Hop {
                 hardware: hop.hardware,
@@ -126,7 +151,7 @@ impl Nicd {
             }
             self.leave_way(host);
         }
-        let lane = self.lane_for(&hop).map_err(NoWay::Port)?;
+        let lane = self.lane_for(&hop, time).map_err(NoWay::Port)?;
         let peer = self.add_peer(host, lane, &hop, neighbour)?;
         let way = Way {
             lane,
@@ -138,7 +163,7 @@ impl Nicd {
         Ok(way)
     }
 
-    fn lane_for(&mut self, hop: &Hop) -> Result<usize, NoPort> {
+    fn lane_for(&mut self, hop: &Hop, time: Instant) -> Result<usize, NoPort> {
         let known = self
             .lanes
             .iter()
@@ -149,22 +174,28 @@ impl Nicd {
                 if lane.serves(hop.source) && lane.trouble != Some(Trouble::Gone) {
                     return Ok(number);
                 }
-                lane.reopen(hop.source)?;
+                lane.reopen(hop.source, time)?;
                 number
             }
             None => {
-                let lane = Lane::open(self.make.clone(), hop.interface, hop.source)?;
+                let lane = Lane::open(self.make.clone(), hop.interface, hop.source, time)?;
                 self.lanes.push(lane);
                 self.lanes.len() - 1
             }
         };
+        self.serve(number)?;
+        Ok(number)
+    }
+
+    /// A port has been opened.
+    fn serve(&self, number: usize) -> Result<(), NoPort> {
         let lane = &self.lanes[number];
         if let Some(wake) = lane.port.wake() {
             let added = self.set.add(Source::Lane(number as u32), wake);
             added.map_err(NoPort::Interface)?;
         }
         say!("serving interface {} ({:?})", lane.name, self.make.kind);
-        Ok(number)
+        Ok(())
     }
 
     fn add_peer(
@@ -191,7 +222,7 @@ impl Nicd {
         };
         let lane = &mut self.lanes[lane];
         let mut config = Config::new(identity, vec![way]);
-        config.mtu = hop.mtu.min(lane.port.capabilities().mtu);
+        config.mtu = hop.mtu.min(lane.mtu);
         let window = Adaptive::new();
         lane.engine
             .add_peer(config, hop.hardware, neighbour, window)

@@ -191,7 +191,9 @@ impl World {
 
     pub fn wait_until_up(&self) {
         for host in &self.hosts {
-            host.wait_for("a link", |peer| peer.link_up);
+            host.wait_for("a link", |peer| {
+                peer.in_touch && (peer.link_up || peer.at_rest)
+            });
         }
     }
 }

@@ -44,8 +44,9 @@ fn text(status: &Status) -> String {
     for peer in &status.peers {
         let state = match (peer.in_touch, peer.link_up) {
             (true, true) => format!("up on {}, {:.0} us", peer.interface, peer.round_trip),
-            (true, false) if peer.why.is_empty() => "link down".to_owned(),
-            (true, false) => format!("no link: {}", peer.why),
+            (true, false) if !peer.why.is_empty() => format!("no link: {}", peer.why),
+            (true, false) if peer.at_rest => "at rest, no connection needs the link".to_owned(),
+            (true, false) => "link down".to_owned(),
             (false, _) => "its nicd is not in touch".to_owned(),
         };
         lines.push(format!(
@@ -56,8 +57,9 @@ fn text(status: &Status) -> String {
     }
     for interface in &status.interfaces {
         lines.push(format!(
-            "  {}: {} frames sent, {} received, {} of strangers{}",
+            "  {}: port {}; {} frames sent, {} received, {} of strangers{}",
             interface.name,
+            if interface.open { "open" } else { "closed" },
             interface.frames_sent,
             interface.frames_received,
             interface.strangers,

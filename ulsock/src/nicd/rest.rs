@@ -1,0 +1,82 @@
+//! Rest: an open port costs the kernel something for every frame of its interface, also for those that are none of
+//! ours. So a port is open while there is a connection that goes by it or can, and a while longer.
+//!
+//! A link comes up when the daemons get in touch, which shows that the port can be had and that the way leads
+//! there. Later it gets up when both ends of a connection have been shown: both daemons know that at about the
+//! same time, and both greet, so that whoever opens its port last is heard by the other.
+
+use std::time::Duration;
+
+use netstack::time::Instant;
+
+use super::daemon::Nicd;
+use super::line::{Line, Stage};
+use super::say;
+
+/// A port that nobody has needed for so long is closed.
+const IDLE: Duration = Duration::from_secs(3);
+
+impl Nicd {
+    /// The link to a host shall be up, as far as that goes now.
+    pub(super) fn want(&mut self, host: usize, time: Instant) {
+        self.hosts[host].at_rest = false;
+        self.reach(host, time);
+        if let Some(way) = self.hosts[host].way {
+            self.lanes[way.lane].needed = time;
+        }
+    }
+
+    /// The link to a host is down, and stays so until somebody wants it.
+    pub(super) fn rest(&mut self, host: usize) {
+        self.hosts[host].at_rest = true;
+        self.hosts[host].up = false;
+        self.hosts[host].try_at = None;
+    }
+
+    /// Some connection to a host goes by the NIC, or can.
+    pub(super) fn is_needed(&self, host: usize) -> bool {
+        let needs = |line: &Line| match line.stage {
+            Stage::Served(_) | Stage::Inline => true,
+            Stage::Over => false,
+            _ => self.hosts[host].knows_other_end(line),
+        };
+        let mut lines = self.lines.iter().map(|(_, line)| line);
+        lines.any(|line| line.host == host && needs(line))
+    }
+
+    pub(super) fn sweep_lanes(&mut self, time: Instant) {
+        for number in 0..self.lanes.len() {
+            if self.lanes[number].is_open() {
+                self.sweep_lane(number, time);
+            }
+        }
+    }
+
+    fn sweep_lane(&mut self, number: usize, time: Instant) {
+        let leads = |host: &usize| self.hosts[*host].way.is_some_and(|way| way.lane == number);
+        let hosts: Vec<usize> = (0..self.hosts.len()).filter(leads).collect();
+        if hosts.iter().any(|host| self.is_needed(*host)) {
+            self.lanes[number].needed = time;
+        } else if time.since(self.lanes[number].needed) >= IDLE {
+            self.close_lane(number, &hosts, time);
+        }
+    }
+
+    fn close_lane(&mut self, number: usize, hosts: &[usize], time: Instant) {
+        for host in hosts {
+            self.rest(*host);
+            if let Some(way) = self.hosts[*host].way {
+                self.lanes[number].engine.leave(way.peer);
+            }
+        }
+        let lane = &mut self.lanes[number];
+        // The peers hear of it, if that is possible: one that does not finds out when it is needed ([H4]).
+        lane.poll(time);
+        lane.close();
+        say!(
+            "interface {}: nobody needs it, closed until somebody does",
+            lane.name
+        );
+        self.prod = true;
+    }
+}
