@@ -28,6 +28,18 @@ fn iperf3() {
     }
 }
 
+/// A stream that leaves its reader time to sleep, and to which it never answers.
+#[test]
+fn iperf3_at_a_rate() {
+    let hosts = Hosts::two();
+    let server = hosts.program(0, "iperf3").args("-s -1").start();
+    let server = server.listening(5201);
+    let client = hosts.program(1, "iperf3").args("-l 1K -b 8M -t 3 -c");
+    client.arg(hosts.host(0).address()).run();
+    server.succeed();
+    hosts.check(Nic::Most);
+}
+
 #[test]
 fn netpipe() {
     for options in ["-u 200000 -n 20", "-u 100000 -n 20 -i"] {

@@ -133,6 +133,8 @@ impl Conn<'_> {
         let Some(prepare) = read(&self.link.theirs().promotion) else {
             return false;
         };
+        // A program that only reads has never sent anything.
+        begin_tx(self);
         self.at_a_quiet_moment(|conn, tx, rx| {
             let agrees = conn.failover(|side| {
                 side.can_join(None, rx.pos) && side.agree(&prepare, tx.written, rx.pos)
