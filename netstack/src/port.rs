@@ -98,6 +98,12 @@ pub trait Port {
         None
     }
 
+    /// The caller will sleep until [`Port::wake`] has something; [`Port::receive`] says that it is awake again.
+    /// `false`: something has come by now.
+    fn lie_down(&mut self) -> bool {
+        true
+    }
+
     /// What has befallen the port since the last time; frames may arrive all the same.
     fn trouble(&mut self) -> Option<Trouble> {
         None
@@ -135,6 +141,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
     #[cfg(feature = "std")]
     fn wake(&self) -> Option<BorrowedFd<'_>> {
         (**self).wake()
+    }
+
+    fn lie_down(&mut self) -> bool {
+        (**self).lie_down()
     }
 
     fn trouble(&mut self) -> Option<Trouble> {

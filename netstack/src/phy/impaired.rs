@@ -94,6 +94,10 @@ impl<P: Port> Port for Impaired<P> {
         self.port.wake()
     }
 
+    fn lie_down(&mut self) -> bool {
+        self.port.lie_down()
+    }
+
     fn trouble(&mut self) -> Option<Trouble> {
         self.port.trouble()
     }

@@ -24,6 +24,7 @@ use rustix::io::Errno;
 pub use cable::Conditions;
 pub use impaired::Impaired;
 pub use interface::Interface;
+pub use ivshmem::Ivshmem;
 pub use packet::Packet;
 pub use reserve::Reserved;
 pub use sim::Sim;

@@ -271,6 +271,7 @@ fn wake_up(kind: Kind) {
     }
     for seed in 0..20 {
         assert!(receiver.receive(now()).is_none());
+        assert!(receiver.lie_down());
         let wake = receiver.wake().expect("a descriptor");
         assert_eq!(sleep_on(wake, 5), PollFlags::empty());
         let late = thread::scope(|scope| {

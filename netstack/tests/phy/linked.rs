@@ -269,11 +269,11 @@ fn ends(kind: Kind, mtu: usize, total: u64) {
 }
 
 fn streams(kind: Kind) {
-    ends(kind, 1500, 30_000_000);
+    ends(kind, 1500, kind.volume());
 }
 
 fn streams_of_jumbo_frames(kind: Kind) {
-    ends(kind, 9000, 30_000_000);
+    ends(kind, 9000, kind.volume());
 }
 
 fn impaired_streams(kind: Kind) {

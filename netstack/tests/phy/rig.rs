@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use netstack::phy::xdp::{self, Mode, Steering};
 use netstack::phy::{
-    packet, Conditions, Impaired, Interface, Packet, Port, Reserved, Sim, Wanted, Xdp,
+    ivshmem, packet, Conditions, Impaired, Interface, Ivshmem, Packet, Port, Reserved, Sim, Wanted,
+    Xdp,
 };
 
 use crate::frames::{address, Family, PORT};
@@ -30,6 +31,8 @@ pub enum Kind {
     Xdp,
     /// With the program in the driver.
     XdpNative,
+    /// Two ports of one machine; only where there is a device (`tests/vm`).
+    Ivshmem,
 }
 
 impl Kind {
@@ -38,13 +41,23 @@ impl Kind {
         match self {
             Kind::Sim => None,
             Kind::Packet | Kind::Wrapped | Kind::Xdp | Kind::XdpNative => Some((1024, 1024)),
+            // As the region is large, in frames of 200 bytes.
+            Kind::Ivshmem => Some((32_768 / 208, 524_288 / 208)),
+        }
+    }
+
+    /// Bytes of a long stream: emulated machines are slow.
+    pub fn volume(self) -> u64 {
+        match self {
+            Kind::Ivshmem => 3_000_000,
+            _ => 30_000_000,
         }
     }
 
     /// Whether the kernel does not see the frames that are ours.
     pub fn keeps_from_kernel(self) -> bool {
         match self {
-            Kind::Sim | Kind::Xdp | Kind::XdpNative => true,
+            Kind::Sim | Kind::Xdp | Kind::XdpNative | Kind::Ivshmem => true,
             Kind::Packet | Kind::Wrapped => false,
         }
     }
@@ -54,6 +67,13 @@ impl Kind {
             let (one, other) = Sim::pair(&Conditions::default(), mtu, 1);
             return Ends {
                 ports: [Box::new(one), Box::new(other)],
+                world: None,
+                reserved: Vec::new(),
+            };
+        }
+        if self == Kind::Ivshmem {
+            return Ends {
+                ports: [Box::new(ivshmem(1, mtu)), Box::new(ivshmem(2, mtu))],
                 world: None,
                 reserved: Vec::new(),
             };
@@ -82,7 +102,7 @@ impl Kind {
             Packet::open(&interface, &wanted(host), options).expect("a packet port")
         };
         match self {
-            Kind::Sim => unreachable!("made in pairs"),
+            Kind::Sim | Kind::Ivshmem => unreachable!("made in pairs"),
             Kind::Packet => Box::new(packet()),
             Kind::Wrapped => Box::new(Impaired::new(packet(), Conditions::default(), 1)),
             Kind::Xdp => {
@@ -92,6 +112,20 @@ impl Kind {
             Kind::XdpNative => Box::new(xdp(&interface, host, Mode::Native)),
         }
     }
+}
+
+/// Services that need no privilege.
+const SERVICES: [u64; 2] = [5001, 5002];
+
+fn ivshmem(host: u8, mtu: usize) -> Ivshmem {
+    let options = ivshmem::Options {
+        device: ivshmem::DEVICE.into(),
+        service: SERVICES[usize::from(host) - 1],
+        services: SERVICES.to_vec(),
+        mtu,
+        address: [2, 0, 0, 0, 0, host],
+    };
+    Ivshmem::open(&options).expect("a port to the shared memory")
 }
 
 fn xdp(interface: &Interface, host: u8, mode: Mode) -> Xdp {
@@ -128,6 +162,7 @@ impl Ends {
 macro_rules! on_every_port {
     ($($test:ident),* $(,)?) => {
         $crate::on_ports!(sim Sim: $($test),*);
+        $crate::on_machines!($($test),*);
         $crate::on_every_kernel_port!($($test),*);
     };
 }
@@ -140,6 +175,20 @@ macro_rules! on_every_kernel_port {
         $crate::on_ports!(wrapped Wrapped: $($test),*);
         $crate::on_ports!(xdp Xdp: $($test),*);
         $crate::on_ports!(xdp_native XdpNative: $($test),*);
+    };
+}
+
+/// Tests that need a device, which emulated machines have.
+#[macro_export]
+macro_rules! on_machines {
+    ($($test:ident),*) => {
+        mod ivshmem {
+            $(#[test]
+            #[ignore = "needs /dev/ulnic0: tests/vm/run"]
+            fn $test() {
+                super::$test($crate::rig::Kind::Ivshmem);
+            })*
+        }
     };
 }
 

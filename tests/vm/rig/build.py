@@ -52,6 +52,13 @@ def build_program(source, header_folder, output):
     return output
 
 
+def port_tests(root):
+    """The suite that every port passes."""
+    output = run("cargo", "test", "--release", "-p", "netstack", "--features", "std", "--test", "phy",
+                 "--no-run", cwd=root, timeout=1200)
+    return root / re.search(r"\((target/release/deps/phy-\w+)\)", output)[1]
+
+
 def libraries(program):
     """The files that the dynamic linker loads for a program."""
     try:
@@ -89,6 +96,11 @@ class Tree:
         self.add(program, to)
         for library in libraries(program):
             self.add(library)
+
+    def add_built(self, file, to):
+        """One of our own, without what only debuggers need."""
+        self.add_program(file, to)
+        run("strip", self.folder / to.lstrip("/"))
 
     def add_module(self, kernel, name):
         """A driver of the kernel that needs no other one: /NAME.ko."""

@@ -182,8 +182,16 @@ def plain(group, options):
     return talk(first, [second], 500)
 
 
+def conformance(group, options):
+    """What holds for every port (netstack/tests/phy) holds for the one over the shared memory."""
+    first = group.machines[0]
+    group.load(first)
+    output = first.run("phy --ignored --test-threads=1 ivshmem::", 300)
+    return output[output.index("test result"):].split(";")[0]
+
+
 WITH_DOORBELLS = [loads, misuse, isolation, renewal, unbinding, fuzzing, doorbells, forgery,
-                  hostile]
+                  conformance, hostile]
 OF_TWO = [pause, death]
 WITHOUT_DOORBELLS = [plain]
 NAMES = [case.__name__ for case in WITH_DOORBELLS + OF_TWO + WITHOUT_DOORBELLS]
@@ -200,13 +208,15 @@ def run_case(case, group, options):
 
 def run_group(cases, options, group, names):
     wanted = [case for case in cases if not options.case or case.__name__ in options.case]
+    step = "starting"
     try:
         if wanted:
             group.start(*names)
         for case in wanted:
+            step = case.__name__
             run_case(case, group, options)
     except Failed as failed:
-        raise Failed(f"{case.__name__ if wanted else ''}: {failed}") from failed
+        raise Failed(f"{step}: {failed}") from failed
     finally:
         group.stop()
 

@@ -46,6 +46,8 @@ pub struct Options<'a> {
     pub peers_file: &'a Path,
     pub identity: Identity,
     pub port: Kind,
+    /// For [`Kind::Ivshmem`].
+    pub device: PathBuf,
     /// For tests.
     pub impairment: Option<Impairment>,
     /// Users whose programs may have a queue of their own.
@@ -118,6 +120,7 @@ impl Nicd {
             peers_file,
             identity,
             port,
+            device,
             impairment,
             lease_to,
         } = options;
@@ -157,6 +160,7 @@ impl Nicd {
             watch: Watch::open().map_err(failed("the kernel tells no changes"))?,
             make: Make {
                 kind: port,
+                device,
                 udp: me.port(),
                 impairment,
             },
@@ -256,7 +260,7 @@ impl Nicd {
     fn sleep(&mut self, due: Option<Instant>) {
         // A program that posts from now on rings; what it has posted before is seen here.
         self.waiter.lie_down();
-        if self.has_rings() {
+        if self.has_rings() || !self.lanes.iter_mut().all(|lane| lane.port.lie_down()) {
             self.waiter.get_up();
             return;
         }

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use firmware::{Bells, EndpointId, Engine, Rest};
 use netstack::link::window::Adaptive;
 use netstack::phy::xdp::{self, Mode, Refusal, Steering};
-use netstack::phy::{packet, Interface, Packet, Port, Trouble, Wanted, Xdp};
+use netstack::phy::{ivshmem, packet, Interface, Ivshmem, Packet, Port, Trouble, Wanted, Xdp};
 use netstack::port::{Capabilities, Counters, Frame};
 use netstack::ring::{Slots, Tripwire};
 use netstack::time::Instant;
@@ -31,12 +32,16 @@ pub enum Kind {
     Packet,
     /// AF_XDP: past the kernel's protocols.
     Xdp,
+    /// To other virtual machines of this one's host, by the memory that they share.
+    Ivshmem,
 }
 
 /// How all ports of the daemon are made.
 #[derive(Clone, Debug)]
 pub struct Make {
     pub kind: Kind,
+    /// Of the shared memory.
+    pub device: PathBuf,
     /// Of ours and of the peers' frames.
     pub udp: u16,
     pub impairment: Option<Impairment>,
@@ -49,6 +54,8 @@ pub enum NoPort {
     Packet(Errno),
     Steering(Refusal),
     Xdp(Errno),
+    /// Of this path.
+    Ivshmem(PathBuf, Errno),
 }
 
 impl fmt::Display for NoPort {
@@ -61,6 +68,18 @@ impl fmt::Display for NoPort {
             NoPort::Packet(errno) => write!(f, "no packet socket: {errno}"),
             NoPort::Steering(why) => write!(f, "{why}: use --port packet"),
             NoPort::Xdp(errno) => write!(f, "no XDP socket ({errno}): use --port packet"),
+            NoPort::Ivshmem(device, Errno::NOENT) => {
+                let device = device.display();
+                write!(
+                    f,
+                    "there is no {device}: load the module ulnic, or name its --device"
+                )
+            }
+            NoPort::Ivshmem(device, Errno::ADDRINUSE) => {
+                let device = device.display();
+                write!(f, "{device} serves another interface, or another nicd")
+            }
+            NoPort::Ivshmem(device, errno) => write!(f, "{}: {errno}", device.display()),
         }
     }
 }
@@ -162,14 +181,25 @@ impl Make {
     }
 
     fn port(&self, interface: &Interface, wanted: &Wanted) -> Result<Box<dyn Port>, NoPort> {
-        if self.kind == Kind::Packet {
-            let port = Packet::open(interface, wanted, packet::Options::default());
-            return Ok(Box::new(port.map_err(NoPort::Packet)?));
-        }
-        let mode = Mode::best(interface);
-        let steering = Steering::attach(interface, wanted, mode).map_err(NoPort::Steering)?;
-        let port = Xdp::open(&Arc::new(steering), xdp::Options::default());
-        Ok(Box::new(port.map_err(NoPort::Xdp)?))
+        Ok(match self.kind {
+            Kind::Packet => {
+                let port = Packet::open(interface, wanted, packet::Options::default());
+                Box::new(port.map_err(NoPort::Packet)?)
+            }
+            Kind::Xdp => {
+                let mode = Mode::best(interface);
+                let steering = Steering::attach(interface, wanted, mode);
+                let steering = Arc::new(steering.map_err(NoPort::Steering)?);
+                let port = Xdp::open(&steering, xdp::Options::default());
+                Box::new(port.map_err(NoPort::Xdp)?)
+            }
+            Kind::Ivshmem => {
+                let Interface { mtu, address, .. } = *interface;
+                let options = ivshmem::Options::of_daemon(self.device.clone(), mtu, address);
+                let port = Ivshmem::open(&options);
+                Box::new(port.map_err(|errno| NoPort::Ivshmem(options.device, errno))?)
+            }
+        })
     }
 }
 

@@ -1,4 +1,261 @@
 //! Between the virtual machines of one host, over the memory that they share (ivshmem). The kernel
 //! module in `kmod/` gives each process its own piece of it.
+//!
+//! A port has an aperture with a ring for each other port that there may be. It sends by writing into the
+//! ring that is its own in the other's aperture; no call carries a frame. Who sleeps says so there, and is
+//! rung for. A frame for which there is no room, or whose address nobody has, is lost, as on any network.
 
+mod device;
+mod group;
+mod lane;
+mod layout;
 pub mod uapi;
+
+use core::sync::atomic::{fence, Ordering};
+use core::time::Duration;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::vec;
+use std::vec::Vec;
+
+use rustix::io::{self, Errno};
+
+use self::device::Device;
+use self::group::{to_word, Group};
+use self::lane::{word, Incoming, Taken};
+use self::layout::{Layout, ADDRESS_AT, ASLEEP_AT, LANES_AT, MAGIC, MAGIC_AT, SIZE_AT};
+use super::sys::Map;
+use super::{Capabilities, Counters, Frame, Port, Trouble};
+use crate::time::Instant;
+use crate::wire::frame::{Offload, ETHERNET};
+
+/// The first one of a machine.
+pub const DEVICE: &str = "/dev/ulnic0";
+
+/// Frames between two flushes.
+const BATCH: usize = 128;
+/// Between two looks for somebody who is not there.
+const LOOK: Duration = Duration::from_millis(20);
+/// Lanes that are looked at once more in one receive, after nonsense.
+const NONSENSE: usize = 16;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    pub device: PathBuf,
+    /// Our own number, one of `services`.
+    pub service: u64,
+    /// The numbers of all ports that may be in one machine: one, but for tests.
+    pub services: Vec<u64>,
+    pub mtu: usize,
+    /// By which the others know us.
+    pub address: [u8; 6],
+}
+
+impl Options {
+    /// For the daemon of a machine, in place of an interface with this address.
+    pub fn of_daemon(device: PathBuf, mtu: usize, address: [u8; 6]) -> Options {
+        Options {
+            device,
+            service: uapi::SERVICE_NICD,
+            services: vec![uapi::SERVICE_NICD],
+            mtu,
+            address,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Ivshmem {
+    /// Before the device: a connection that is mapped cannot be ended.
+    group: Group,
+    device: Device,
+    capabilities: Capabilities,
+    aperture: Arc<Map>,
+    lanes: Vec<Incoming>,
+    /// Whose turn it is.
+    next: usize,
+    /// The frame that was given out last, and the one that is to be sent.
+    received: Vec<u8>,
+    outgoing: Vec<u8>,
+    /// Committed since the last flush.
+    committed: usize,
+    /// The time when we were last called, and when to look again for somebody.
+    now: Instant,
+    look_at: Instant,
+    /// We have said that we sleep.
+    asleep: bool,
+    counters: Counters,
+}
+
+impl Ivshmem {
+    pub fn open(options: &Options) -> io::Result<Ivshmem> {
+        if !(68..=65535).contains(&options.mtu) || !options.services.contains(&options.service) {
+            return Err(Errno::INVAL);
+        }
+        let device = Device::open(&options.device)?;
+        let info = device.info()?;
+        let lanes = info.slots as usize * options.services.len();
+        let layout = Layout::within(info.partition, lanes).ok_or(Errno::NOMEM)?;
+        let aperture = Arc::new(device.bind(layout.total(), options.service)?);
+        let incoming = |number| Incoming::new(aperture.clone(), layout, number);
+        let frame = ETHERNET + options.mtu;
+        let mut port = Ivshmem {
+            group: Group::new(options, info.slot),
+            device,
+            capabilities: Capabilities {
+                mtu: options.mtu,
+                address: options.address,
+                offload: Offload::default(),
+            },
+            lanes: (0..lanes).map(incoming).collect(),
+            aperture,
+            next: 0,
+            received: vec![0; frame],
+            outgoing: vec![0; frame],
+            committed: 0,
+            now: Instant::ZERO,
+            look_at: Instant::ZERO,
+            asleep: false,
+            counters: Counters::default(),
+        };
+        port.introduce(layout);
+        port.group.look(&port.device)?;
+        Ok(port)
+    }
+
+    /// Says who we are; the magic word last.
+    fn introduce(&mut self, layout: Layout) {
+        let set = |at, value| word(&self.aperture, at).store(value, Ordering::Release);
+        set(ADDRESS_AT, to_word(self.capabilities.address));
+        set(LANES_AT, layout.lanes as u64);
+        set(SIZE_AT, layout.size as u64);
+        set(MAGIC_AT, MAGIC);
+    }
+
+    fn say_asleep(&mut self, asleep: bool) {
+        self.asleep = asleep;
+        word(&self.aperture, ASLEEP_AT).store(asleep.into(), Ordering::Relaxed);
+    }
+
+    /// A lane's next frame; its length. Nonsense is counted, and costs the lane its turn.
+    fn take(&mut self) -> Option<usize> {
+        let count = self.lanes.len();
+        for at in 0..count + NONSENSE {
+            let number = (self.next + at) % count;
+            match self.lanes[number].take(&mut self.received) {
+                Taken::Frame(length) if self.is_for_us(length) => {
+                    self.next = (number + 1) % count;
+                    return Some(length);
+                }
+                Taken::Frame(_) => self.counters.foreign += 1,
+                Taken::Nonsense => self.counters.truncated += 1,
+                Taken::Nothing => {}
+            }
+        }
+        None
+    }
+
+    fn is_for_us(&self, length: usize) -> bool {
+        length >= ETHERNET && self.received[..6] == self.capabilities.address
+    }
+
+    /// Sends a frame to whoever has its address; if it is not known, looks for it.
+    fn send(&mut self, length: usize) {
+        let frame = &self.outgoing[..length];
+        let mut address = [0; 6];
+        address.copy_from_slice(&frame[..6]);
+        if self.group.send(address, frame) || self.now < self.look_at {
+            return;
+        }
+        self.look_at = self.now + LOOK;
+        self.counters.calls += 1;
+        if self.group.look(&self.device).is_ok() {
+            self.group.send(address, frame);
+        }
+    }
+}
+
+impl Port for Ivshmem {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn receive(&mut self, now: Instant) -> Option<Frame<'_>> {
+        self.now = now;
+        if self.asleep {
+            self.say_asleep(false);
+        }
+        let length = self.take()?;
+        self.counters.frames_received += 1;
+        self.counters.bytes_received += length as u64;
+        Some(Frame {
+            bytes: &self.received[..length],
+            checked: false,
+        })
+    }
+
+    fn slot(&mut self) -> Option<&mut [u8]> {
+        (self.committed < BATCH).then_some(&mut self.outgoing[..])
+    }
+
+    fn commit(&mut self, length: usize) {
+        if !(ETHERNET..=self.outgoing.len()).contains(&length) || self.committed == BATCH {
+            self.counters.refused += 1;
+            return;
+        }
+        self.committed += 1;
+        self.counters.frames_sent += 1;
+        self.counters.bytes_sent += length as u64;
+        self.send(length);
+    }
+
+    fn flush(&mut self, now: Instant) -> Result<(), Trouble> {
+        self.now = now;
+        if self.committed > 0 {
+            self.committed = 0;
+            self.counters.calls += self.group.publish(&self.device);
+        }
+        Ok(())
+    }
+
+    fn wake(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.device.as_fd())
+    }
+
+    fn lie_down(&mut self) -> bool {
+        for (number, lane) in self.lanes.iter_mut().enumerate() {
+            lane.show();
+            if let Some((offset, position)) = lane.wire() {
+                self.counters.calls += 1;
+                // It fails only when the device is gone, of which the sleeper hears.
+                let _ = self.device.arm(number, offset, position);
+            }
+        }
+        self.say_asleep(true);
+        // Who has written before this has not seen it; [`Group::publish`] has the other fence.
+        fence(Ordering::SeqCst);
+        let quiet = !self.lanes.iter().any(Incoming::has_news);
+        if !quiet {
+            self.say_asleep(false);
+        }
+        quiet
+    }
+
+    fn trouble(&mut self) -> Option<Trouble> {
+        match self.device.state() {
+            Ok(state) => {
+                self.group.bury(&self.device, &state);
+                None
+            }
+            Err(errno) => Some(errno.into()),
+        }
+    }
+
+    fn counters(&mut self) -> Counters {
+        Counters {
+            overruns: self.lanes.iter().map(Incoming::lost).sum(),
+            ..self.counters
+        }
+    }
+}

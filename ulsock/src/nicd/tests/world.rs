@@ -38,6 +38,7 @@ fn daemon() {
         peers_file: &folder.join("peers"),
         identity: Identity::load(&key).unwrap_or_else(|why| panic!("{why}")),
         port,
+        device: Default::default(),
         impairment: None,
         lease_to: Vec::new(),
     });

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use netstack::phy::ivshmem;
 use ulsock::nicd::caps::{self, User};
 use ulsock::nicd::identity::{Identity, KEY_FILE};
 use ulsock::nicd::peers::{Peers, PEERS_FILE};
@@ -24,6 +25,9 @@ pub struct Options {
     /// How frames get to the network
     #[arg(long, value_enum, default_value = "packet")]
     port: Port,
+    /// The device of --port ivshmem
+    #[arg(long, value_name = "FILE", default_value = ivshmem::DEVICE)]
+    device: PathBuf,
     /// Users whose programs may run the NIC's engine themselves (ULSOCK_NIC=inline): they can send any frame
     #[arg(long, value_name = "USER,...", value_delimiter = ',')]
     lease_to: Vec<String>,
@@ -46,6 +50,8 @@ enum Port {
     Packet,
     /// AF_XDP: past the kernel's protocols
     Xdp,
+    /// Between virtual machines of one host: shared memory, by the module ulnic
+    Ivshmem,
 }
 
 pub fn run(options: &Options) -> Outcome {
@@ -57,12 +63,14 @@ pub fn run(options: &Options) -> Outcome {
     let port = match options.port {
         Port::Packet => PortKind::Packet,
         Port::Xdp => PortKind::Xdp,
+        Port::Ivshmem => PortKind::Ivshmem,
     };
     let started = Nicd::start(nicd::Options {
         run_dir: &config.run_dir,
         peers_file: peers,
         identity,
         port,
+        device: options.device.clone(),
         impairment: options.impair.clone(),
         lease_to: uids(&options.lease_to)?,
     });
