@@ -1,8 +1,10 @@
 //! Sequence numbers of connections in other network namespaces.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use netstack::phy::witness::{Position, Space, Witness};
 
@@ -70,6 +72,21 @@ fn the_same_addresses_elsewhere_are_another_connection() {
     assert!(!client.meets(other_server) && !other_client.meets(server));
 }
 
+/// Where somebody has listened before. A process that another test is just starting has that listener, too, until it
+/// is another program.
+fn listen_again(address: SocketAddr) -> TcpListener {
+    let start = Instant::now();
+    loop {
+        match TcpListener::bind(address) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                assert!(start.elapsed() < Duration::from_secs(10), "{error}");
+                sleep(Duration::from_millis(1));
+            }
+            listener => return listener.expect("to listen"),
+        }
+    }
+}
+
 /// A listener has a position too: nobody may take it for a connection's.
 #[test]
 fn what_is_not_established_has_no_position() {
@@ -83,7 +100,7 @@ fn what_is_not_established_has_no_position() {
     assert!(at(remote).is_some());
     assert_eq!(at(SocketAddr::new(remote.ip(), 1)), None);
     assert_eq!(witness.ask(Space::OWN, local, remote), Ok(None));
-    let _listener = world.hosts[0].within(|| TcpListener::bind(local).expect("to listen"));
+    let _listener = world.hosts[0].within(|| listen_again(local));
     assert_eq!(at(SocketAddr::new(remote.ip(), 1)), None);
     drop((client, server));
     assert_eq!(at(remote), None);
