@@ -190,8 +190,10 @@ def conformance(group, options):
     return output[output.index("test result"):].split(";")[0]
 
 
-WITH_DOORBELLS = [loads, misuse, isolation, renewal, unbinding, fuzzing, doorbells, forgery,
-                  conformance, hostile]
+# The suite of ports first: it takes all the memory there is again and again, and waits for none that a machine which
+# never was may have mapped.
+WITH_DOORBELLS = [conformance, loads, misuse, isolation, renewal, unbinding, fuzzing, doorbells, forgery,
+                  hostile]
 OF_TWO = [pause, death]
 WITHOUT_DOORBELLS = [plain]
 NAMES = [case.__name__ for case in WITH_DOORBELLS + OF_TWO + WITHOUT_DOORBELLS]
