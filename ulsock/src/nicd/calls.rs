@@ -289,6 +289,8 @@ impl Nicd {
         say!("{}: in touch", self.title(host));
         self.want(host, time);
         for id in self.lines.fresh(host) {
+            // What was said about it on another channel may not have been heard.
+            self.lines.forget_ready(id);
             self.tell_shown(id, time);
         }
     }

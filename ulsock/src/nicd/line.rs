@@ -83,8 +83,12 @@ impl Line {
         self.entrusted.is_some() && !self.is_entrusted()
     }
 
-    /// Its block can serve a promotion that is still to be proposed, or it will get one.
+    /// Its block can serve a promotion that is still to be proposed, or it will get one. B may be asked again: who
+    /// asked it may have given up.
     pub fn is_fresh(&self) -> bool {
-        matches!(self.stage, Stage::Shown | Stage::Claimed)
+        matches!(
+            self.stage,
+            Stage::Shown | Stage::Claimed | Stage::Asked { .. }
+        )
     }
 }

@@ -37,6 +37,12 @@ impl Lines {
         }
     }
 
+    pub fn forget_ready(&mut self, id: LineId) {
+        if let Some(line) = self.all.get_mut(&id) {
+            line.ready_for = None;
+        }
+    }
+
     pub fn remove(&mut self, id: LineId) -> Option<Line> {
         let line = self.all.remove(&id)?;
         if self.by_tuple.get(&line.tuple) == Some(&id) {

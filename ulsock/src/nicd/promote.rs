@@ -46,19 +46,20 @@ impl Nicd {
         }
     }
 
-    /// Both ends have been shown, and the link is up: the program gets a block. If the link is at rest, it gets up.
+    /// Both ends have been shown, and the link is up: the program gets a block, if it has none. If the link is at
+    /// rest, it gets up.
     pub(super) fn claim(&mut self, id: LineId, time: Instant) {
-        let Some(line) = self.lines.get(id).filter(|line| line.stage == Stage::Shown) else {
+        let Some(line) = self.lines.get(id).filter(|line| line.is_fresh()) else {
             return;
         };
-        let host = line.host;
+        let (host, has_block) = (line.host, line.stage != Stage::Shown);
         if !self.hosts[host].knows_other_end(line) {
             return;
         }
-        if self.hosts[host].up {
-            self.give_block(id);
-        } else if self.hosts[host].at_rest {
+        if self.hosts[host].at_rest {
             self.want(host, time);
+        } else if self.hosts[host].up && !has_block {
+            self.give_block(id);
         }
     }
 

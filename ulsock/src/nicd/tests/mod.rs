@@ -1,5 +1,6 @@
 //! Two daemons between two programs that do what a library does.
 
+mod again;
 mod guests;
 mod keys;
 mod program;
@@ -23,17 +24,22 @@ fn promoted(world: &World) -> [End; 2] {
         End::new(&world.hosts[0], near, true),
         End::new(&world.hosts[1], far, false),
     ];
-    promote(&mut ends, 1);
+    show_and_promote(&mut ends, 1);
     ends
 }
 
-fn promote(ends: &mut [End; 2], epoch: u64) {
+fn show_and_promote(ends: &mut [End; 2], epoch: u64) {
     for end in ends.iter_mut() {
         end.show();
     }
     for end in ends.iter_mut() {
         end.take_claim();
     }
+    promote(ends, epoch);
+}
+
+/// Both have their blocks.
+fn promote(ends: &mut [End; 2], epoch: u64) {
     let [a, b] = ends;
     a.propose(epoch);
     b.agree(epoch);
@@ -117,7 +123,7 @@ fn a_daemon_that_stops_says_so_and_another_takes_its_place() {
     world.wait_until_up();
     ends[0].pair = meet(&world.hosts[0]);
     ends.iter_mut().for_each(End::let_go);
-    promote(&mut ends, 2);
+    show_and_promote(&mut ends, 2);
     exchange(&mut ends, 100_000);
 }
 

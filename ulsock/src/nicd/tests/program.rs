@@ -149,12 +149,17 @@ impl End {
         self.ring();
     }
 
+    pub fn wait_until_asked(&self, epoch: u64) {
+        let asked = &self.block().ours().promotion.epoch;
+        eventually("a proposal", || {
+            (asked.load(Ordering::Acquire) == epoch).then_some(())
+        });
+    }
+
     pub fn agree(&self, epoch: u64) {
+        self.wait_until_asked(epoch);
         let block = self.block();
         let asked = &block.ours().promotion;
-        eventually("a proposal", || {
-            (asked.epoch.load(Ordering::Acquire) == epoch).then_some(())
-        });
         let stands = [&asked.key, &asked.sent, &asked.received];
         let stands = stands.map(|word| word.load(Ordering::Relaxed));
         assert_eq!(stands, [KEY, self.read, self.written]);
