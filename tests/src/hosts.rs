@@ -122,8 +122,10 @@ impl Hosts {
         // Whichever user comes first.
         fs::create_dir_all(&shared).expect("run directory");
         allow(&shared, 0o1777);
-        for host in &mut self.hosts {
-            host.run_dir.clone_from(&shared);
+        for host in &mut self.hosts[1..] {
+            let own = std::mem::replace(&mut host.run_dir, shared.clone());
+            // Its daemon had begun to use it.
+            remove(&own);
         }
         self
     }
@@ -249,9 +251,7 @@ impl Drop for Hosts {
         let paths: Vec<PathBuf> = run_dirs.chain(own).collect();
         self.hosts.clear();
         self.above.take();
-        for path in paths.iter().filter(|path| path.exists()) {
-            fs::remove_dir_all(path).unwrap_or_else(|error| eprintln!("{path:?}: {error}"));
-        }
+        paths.iter().for_each(|path| remove(path));
     }
 }
 
@@ -312,6 +312,12 @@ impl Host {
             report.nic > 0 && report.ring_bytes() >= wanted,
             "{nic:?} of the traffic over the nic, {context}: {report:?}"
         );
+    }
+}
+
+fn remove(path: &Path) {
+    if path.exists() {
+        fs::remove_dir_all(path).unwrap_or_else(|error| eprintln!("{path:?}: {error}"));
     }
 }
 
