@@ -2,6 +2,7 @@
 //! that nothing but the network lies between their programs.
 
 mod apart;
+mod distance;
 mod nicd;
 mod wires;
 
@@ -13,6 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use crate::ends::kernel_only;
 use crate::netns::Namespace;
@@ -52,6 +54,8 @@ pub struct Hosts {
     hosts: Vec<Host>,
     /// Where the bridge is, if there is one.
     switch: Option<Rc<Namespace>>,
+    /// What carries frames between two that are far apart.
+    distance: Option<distance::Distance>,
     /// Of containers: the daemon of their host.
     above: RefCell<Option<Running>>,
     settings: Vec<(String, String)>,
@@ -86,6 +90,13 @@ impl Hosts {
         hosts.with_nicds()
     }
 
+    /// Two hosts far apart: a frame takes so long from one to the other.
+    pub fn two_apart(time: Duration) -> Self {
+        let mut hosts = Self::unwired(2);
+        hosts.distance = Some(distance::join(&hosts, time));
+        hosts.with_nicds()
+    }
+
     /// So many hosts on a bridge.
     pub fn on_a_bridge(count: usize) -> Self {
         let mut hosts = Self::unwired(count);
@@ -105,6 +116,7 @@ impl Hosts {
             hosts: (0..count).map(|n| Host::new(n, &name, &folder)).collect(),
             folder,
             switch: None,
+            distance: None,
             above: RefCell::new(None),
             settings: Vec::new(),
             impairment: None,

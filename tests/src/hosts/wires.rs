@@ -73,6 +73,11 @@ fn port(host: &Host) -> String {
 }
 
 impl Hosts {
+    /// Gives a host's device, which is there, its addresses.
+    pub(super) fn settle(&self, host: usize) {
+        self.ip(host, &self.host(host).settle());
+    }
+
     /// ip(8) on a host.
     pub fn ip(&self, host: usize, commands: &str) {
         let namespace = &self.host(host).namespace;

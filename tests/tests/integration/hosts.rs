@@ -1,7 +1,8 @@
 //! Programs on two or three hosts, which are network namespaces: servers and their clients, OpenMPI, many
-//! connections, a long stream, a bad cable, IPv6, daemons at rest, and what happens to a transfer when something between its ends fails.
+//! connections, a long stream, a bad cable, a long one, IPv6, daemons at rest, and what happens to a transfer when something between its ends fails.
 
 mod compare;
+mod distant;
 mod faults;
 mod impaired;
 mod inline;

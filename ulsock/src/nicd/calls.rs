@@ -1,6 +1,7 @@
-//! The channels to the daemons of other hosts. Both sides call; whoever proves last who it is has the
-//! channel.
+//! The channels to the daemons of other hosts. Both sides call, one call at a time; whoever proves last who it is has
+//! the channel, and of two calls that cross each other the one of the lower address.
 
+use std::io;
 use std::time::Duration;
 
 use netstack::time::Instant;
@@ -8,7 +9,7 @@ use netstack::time::Instant;
 use super::daemon::Nicd;
 use super::host::Theirs;
 use super::say;
-use super::secure::{dial, Secure};
+use super::secure::{dial, Closed, Secure};
 use super::set::Source;
 use super::words::{Word, VERSION};
 
@@ -53,25 +54,34 @@ impl Nicd {
     }
 
     fn call(&mut self, host: usize, time: Instant) {
-        if self.hosts[host].channel.is_some() {
-            self.hosts[host].call_at = None;
-            return;
-        }
-        self.hosts[host].call_later(time);
+        self.hosts[host].call_at = None;
         let Some(peer) = &self.hosts[host].peer else {
             return;
         };
+        if self.hosts[host].channel.is_some() || self.is_calling(host) {
+            return;
+        }
         let called = dial(&self.me, peer).and_then(|stream| {
             Secure::connect(stream, &self.identity, peer, std::time::Instant::now())
         });
-        match called {
-            Ok(channel) => self.add_caller(channel, Some(host)),
-            Err(why) => self.called_in_vain(host, &why.to_string()),
+        let called = called.and_then(|channel| self.add_caller(channel, Some(host)));
+        if let Err(why) = called {
+            self.called_in_vain(host, &why.to_string(), time);
         }
     }
 
+    /// It has its time to answer: a host may be slow, or far away.
+    fn is_calling(&self, host: usize) -> bool {
+        let mut callers = self.callers.values();
+        callers.any(|caller| caller.called == Some(host))
+    }
+
     /// Said once, and not for every try.
-    fn called_in_vain(&mut self, host: usize, why: &str) {
+    fn called_in_vain(&mut self, host: usize, why: &str, time: Instant) {
+        if self.hosts[host].channel.is_some() {
+            return;
+        }
+        self.hosts[host].call_later(time);
         if self.hosts[host].unheard.as_deref() != Some(why) {
             let title = self.title(host);
             say!("{title}: cannot be called: {why} (does nicd run there? is TCP to it allowed?)");
@@ -80,18 +90,15 @@ impl Nicd {
     }
 
     /// Until it has proved who it is, a channel is only a caller.
-    fn add_caller(&mut self, channel: Secure, called: Option<usize>) {
+    fn add_caller(&mut self, channel: Secure, called: Option<usize>) -> io::Result<()> {
         if called.is_none() {
             self.make_room_for_a_stranger();
         }
         let number = self.number();
-        if self
-            .set
-            .watch(Source::Caller(number), channel.fd(), true)
-            .is_ok()
-        {
-            self.callers.insert(number, Caller { channel, called });
-        }
+        let source = Source::Caller(number);
+        self.set.watch(source, channel.fd(), true)?;
+        self.callers.insert(number, Caller { channel, called });
+        Ok(())
     }
 
     /// The oldest goes: any user of a peer's host can call from its address, and say nothing. A true caller
@@ -112,9 +119,10 @@ impl Nicd {
     pub(super) fn take_calls(&mut self, time: Instant) {
         while let Ok((stream, _)) = self.listener.accept() {
             let now = std::time::Instant::now();
-            match Secure::accept(stream, &self.identity, &self.peers, now) {
-                Ok(channel) => self.add_caller(channel, None),
-                Err(why) => self.refuse_call(&why.to_string(), time),
+            let taken = Secure::accept(stream, &self.identity, &self.peers, now)
+                .and_then(|channel| self.add_caller(channel, None).map_err(Closed::Io));
+            if let Err(why) = taken {
+                self.refuse_call(&why.to_string(), time);
             }
         }
     }
@@ -144,14 +152,14 @@ impl Nicd {
             (Err(why), _) => {
                 self.set.remove(channel.fd());
                 match caller.called {
-                    Some(host) => self.called_in_vain(host, &why.to_string()),
+                    Some(host) => self.called_in_vain(host, &why.to_string(), time),
                     None => self.refuse_call(&why.to_string(), time),
                 }
             }
             (Ok(()), Some(peer)) => {
                 self.set.remove(channel.fd());
                 if let Some(host) = self.by_peer.get(peer).copied().flatten() {
-                    self.take_channel(host, caller.channel, time);
+                    self.take_channel(host, caller.channel, caller.called.is_some(), time);
                 }
             }
             (Ok(()), None) => {
@@ -164,12 +172,18 @@ impl Nicd {
         }
     }
 
-    fn take_channel(&mut self, host: usize, channel: Secure, time: Instant) {
-        let source = Source::Host(host as u32);
-        if self.set.watch(source, channel.fd(), false).is_err() {
+    fn take_channel(&mut self, host: usize, channel: Secure, called: bool, time: Instant) {
+        let first = self.me.control < self.control(host);
+        let known = &self.hosts[host];
+        if known.channel.is_some() && known.keeps_channel(called, first, time) {
             return;
         }
-        if let Some(old) = self.hosts[host].connect(channel) {
+        let source = Source::Host(host as u32);
+        if let Err(why) = self.set.watch(source, channel.fd(), false) {
+            self.called_in_vain(host, &why.to_string(), time);
+            return;
+        }
+        if let Some(old) = self.hosts[host].connect(channel, called, time) {
             self.set.remove(old.fd());
         }
         let life = self.life;

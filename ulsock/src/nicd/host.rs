@@ -11,7 +11,7 @@ use netstack::time::Instant;
 
 use super::line::Line;
 use super::peers::Peer;
-use super::secure::Secure;
+use super::secure::{Secure, HANDSHAKE};
 use super::words::{Tuple, Word};
 
 /// Connections that a peer's daemon may have been shown and we have not.
@@ -48,6 +48,9 @@ pub struct Host {
     /// `None`: the peers file does not have it any more.
     pub peer: Option<Peer>,
     pub channel: Option<Secure>,
+    /// We have called, and not the other side; and since when we have that channel.
+    called: bool,
+    since: Instant,
     /// The other side has said who it is, in this life of its own.
     pub life: Option<u64>,
     /// Why it cannot be called.
@@ -90,9 +93,18 @@ impl Host {
         !self.up && !self.at_rest
     }
 
+    /// Both sides have called at the same time, and each has proved itself on both channels, in whatever order: then
+    /// both must keep the same one. It is that of the `first`, who has the lower address.
+    pub fn keeps_channel(&self, called: bool, first: bool, now: Instant) -> bool {
+        // A call that has crossed the other one had begun before that was answered.
+        let crossed = called != self.called && now.since(self.since) < HANDSHAKE;
+        crossed && self.called == first
+    }
+
     /// A new channel takes the place of an old one.
-    pub fn connect(&mut self, channel: Secure) -> Option<Secure> {
+    pub fn connect(&mut self, channel: Secure, called: bool, now: Instant) -> Option<Secure> {
         self.forget();
+        (self.called, self.since) = (called, now);
         self.pause = Duration::ZERO;
         self.call_at = None;
         self.unheard = None;
@@ -195,6 +207,28 @@ mod tests {
         assert!(host.is_known(&tuple(1), 6) && !host.is_known(&tuple(1), 5));
         host.withdraw(6);
         assert!(host.other_end(&tuple(1)).is_none());
+    }
+
+    #[test]
+    fn of_two_calls_that_cross_both_sides_keep_the_same() {
+        let kept = |first: bool, order: [bool; 2], pause: Duration| {
+            let host = Host {
+                called: order[0],
+                ..Host::default()
+            };
+            let keeps = host.keeps_channel(order[1], first, Instant::ZERO + pause);
+            order[usize::from(!keeps)]
+        };
+        let soon = Duration::from_millis(300);
+        for order in [[true, false], [false, true]] {
+            assert!(kept(true, order, soon), "its own");
+            assert!(!kept(false, order, soon), "the other's");
+            assert_eq!(kept(true, order, HANDSHAKE), order[1], "the last");
+            assert_eq!(kept(false, order, HANDSHAKE), order[1], "the last");
+        }
+        for again in [true, false] {
+            assert_eq!(kept(again, [again; 2], soon), again);
+        }
     }
 
     #[test]

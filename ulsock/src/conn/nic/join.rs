@@ -4,28 +4,22 @@
 //! in any of its calls, or when it is rung for.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use netstack::failover::{Prepare, Segment as _, Stage};
 use netstack::ring::{tail, RxState, Tail, TxState};
 use rustix::net::sockopt;
 
 use super::super::begin::begin_tx;
-use super::super::wait::Deadline;
 use super::super::Conn;
+use super::patience::Wait;
 use crate::backoff::Backoff;
 use crate::inline;
 use crate::layout::{Promotion, CONFIRMED, NIC_LEVEL};
 use crate::reason::Reason;
 use crate::record::{flag, Role};
 use crate::sys::{random, tcp};
-use crate::{thread, upkeep};
+use crate::upkeep;
 
-/// So long a send waits for the peer's agreement, and an answer for the link to open.
-const PATIENCE: Duration = Duration::from_millis(5);
-/// The same in a process with other threads: on a crowded host the answer takes a few turns of the scheduler, and the
-/// next try needs a moment when no thread is inside (see `conn/part`).
-const CROWDED: Duration = Duration::from_millis(20);
 /// Milliseconds until the next proposal, after one that has failed; doubled each time, up to the longest.
 const FIRST_PAUSE: u64 = 10;
 const LONGEST_PAUSE: u64 = 10_000;
@@ -124,7 +118,7 @@ impl Conn<'_> {
         })
     }
 
-    /// [F3] Whether it has; if not, it may be asked again.
+    /// [F3] Whether the proposal is dealt with; if not, it may be possible later.
     #[cold]
     fn agree(&self) -> bool {
         if self.record.has(NOT_NOW) || !self.may_use_ring() {
@@ -146,7 +140,8 @@ impl Conn<'_> {
                     ..prepare
                 });
             }
-            agrees
+            // Streams do not go back: what is beyond the place that was proposed never stands there.
+            agrees || tx.written > prepare.received || rx.pos > prepare.sent
         })
     }
 
@@ -199,27 +194,43 @@ impl Conn<'_> {
     /// Lets the call wait until the link is open; if it does not open, goes back to the kernel.
     #[cold]
     fn wait_for_open(&self) {
-        let deadline = Deadline::after(match thread::is_alone() {
-            true => PATIENCE,
-            false => CROWDED,
-        });
-        let promotion = &self.link.theirs().promotion;
-        let epoch = self.link.mine().promotion.epoch.load(Ordering::Relaxed);
+        let wait = Wait::begin();
         let mut backoff = Backoff::default();
-        while !self.segment().tail().is_open()
-            && promotion.refused.load(Ordering::Acquire) != epoch
-            && !deadline.passed()
-        {
-            if promotion.agreed.load(Ordering::Acquire) == epoch && !self.open_inline() {
-                break;
-            }
+        while !self.segment().tail().is_open() && self.may_open() && !wait.is_over() {
             inline::poll();
             backoff.pause();
+        }
+        if self.segment().tail().is_open() {
+            wait.has_come();
         }
         self.enter_if_open();
         if self.is_joining() {
             self.give_up();
         }
+    }
+
+    /// Is there any sense in waiting? If the other end has agreed, and the engines are in the programs, it opens here.
+    fn may_open(&self) -> bool {
+        let promotion = &self.link.theirs().promotion;
+        let epoch = self.link.mine().promotion.epoch.load(Ordering::Relaxed);
+        if promotion.refused.load(Ordering::Acquire) == epoch || self.is_contradicted() {
+            return false;
+        }
+        promotion.agreed.load(Ordering::Acquire) != epoch || self.open_inline()
+    }
+
+    /// The kernel brings something. To the end that has proposed, that is what the other has sent before it heard of
+    /// it: it does not stand there any more. To the one that has agreed: the other has given up, and is followed.
+    fn is_contradicted(&self) -> bool {
+        if tcp::inq(self.socket) == Ok(0) {
+            return false;
+        }
+        if self.record.role() == Role::Accepted {
+            if let Some(mut rx) = self.lock_rx() {
+                let _ = self.read_records(&mut self.receiver(rx.state()));
+            }
+        }
+        true
     }
 
     /// The route to the peer's engine and the name there, if both ends have an engine of their own.

@@ -13,6 +13,7 @@ mod end;
 mod hear;
 mod join;
 mod leave;
+mod patience;
 mod trust;
 mod verdict;
 mod watch;

@@ -1,0 +1,38 @@
+//! Hosts far from each other, where everything that two ends have to agree on takes its time.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use tests::ends::kernel_only;
+use tests::hosts::{Hosts, Nic};
+
+/// An agreement takes longer than any send waits at first: the next ones wait longer.
+#[test]
+fn connections_get_to_the_link() {
+    let hosts = Hosts::two_apart(Duration::from_millis(20)).eager();
+    let server = hosts.own(0, "echo_threads");
+    let server = server.args("conns=2 host=:: port=7000");
+    let server = server.start().listening(7000);
+    let client = hosts.own(1, "echo_client");
+    let client = client.args("conns=2 rounds=150 fixed=100 port=7000");
+    let address = hosts.host(0).address();
+    client.args(&format!("host={address}")).run();
+    server.succeed();
+    hosts.check_linked(Nic::Some, 2);
+}
+
+/// Both daemons call, and each call takes longer than the other waits before it does: one of the two is kept, and
+/// nobody calls again.
+#[test]
+fn daemons_stay_in_touch() {
+    if kernel_only() {
+        return;
+    }
+    let hosts = Hosts::two_apart(Duration::from_millis(150));
+    sleep(Duration::from_secs(2));
+    for host in 0..2 {
+        let said = hosts.nicd_says(host);
+        assert_eq!(said.matches("in touch").count(), 1, "{said}");
+        assert!(!said.contains("channel lost"), "{said}");
+    }
+}
