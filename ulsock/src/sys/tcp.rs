@@ -65,6 +65,17 @@ pub fn info(fd: BorrowedFd<'_>) -> io::Result<Info> {
     })
 }
 
+/// Packets with data that have come and gone: `tcpi_data_segs_in`, `tcpi_data_segs_out` (since Linux 4.6).
+pub fn data_packets(fd: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
+    const DATA_SEGS_IN: usize = 152;
+    let mut bytes = [0; 160];
+    let len = getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
+    exactly(len, bytes.len())?;
+    let both = word(&bytes, DATA_SEGS_IN).to_ne_bytes();
+    let half = |at: usize| u32::from_ne_bytes([both[at], both[at + 1], both[at + 2], both[at + 3]]);
+    Ok((half(0), half(4)))
+}
+
 /// Is a classic filter attached? Asked without room, the kernel tells its length.
 pub fn has_filter(fd: BorrowedFd<'_>) -> bool {
     let mut instructions: socklen_t = 0;

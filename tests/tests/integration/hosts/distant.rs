@@ -21,6 +21,18 @@ fn connections_get_to_the_link() {
     hosts.check_linked(Nic::Some, 2);
 }
 
+/// A stream to which nobody answers has one try.
+#[test]
+fn a_stream_gets_to_the_link() {
+    let hosts = Hosts::two_apart(Duration::from_millis(20)).eager();
+    let server = hosts.program(0, "iperf3").args("-s -1 -p 7001");
+    let server = server.start().listening(7001);
+    let client = hosts.program(1, "iperf3").args("-p 7001 -l 1K -b 8M -t 3");
+    client.args("-c").arg(hosts.host(0).address()).run();
+    server.succeed();
+    hosts.check(Nic::Most);
+}
+
 /// Both daemons call, and each call takes longer than the other waits before it does: one of the two is kept, and
 /// nobody calls again.
 #[test]

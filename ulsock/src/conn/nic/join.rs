@@ -11,7 +11,7 @@ use rustix::net::sockopt;
 
 use super::super::begin::begin_tx;
 use super::super::Conn;
-use super::patience::Wait;
+use super::patience::{allows_long_waits, Wait};
 use crate::backoff::Backoff;
 use crate::inline;
 use crate::layout::{Promotion, CONFIRMED, NIC_LEVEL};
@@ -23,6 +23,8 @@ use crate::upkeep;
 /// Milliseconds until the next proposal, after one that has failed; doubled each time, up to the longest.
 const FIRST_PAUSE: u64 = 10;
 const LONGEST_PAUSE: u64 = 10_000;
+/// A stream with fewer answers than one to so many packets is one-way.
+const ONE_WAY: u32 = 8;
 /// A larger send is bulk, which the kernel carries as well.
 const SMALL: usize = 16 << 10;
 /// Who has one of these stays where it is.
@@ -98,7 +100,15 @@ impl Conn<'_> {
             && self.is_worth_trying()
             && upkeep::now() >= self.record.nic.next.load(Ordering::Relaxed)
             && self.may_use_ring()
+            && (!self.has_one_try() || allows_long_waits())
             && self.may_try_link()
+    }
+
+    /// [F18] Next to nothing is answered: a proposal in vain would be the last for long.
+    fn has_one_try(&self) -> bool {
+        let packets = tcp::data_packets(self.socket);
+        let answers = packets.is_ok_and(|(come, gone)| come >= gone / ONE_WAY);
+        self.record.role() == Role::Connected && !answers
     }
 
     /// [F2]
@@ -194,7 +204,7 @@ impl Conn<'_> {
     /// Lets the call wait until the link is open; if it does not open, goes back to the kernel.
     #[cold]
     fn wait_for_open(&self) {
-        let wait = Wait::begin();
+        let wait = Wait::begin(self.has_one_try());
         let mut backoff = Backoff::default();
         while !self.segment().tail().is_open() && self.may_open() && !wait.is_over() {
             inline::poll();

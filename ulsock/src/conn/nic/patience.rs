@@ -4,6 +4,9 @@
 //! takes tens, and who never waits so long never gets to the link. A wait in vain costs the program its time, though.
 //! So the first ones are short, and where they were in vain the next is twice as long, while the connection goes on
 //! by the kernel. Long ones are rationed: whatever its peers do, a process loses a small share of its time.
+//!
+//! A stream to which nobody answers has one try ([F18]: who has given up must read a byte before it can begin anew), so
+//! that one is long.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -42,8 +45,12 @@ impl Patience {
         }
     }
 
+    fn allows_long_waits(&self, now: u64) -> bool {
+        now >= self.next.load(Ordering::Relaxed)
+    }
+
     fn granted(&self, now: u64) -> Duration {
-        match now >= self.next.load(Ordering::Relaxed) {
+        match self.allows_long_waits(now) {
             true => doubled(self.doublings.load(Ordering::Relaxed)),
             false => SHORTEST,
         }
@@ -67,6 +74,11 @@ impl Patience {
     }
 }
 
+/// May somebody who has one try propose now?
+pub fn allows_long_waits() -> bool {
+    PATIENCE.allows_long_waits(upkeep::now())
+}
+
 /// A call that waits.
 pub struct Wait {
     granted: Duration,
@@ -75,8 +87,12 @@ pub struct Wait {
 }
 
 impl Wait {
-    pub fn begin() -> Wait {
-        let granted = PATIENCE.granted(upkeep::now());
+    /// `only`: there will be no other.
+    pub fn begin(only: bool) -> Wait {
+        let granted = match only {
+            true => doubled(MOST_DOUBLINGS),
+            false => PATIENCE.granted(upkeep::now()),
+        };
         let most = match thread::is_alone() {
             true => granted,
             false => granted.max(CROWDED),
