@@ -1,5 +1,5 @@
-//! Both ends of a connection in this process, brought onto rings: for benches that measure single
-//! calls. Programs that use it are started on ulsock.
+//! Both ends of a connection in this process, brought onto rings or kept from them: for benches that
+//! measure single calls. Programs that use it are started on ulsock.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -32,6 +32,21 @@ impl Pair {
         let mut pair = Pair::connect(&TcpListener::bind("127.0.0.1:0")?)?;
         pair.move_to_rings()?;
         Ok(pair)
+    }
+
+    /// By a call that rings cannot answer. Who looks for the peer finds that out within these round trips.
+    pub fn kept_on_kernel() -> Result<Pair, Box<dyn Error>> {
+        let mut pair = Pair::connect(&TcpListener::bind("127.0.0.1:0")?)?;
+        for end in [&pair.client, &pair.server] {
+            ask_for_the_impossible(end);
+        }
+        for _ in 0..1000 {
+            pair.round_trip()?;
+        }
+        match pair.is_on_ring()? {
+            true => Err("it has left kernel TCP".into()),
+            false => Ok(pair),
+        }
     }
 
     /// Makes round trips until both directions are on rings.
@@ -88,4 +103,15 @@ impl Pair {
         self.client.read_exact(&mut bytes)?;
         Ok(there == 0 && back == 0)
     }
+}
+
+/// A read with flags that no kernel has: it fails, and reads nothing.
+fn ask_for_the_impossible(end: &TcpStream) {
+    let mut room = [0u8; 1];
+    let list = libc::iovec {
+        iov_base: room.as_mut_ptr().cast(),
+        iov_len: room.len(),
+    };
+    // SAFETY: one entry, whose room outlives the call.
+    unsafe { libc::preadv2(end.as_raw_fd(), &list, 1, -1, 1 << 30) };
 }

@@ -209,6 +209,11 @@ macro_rules! answer {
                     inflight.done(result as isize);
                     result
                 }
+                Verdict::Counted(call) => {
+                    let result = $real;
+                    call.done(result as isize);
+                    result
+                }
                 Verdict::Done(result) => result as _,
                 Verdict::Fail(error) => crate::errno::fail(error) as _,
             }

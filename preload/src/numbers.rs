@@ -290,7 +290,7 @@ unsafe fn timed(
         }
         let (start, before) = (readiness::now(), time.as_ref().copied());
         let result = match verdict(time, mask as *const sigset_t) {
-            Verdict::Bypass | Verdict::Kernel(_) => return pass(),
+            Verdict::Bypass | Verdict::Kernel(_) | Verdict::Counted(_) => return pass(),
             Verdict::Done(count) => count as c_long,
             Verdict::Fail(error) => errno::fail(error) as c_long,
         };

@@ -2,6 +2,8 @@
 //!
 //! Every function may be called from any thread at any time and leaves `errno` alone.
 
+use std::sync::atomic::Ordering;
+
 use libc::c_int;
 
 use crate::flight::Flights;
@@ -47,6 +49,8 @@ pub enum Verdict {
     Bypass,
     /// A TCP socket that is on kernel TCP: call the real function, then [`InFlight::done`].
     Kernel(InFlight),
+    /// One that stays there: call the real function, then [`Counted::done`].
+    Counted(Counted),
     /// Done in user space with this result.
     Done(isize),
     /// Failed with this errno.
@@ -83,6 +87,34 @@ impl InFlight {
             flights.came_back(place);
         }
         crate::io::ended(self.record, self.way, result);
+    }
+}
+
+/// A kernel call on a connection that stays there: nobody has to know that it is under way.
+#[must_use]
+pub struct Counted {
+    record: &'static Record,
+    way: Way,
+    generation: u32,
+}
+
+impl Counted {
+    #[inline]
+    pub(crate) fn new(record: &'static Record, way: Way) -> Counted {
+        Counted {
+            record,
+            way,
+            generation: record.generation.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Counts what it moved (the real function's return value), unless the connection was closed meanwhile.
+    /// Not inlined: other calls must not pay for its registers.
+    #[inline(never)]
+    pub fn done(self, result: isize) {
+        if self.record.generation.load(Ordering::Relaxed) == self.generation {
+            crate::io::counts(self.record, self.way).moved_by_kernel(result);
+        }
     }
 }
 

@@ -4,9 +4,10 @@ mod messages;
 mod sendfile;
 
 use libc::{c_int, c_void, iovec, sockaddr, socklen_t};
+use netstack::ring::Gate;
 use rustix::io::Errno;
 
-use crate::api::{InFlight, Verdict};
+use crate::api::{Counted, InFlight, Verdict};
 use crate::cancel;
 use crate::conn::buffers::{Buffers, Nowhere, Piece, Unsound, MOST};
 use crate::conn::{self, Handle};
@@ -73,6 +74,9 @@ fn carry_record(family: &'static Family, number: u32, fd: c_int, way: Way, flags
         );
     }
     match record.state() {
+        State::Plain if record.stays_on_kernel() => {
+            return Carry::Verdict(Verdict::Counted(Counted::new(record, way)));
+        }
         State::Plain => {
             upgrade::note_call(family, number, record, fd);
             if record.state() != State::Managed {
@@ -94,11 +98,25 @@ fn by_kernel(record: &'static Record, handle: Handle, way: Way) -> Carry {
 
 #[inline]
 fn enter(record: &'static Record, way: Way) -> Option<InFlight> {
-    let gate = match way {
+    gate(record, way)
+        .enter()
+        .then(|| InFlight::new(record, way))
+}
+
+#[inline]
+fn gate(record: &Record, way: Way) -> &Gate {
+    match way {
         Way::Out => &record.tx.gate,
         Way::In => &record.rx.gate,
-    };
-    gate.enter().then(|| InFlight::new(record, way))
+    }
+}
+
+#[inline]
+pub fn counts(record: &Record, way: Way) -> &Counts {
+    match way {
+        Way::Out => &record.tx.counts,
+        Way::In => &record.rx.counts,
+    }
 }
 
 fn verdict(handle: Handle, way: Way, result: Option<Result<usize, Errno>>) -> Verdict {
@@ -332,6 +350,9 @@ fn plain(fd: c_int, way: Way, len: usize, flags: c_int) -> Option<Verdict> {
     if !usual || record.state() != State::Plain {
         return None;
     }
+    if record.stays_on_kernel() {
+        return Some(Verdict::Counted(Counted::new(record, way)));
+    }
     upgrade::note_call(family, number, record, fd);
     if record.state() == State::Managed {
         return None;
@@ -496,13 +517,6 @@ pub unsafe fn recvfrom(
 /// Ends a kernel call on a plain connection.
 #[inline]
 pub fn ended(record: &Record, way: Way, result: isize) {
-    let (gate, counts) = match way {
-        Way::Out => (&record.tx.gate, &record.tx.counts),
-        Way::In => (&record.rx.gate, &record.rx.counts),
-    };
-    if result > 0 {
-        Counts::add(&counts.kernel_bytes, result as u64);
-        Counts::add(&counts.messages, 1);
-    }
-    gate.leave();
+    counts(record, way).moved_by_kernel(result);
+    gate(record, way).leave();
 }

@@ -111,6 +111,8 @@ pub mod flag {
     pub const FAIL_OVER: u32 = 1 << 21;
     /// It has parted from its ring pair, and threads may still look at that one: no other until none does.
     pub const PARTED: u32 = 1 << 22;
+    /// Plain for good. Said under the lock of the control state, and who establishes a ring pair looks for it there.
+    pub const STAYS: u32 = 1 << 23;
 }
 
 /// Bytes and calls of one direction, by carrier.
@@ -127,6 +129,15 @@ impl Counts {
     fn reset(&self) {
         for counter in [&self.ring_bytes, &self.kernel_bytes, &self.messages] {
             counter.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// What a kernel call has moved, by its return value.
+    #[inline]
+    pub fn moved_by_kernel(&self, result: isize) {
+        if result > 0 {
+            Counts::add(&self.kernel_bytes, result as u64);
+            Counts::add(&self.messages, 1);
         }
     }
 
@@ -317,6 +328,12 @@ impl Record {
 
     pub fn set_state(&self, state: State) {
         self.state.store(state.number(), Ordering::Release);
+    }
+
+    /// Nobody will ever manage it: its calls need not be known.
+    #[inline]
+    pub fn stays_on_kernel(&self) -> bool {
+        self.has(flag::STAYS)
     }
 
     /// Takes a free record for a new socket.

@@ -9,6 +9,7 @@ mod by_broker;
 mod by_daemon;
 mod elsewhere;
 pub mod history;
+mod stay;
 
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -99,9 +100,8 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
     if calls < after {
         return record.next_look.store(after, Ordering::Relaxed);
     }
-    let frozen = process::frozen_for();
-    if frozen.is_some() || record.has(flag::PINNED) {
-        if let Some(reason) = frozen.filter(|_| !record.has(flag::PINNED)) {
+    if let Some(reason) = process::frozen_for() {
+        if !record.has(flag::PINNED) {
             record.set_reason(reason);
         }
         return record.next_look.store(u32::MAX, Ordering::Relaxed);
@@ -115,7 +115,8 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
         return;
     };
     let Some(control) = locked.control() else {
-        return;
+        let later = calls.saturating_add(FARTHEST_LOOK);
+        return record.next_look.store(later, Ordering::Relaxed);
     };
     // Another thread may have finished it before we got the lock.
     if record.state() != State::Plain {
@@ -123,6 +124,9 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
     }
     if record.has(flag::PARTED) && !control.drop_retired() {
         return record.next_look.store(calls + 1, Ordering::Relaxed);
+    }
+    if record.has(flag::PINNED) {
+        return stay::stay(control, number, record);
     }
     let step = calls.saturating_sub(after).clamp(1, FARTHEST_LOOK);
     record
@@ -162,6 +166,9 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
         true => by_broker::attempt(&attempt, control, result),
         false => result,
     };
+    if !matches!(result, Ok(Progress::Soon | Progress::Shown)) && attempt.may_stay(control, calls) {
+        stay::stay(control, number, record);
+    }
     match result {
         Ok(Progress::Waiting) => {}
         // The answer may come any time now: look again soon.
@@ -436,6 +443,12 @@ fn confirmed(family: &Family, control: &mut Control, number: u32, link: Box<Link
     establish(family, control, number, socket, link);
 }
 
+fn may_be_managed(record: &Record) -> bool {
+    record.state() == State::Plain
+        && record.procs.load(Ordering::Acquire) == 1
+        && !record.stays_on_kernel()
+}
+
 /// Both ends know each other: from here on every call on this connection is ours.
 fn establish(
     family: &Family,
@@ -447,7 +460,7 @@ fn establish(
     let record = family.record(number);
     control.forget(number);
     record.clear(flag::PENDING);
-    if record.state() != State::Plain || record.procs.load(Ordering::Acquire) != 1 {
+    if !may_be_managed(record) {
         return control.retire(link);
     }
     crate::options::load(record, socket);

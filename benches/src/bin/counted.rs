@@ -1,5 +1,6 @@
 //! Calls that find their ring ready, each in a function of its own whose name callgrind can be told to
-//! collect in: `valgrind --tool=callgrind --toggle-collect=counted_send counted send 100`.
+//! collect in: `valgrind --tool=callgrind --toggle-collect=counted_send counted send 100`; and the same calls
+//! on a connection that stays on the kernel, with `kept_send`.
 //! Both ends of the connection are in this process, which is to be started on ulsock.
 
 use std::error::Error;
@@ -66,6 +67,17 @@ mod calls {
         // SAFETY: there is room for as many events, and it outlives the call.
         unsafe { libc::epoll_wait(set, events.as_mut_ptr(), super::EVENTS as c_int, -1) }
     }
+
+    #[no_mangle]
+    #[inline(never)]
+    pub extern "C" fn counted_epoll_ctl(set: c_int, fd: c_int) -> c_int {
+        let mut event = libc::epoll_event {
+            events: libc::EPOLLIN as u32,
+            u64: fd as u64,
+        };
+        // SAFETY: the event outlives the call.
+        unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_MOD, fd, &mut event) }
+    }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -73,18 +85,26 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [call, count] = arguments.as_slice() else {
         return Err("wanted: counted CALL COUNT".into());
     };
-    let mut pair = Pair::on_rings()?;
+    let kept = call.strip_prefix("kept_");
+    let mut pair = match kept {
+        Some(_) => Pair::kept_on_kernel()?,
+        None => Pair::on_rings()?,
+    };
+    let call = kept.unwrap_or(call);
     let set = pair.watched()?;
     let file = File::options().write(true).open("/dev/null")?;
     let mut ends = ring::pair()?;
     for _ in 0..count.parse()? {
-        match call.as_str() {
+        match call {
             "push" | "pull" => over_ring(call, &mut ends)?,
             "write" => check(call, calls::counted_write(file.as_raw_fd(), &[7; SIZE]))?,
             _ => once(call, &pair, &set)?,
         }
     }
-    pair.still_on_rings()
+    match kept {
+        Some(_) => Ok(()),
+        None => pair.still_on_rings(),
+    }
 }
 
 /// The call, and around it what it needs.
@@ -120,6 +140,10 @@ fn once(call: &str, pair: &Pair, set: &Epoll) -> Result<(), Box<dyn Error>> {
             )?;
             to.read_exact(&mut bytes)?;
         }
+        "epoll_ctl" => {
+            let changed = calls::counted_epoll_ctl(set.as_raw_fd(), to.as_raw_fd());
+            check_result(call, changed, 0)?;
+        }
         _ => return Err(format!("no such call: {call}").into()),
     }
     Ok(())
@@ -146,8 +170,12 @@ fn check(call: &str, result: isize) -> Result<(), Box<dyn Error>> {
 }
 
 fn check_ready(call: &str, result: i32) -> Result<(), Box<dyn Error>> {
-    match result {
-        1 => Ok(()),
-        _ => Err(format!("{call}: {result} ready").into()),
+    check_result(call, result, 1)
+}
+
+fn check_result(call: &str, result: i32, wanted: i32) -> Result<(), Box<dyn Error>> {
+    match result == wanted {
+        true => Ok(()),
+        false => Err(format!("{call}: {result}, {}", std::io::Error::last_os_error()).into()),
     }
 }

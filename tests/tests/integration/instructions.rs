@@ -1,4 +1,4 @@
-//! Instructions of the calls that find their ring ready, and of a packet over the link, counted by
+//! Instructions of the calls that find their ring ready or stay on the kernel, and of a packet over the link, counted by
 //! callgrind and kept in `benches/instructions.txt` and `benches/link.txt`: a change shows as a
 //! difference of those files. `BLESS=1` rewrites them.
 
@@ -11,7 +11,7 @@ use tests::ends::{kernel_only, Ends, Side};
 use tests::place::{Place, Rings};
 use tests::program::built;
 
-const CALLS: [&str; 7] = [
+const CALLS: [&str; 11] = [
     "send",
     "recv",
     "poll",
@@ -19,6 +19,10 @@ const CALLS: [&str; 7] = [
     "write",
     "push",
     "pull",
+    "kept_send",
+    "kept_recv",
+    "kept_epoll_wait",
+    "kept_epoll_ctl",
 ];
 const COUNT: u64 = 100;
 /// A larger change must be looked at.
@@ -27,6 +31,7 @@ const HEADER: &str = "\
 # Instructions of one call through libulsock_preload.so, libc's and the hook's included, the kernel's not.
 # send, recv (64 B), poll and epoll_wait (one member) find their ring ready; write (64 B) is to a file.
 # push and pull (64 B) are the bare ring's: what of a send and a recv is its own work.
+# kept_ is on a connection that stays on the kernel: what our being there costs it.
 # Counted by callgrind (benches/src/bin/counted.rs). To accept a change: BLESS=1 tests/run instructions
 ";
 
@@ -67,11 +72,15 @@ fn table(name: &str) -> PathBuf {
 }
 
 fn count(call: &str) -> u64 {
-    let place = Place::new(Ends::Both).eager();
+    let place = Place::new(Ends::Both);
+    let (place, name) = match call.strip_prefix("kept_") {
+        Some(name) => (place, name),
+        None => (place.eager(), call),
+    };
     let valgrind = place.program(Side::Client, "valgrind");
     let valgrind = valgrind
         .args("--tool=callgrind --callgrind-out-file=/dev/null")
-        .arg(format!("--toggle-collect=counted_{call}"))
+        .arg(format!("--toggle-collect=counted_{name}"))
         .arg(built("counted"));
     let finished = valgrind.arg(call).arg(COUNT.to_string()).start().wait();
     assert!(finished.status.success(), "{call}: {}", finished.errors);

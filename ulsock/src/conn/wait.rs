@@ -5,12 +5,13 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use libc::{c_short, pollfd, sigset_t};
 use netstack::ring::tripwire::SLOTS;
 use rustix::io::Errno;
-use rustix::time::Timespec;
+use rustix::time::{clock_getres, clock_gettime, ClockId, Timespec};
 
 use super::fixed;
 use crate::bed::Sleep;
@@ -37,7 +38,23 @@ impl Deadline {
     }
 
     pub fn after(time: Duration) -> Deadline {
-        let now = now();
+        Deadline::since(now(), time)
+    }
+
+    /// Not earlier, and up to two ticks of the kernel's clock later: without a look at the hardware's.
+    pub fn roughly_after(time: Duration) -> Deadline {
+        static TICK: OnceLock<Duration> = OnceLock::new();
+        let tick = TICK.get_or_init(|| {
+            let tick = clock_getres(ClockId::MonotonicCoarse);
+            Duration::new(tick.tv_sec as u64, tick.tv_nsec as u32)
+        });
+        Deadline::since(
+            clock_gettime(ClockId::MonotonicCoarse),
+            time.saturating_add(*tick),
+        )
+    }
+
+    fn since(now: Timespec, time: Duration) -> Deadline {
         let nanos = now.tv_nsec + i64::from(time.subsec_nanos());
         let seconds = now
             .tv_sec
@@ -102,7 +119,7 @@ impl Deadline {
 }
 
 fn now() -> Timespec {
-    rustix::time::clock_gettime(rustix::time::ClockId::Monotonic)
+    clock_gettime(ClockId::Monotonic)
 }
 
 const NOT_AT_ALL: Timespec = Timespec {

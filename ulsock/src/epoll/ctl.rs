@@ -18,11 +18,26 @@ use crate::pointer::is_bad;
 use crate::process;
 use crate::reason::Reason;
 use crate::record::flag;
-use crate::table::{self, Slot};
+use crate::table::{self, Slot, Word};
 
 /// # Safety
 /// As libc's `epoll_ctl`.
+#[inline]
 pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> Verdict {
+    // SAFETY: by contract.
+    if stays_on_kernel(fd) && !unsafe { looks_like_ours(op, event) } {
+        return crate::lifecycle::guard(epfd);
+    }
+    // SAFETY: by contract.
+    unsafe { follow(epfd, op, fd, event) }
+}
+
+/// Not inlined: a call that we need not know of must not pay for its frame.
+///
+/// # Safety
+/// As libc's `epoll_ctl`.
+#[inline(never)]
+unsafe fn follow(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> Verdict {
     let (slot, target) = (table::get(epfd), table::get(fd));
     if matches!(slot, Slot::Internal) || matches!(target, Slot::Internal) {
         return Verdict::Fail(libc::EBADF);
@@ -40,6 +55,27 @@ pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_eve
         (Slot::Epoll(set), Slot::Record(number)) => connection(set, epfd, op, (number, fd), event),
         _ => no_connection((slot, target), epfd, op, fd, event),
     }
+}
+
+/// A connection whose membership is the kernel's business for good, and of which we have kept nothing.
+#[inline]
+fn stays_on_kernel(fd: RawFd) -> bool {
+    let number = table::ours(fd).and_then(Word::record);
+    let record = number.zip(process::family());
+    record.is_some_and(|(number, family)| {
+        let record = family.record(number);
+        record.stays_on_kernel() && !record.has(flag::IN_EPOLL) && !notes::has(fd)
+    })
+}
+
+/// # Safety
+/// As libc's `epoll_ctl`.
+#[inline]
+unsafe fn looks_like_ours(op: c_int, event: *const epoll_event) -> bool {
+    // SAFETY: valid by contract, unless it is bad.
+    op != EPOLL_CTL_DEL
+        && !is_bad(event, size_of::<epoll_event>())
+        && Aliases::needed(unsafe { (*event).u64 })
 }
 
 /// Anything else, or a set that is none of ours.

@@ -149,6 +149,13 @@ pub fn restore(number: u32) {
     each_member_set(number, |set, fd| set.restore(fd));
 }
 
+/// It is the kernel's for good: what was noted about it is of no use any more.
+pub fn stays_on_kernel(number: u32) {
+    if let Some(fd) = crate::lifecycle::fd_of(number) {
+        notes::forget(fd);
+    }
+}
+
 /// Can all sets that it is in tell about it once it is managed?
 pub fn may_convert(number: u32) -> bool {
     // A note stays one as long as the connection is the kernel's.

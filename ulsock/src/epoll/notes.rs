@@ -167,6 +167,12 @@ impl Set {
     }
 }
 
+/// Is there a note for it?
+#[inline]
+pub fn has(fd: RawFd) -> bool {
+    Note::of(fd).is_some_and(|note| !note.is_in(0))
+}
+
 /// The set that a number is noted in.
 pub fn set_of(fd: RawFd) -> Option<&'static Set> {
     let name = Note::of(fd)?.set.load(Ordering::SeqCst);

@@ -72,8 +72,13 @@ impl Plain {
 }
 
 impl Set {
-    /// As the kernel's wait. `None`: the set is not plain, or has ceased to be while we slept, and
-    /// there is nothing to tell yet.
+    /// Is nothing of it ours?
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.plain.holds()
+    }
+
+    /// As the kernel's wait. `None`: the set has ceased to be plain, and there is nothing to tell yet.
     pub fn wait_plainly(
         &'static self,
         me: &'static Thread,
@@ -82,9 +87,6 @@ impl Set {
         left: Option<Timespec>,
         mask: *const sigset_t,
     ) -> Option<Result<usize, Errno>> {
-        if !self.plain.holds() {
-            return None;
-        }
         let result = self.doze(me, || {
             raw_wait(Door::always_open(), epfd, events, left, mask)
         })?;

@@ -22,7 +22,7 @@ use crate::signal::Seen;
 use crate::spin;
 use crate::sys::door::Door;
 use crate::table::{self, Slot};
-use crate::thread::{Critical, Thread};
+use crate::thread::{self, Critical, Thread};
 use crate::upkeep::Nap;
 use crate::{cancel, inline};
 
@@ -49,6 +49,10 @@ pub unsafe fn epoll_wait(
     let (Some(set), Some(me)) = (super::get(number), Thread::me()) else {
         return Verdict::Bypass;
     };
+    // The only thread: nothing can become ours while it sleeps.
+    if thread::is_single() && set.is_plain() {
+        return Verdict::Bypass;
+    }
     if max <= 0 || max as usize > MOST / size_of::<epoll_event>() {
         return Verdict::Bypass;
     }
@@ -63,15 +67,20 @@ pub unsafe fn epoll_wait(
         tv_sec: time.tv_sec,
         tv_nsec: time.tv_nsec,
     });
+    let plain = set.is_plain();
     let deadline = match timeout {
         None => Deadline::never(),
         Some(time) if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) => {
             return Verdict::Bypass
         }
-        Some(time) => Deadline::after(Duration::new(time.tv_sec as u64, time.tv_nsec as u32)),
+        // The kernel keeps the time, as long as the set stays plain.
+        Some(time) if plain => Deadline::roughly_after(duration(time)),
+        Some(time) => Deadline::after(duration(time)),
     };
-    if let Some(result) = set.wait_plainly(me, epfd, events, timeout, mask) {
-        return verdict(result);
+    if plain {
+        if let Some(result) = set.wait_plainly(me, epfd, events, timeout, mask) {
+            return verdict(result);
+        }
     }
     let impatient = timeout == Some(ZERO);
     let wait = Wait {
@@ -85,6 +94,10 @@ pub unsafe fn epoll_wait(
         bed: Cell::new(None),
     };
     wait_for_ours(wait, events)
+}
+
+fn duration(time: Timespec) -> Duration {
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Not inlined: a wait in a plain set must not pay for its frame.

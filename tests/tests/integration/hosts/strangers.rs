@@ -45,8 +45,7 @@ fn kernel_tcp() {
 /// By default the daemon must have a CPU to itself; the reason says so on both ends.
 #[test]
 fn few_cpus() {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    if cpus >= 4 || kernel_only() {
+    if !has_few_cpus() {
         return;
     }
     for after in ["1", "8"] {
@@ -67,6 +66,50 @@ fn few_cpus() {
         }
         hosts.check_quiet();
     }
+}
+
+/// After many calls nobody looks for a peer any more; what they move is counted all the same.
+#[test]
+fn few_cpus_for_long() {
+    const INCREMENTS: usize = 10_000;
+    if !has_few_cpus() {
+        return;
+    }
+    let hosts = Hosts::two().with("ULSOCK_NIC", "auto");
+    let server = hosts.program(0, "redis-server");
+    let server = server.args("--port 6379 --protected-mode no --appendonly no --save");
+    let server = server.arg("").directory(hosts.folder()).start();
+    let server = server.listening(6379);
+    let address = hosts.host(0).address();
+    let client = hosts.program(1, "redis-benchmark");
+    let client = client.args(&format!("-h {address} -q -c 1 -n {INCREMENTS} -t incr"));
+    client.run();
+    let counter = hosts.plain(0, "redis-cli").args("get counter:__rand_int__");
+    assert_eq!(counter.run().trim_end(), INCREMENTS.to_string());
+    server.stop(libc::SIGTERM);
+    let (client, server) = (hosts.host(1).report().0, hosts.host(0).report().0);
+    let each = client.kernel_tx_bytes / INCREMENTS as u64;
+    // INCR and the name of the counter.
+    assert!((40..60).contains(&each), "{client:?}");
+    assert!(client.kernel_rx_bytes > 3 * INCREMENTS as u64, "{client:?}");
+    assert!(
+        server.kernel_rx_bytes >= client.kernel_tx_bytes,
+        "{server:?} {client:?}"
+    );
+    assert!(
+        server.kernel_tx_bytes >= client.kernel_rx_bytes,
+        "{server:?} {client:?}"
+    );
+    for report in [&client, &server] {
+        assert!(report.reasons.contains_key("few-cpus"), "{report:?}");
+        assert_eq!(report.ring_bytes(), 0, "{report:?}");
+    }
+    hosts.check_quiet();
+}
+
+fn has_few_cpus() -> bool {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    cpus < 4 && !kernel_only()
 }
 
 #[test]

@@ -81,6 +81,11 @@ fn rows(
             series.extend(|how| case.run(&Bout::new(how, stage)?));
             progress.step();
         }
+        // Nobody is always the first.
+        series.reverse();
+    }
+    if runs % 2 == 1 {
+        series.reverse();
     }
     let hybrid = stage.between_hosts();
     let lines = case.lines().into_iter().enumerate();

@@ -69,7 +69,12 @@ impl Row {
             false => (unused, None),
         };
         let used = ulsock.as_ref().filter(|_| unused.is_none());
-        let ratio = |kernel: &Figure| Some(line.unit.speed_up(kernel.value, used?.value));
+        // Where both are kernel TCP, one placement against the better of two would tell of placements.
+        let raced = match left_on_kernel.is_some() {
+            true => best(number, &line.unit, &ours),
+            false => used.cloned(),
+        };
+        let ratio = |kernel: &Figure| Some(line.unit.speed_up(kernel.value, raced?.value));
         let kernel_raced = kernel.as_ref().filter(|_| line.race);
         let mut problems = failures(series);
         problems.extend(unused);
@@ -239,6 +244,10 @@ mod tests {
     };
 
     fn row(upgraded: u64, rings: bool) -> Row {
+        hybrid_row(upgraded, rings, false)
+    }
+
+    fn hybrid_row(upgraded: u64, rings: bool, hybrid: bool) -> Row {
         let left = Placement::Scheduler;
         let all = [
             series(Contender::Kernel, left, &[20.0], 0),
@@ -251,7 +260,15 @@ mod tests {
             series(Contender::Ring, PINNED, &[0.5], 0),
         ];
         let line = Line::new("64 B", Unit::Micros, Per::Million);
-        Row::new(0, Line { rings, ..line }, &all)
+        Row::new(
+            0,
+            Line {
+                rings,
+                hybrid,
+                ..line
+            },
+            &all,
+        )
     }
 
     #[test]
@@ -269,6 +286,15 @@ mod tests {
         let references: Vec<f64> = row.references.iter().map(|figure| figure.value).collect();
         assert_eq!(references, [8.0, 0.5]);
         assert!(row.problems.is_empty());
+    }
+
+    /// What stays on the kernel by choice is placed as well as the kernel is.
+    #[test]
+    fn the_kernel_against_itself() {
+        let row = hybrid_row(0, true, true);
+        assert_eq!(row.ratio, Some(5.0));
+        assert!(row.problems.is_empty() && row.left_on_kernel.is_some());
+        assert_eq!(hybrid_row(1, true, true).ratio, Some(2.0));
     }
 
     #[test]

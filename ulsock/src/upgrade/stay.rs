@@ -1,0 +1,33 @@
+//! When to look no more: a connection that can only meet a peer on this host, and has met none, stays on
+//! the kernel.
+
+use std::sync::atomic::Ordering;
+
+use super::Attempt;
+use crate::control::Control;
+use crate::daemon;
+use crate::record::{flag, Record};
+
+/// Both ends have made many calls by then, unless one makes a hundred for one of the other's.
+const ENOUGH: u32 = 4096;
+
+impl Attempt<'_> {
+    /// After so many calls, and no sign of a peer. The daemon would take it to another host, but has not enough
+    /// CPUs for that; and programs in the containers of this host have had their time.
+    pub(super) fn may_stay(&self, control: &Control, calls: u32) -> bool {
+        calls >= ENOUGH
+            && daemon::has_few_cpus()
+            && self.is_to_other_host()
+            && !control.claims.contains_key(&self.number)
+            && control.introduced(self.number).is_none()
+    }
+}
+
+/// A plain connection is one for good, and its calls cost next to nothing from now on.
+pub(super) fn stay(control: &mut Control, number: u32, record: &Record) {
+    control.forget(number);
+    record.clear(flag::PENDING);
+    record.set(flag::PINNED | flag::STAYS);
+    record.next_look.store(u32::MAX, Ordering::Relaxed);
+    crate::epoll::stays_on_kernel(number);
+}
