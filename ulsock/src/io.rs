@@ -1,27 +1,31 @@
 //! The data calls: who carries this one, the kernel as it is, or we?
 
 mod messages;
+mod one;
 mod sendfile;
+mod vectors;
 
-use libc::{c_int, c_void, iovec, sockaddr, socklen_t};
+use libc::{c_int, iovec};
 use netstack::ring::Gate;
 use rustix::io::Errno;
 
 use crate::api::{Counted, InFlight, Verdict};
 use crate::cancel;
-use crate::conn::buffers::{Buffers, Nowhere, Piece, Unsound, MOST};
+use crate::conn::buffers::{Buffers, Nowhere, Unsound};
 use crate::conn::{self, Handle};
 use crate::family::Family;
 use crate::options;
-use crate::pointer::{is_bad, Fault};
+use crate::pointer::Fault;
 use crate::process;
 use crate::reason::Reason;
 use crate::record::{Counts, Record, State};
-use crate::table::{self, Slot, Word};
+use crate::table::{self, Slot};
 use crate::upgrade;
 
 pub use messages::{recvmmsg, recvmsg, sendmmsg, sendmsg};
+pub use one::{read, recv, recv_first, recvfrom, send, send_first, write, First};
 pub use sendfile::sendfile;
+pub use vectors::{readv, writev};
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -286,232 +290,6 @@ fn transmit_from(
             verdict(handle, Way::Out, result)
         }
     }
-}
-
-/// A call with one buffer, in the usual case: on a connection whose rings are ready.
-#[inline(always)]
-fn first(
-    word: Word,
-    fd: c_int,
-    buf: *const c_void,
-    len: usize,
-    quick: impl FnOnce(&'static Family, &'static Record, Handle) -> Option<usize>,
-) -> Option<usize> {
-    let (number, family) = (word.record()?, process::family()?);
-    let record = family.record(number);
-    if record.state() != State::Managed || len == 0 || is_bad(buf, len) {
-        return None;
-    }
-    cancel::point();
-    quick(family, record, Handle::of(record, number, fd))
-}
-
-#[inline(never)]
-fn receive_first(
-    fd: c_int,
-    buf: *mut c_void,
-    len: usize,
-    flags: c_int,
-    word: Word,
-) -> Option<usize> {
-    first(word, fd, buf, len, |family, record, handle| {
-        let mut piece = Piece(buf.cast());
-        conn::quick::recv(family, record, handle, &mut piece, len, flags)
-    })
-}
-
-#[inline(never)]
-fn transmit_first(
-    fd: c_int,
-    buf: *const c_void,
-    len: usize,
-    flags: c_int,
-    word: Word,
-) -> Option<usize> {
-    if len > conn::quick::MOST {
-        return None;
-    }
-    first(word, fd, buf, len, |family, record, handle| {
-        let mut piece = Piece(buf.cast_mut().cast());
-        conn::quick::send(family, record, handle, &mut piece, len, flags).then_some(len)
-    })
-}
-
-/// A usual call on plain kernel TCP: a straight line for short connections. Apart from the rest, so
-/// that calls on rings do not pay for it.
-#[inline(never)]
-fn plain(fd: c_int, way: Way, len: usize, flags: c_int) -> Option<Verdict> {
-    let Slot::Record(number) = table::get(fd) else {
-        return None;
-    };
-    let family = process::family()?;
-    let record = family.record(number);
-    let usual = len > 0 && flags & (KERNEL_ONLY | libc::MSG_ERRQUEUE) == 0;
-    if !usual || record.state() != State::Plain {
-        return None;
-    }
-    if record.stays_on_kernel() {
-        return Some(Verdict::Counted(Counted::new(record, way)));
-    }
-    upgrade::note_call(family, number, record, fd);
-    if record.state() == State::Managed {
-        return None;
-    }
-    enter(record, way).map(Verdict::Kernel)
-}
-
-/// What became of a call with one buffer at once.
-pub enum First {
-    /// Not ours: call the real function.
-    Foreign,
-    /// Done in user space with this result, as is usual.
-    Done(isize),
-    /// Neither: go on with [`read`], [`recv`], [`write`] or [`send`].
-    Other,
-}
-
-/// The usual case of [`read`] and [`recv`].
-///
-/// # Safety
-/// As libc's `recv`.
-#[inline(always)]
-pub unsafe fn recv_first(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> First {
-    let Some(word) = table::ours(fd) else {
-        return First::Foreign;
-    };
-    receive_first(fd, buf, len, flags, word).map_or(First::Other, |n| First::Done(n as isize))
-}
-
-/// The usual case of [`write`] and [`send`].
-///
-/// # Safety
-/// As libc's `send`.
-#[inline(always)]
-pub unsafe fn send_first(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> First {
-    let Some(word) = table::ours(fd) else {
-        return First::Foreign;
-    };
-    transmit_first(fd, buf, len, flags, word).map_or(First::Other, |n| First::Done(n as isize))
-}
-
-/// After [`recv_first`].
-///
-/// # Safety
-/// As libc's `read`.
-pub unsafe fn read(fd: c_int, buf: *mut c_void, len: usize) -> Verdict {
-    // Unlike recv, the kernel's read of no bytes does not look at the socket.
-    if len == 0 {
-        return crate::lifecycle::guard(fd);
-    }
-    if let Some(verdict) = plain(fd, Way::In, len, 0) {
-        return verdict;
-    }
-    receive(fd, &[piece(buf, len)], 0, Quick::Refused)
-}
-
-/// After [`recv_first`].
-///
-/// # Safety
-/// As libc's `recv`.
-pub unsafe fn recv(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> Verdict {
-    if let Some(verdict) = plain(fd, Way::In, len, flags) {
-        return verdict;
-    }
-    receive(fd, &[piece(buf, len.min(MOST))], flags, Quick::Refused)
-}
-
-/// After [`send_first`].
-///
-/// # Safety
-/// As libc's `write`.
-pub unsafe fn write(fd: c_int, buf: *const c_void, len: usize) -> Verdict {
-    if let Some(verdict) = plain(fd, Way::Out, len, 0) {
-        return verdict;
-    }
-    transmit(fd, &[piece(buf.cast_mut(), len)], 0, Quick::Refused)
-}
-
-/// After [`send_first`].
-///
-/// # Safety
-/// As libc's `send`.
-pub unsafe fn send(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> Verdict {
-    if let Some(verdict) = plain(fd, Way::Out, len, flags) {
-        return verdict;
-    }
-    let list = [piece(buf.cast_mut(), len.min(MOST))];
-    transmit(fd, &list, flags, Quick::Refused)
-}
-
-fn piece(buf: *mut c_void, len: usize) -> iovec {
-    iovec {
-        iov_base: buf,
-        iov_len: len,
-    }
-}
-
-/// # Safety
-/// `iov` has `count` entries.
-unsafe fn list<'a>(iov: *const iovec, count: usize) -> Option<&'a [iovec]> {
-    // 1024 is the kernel's own limit.
-    if count > 1024 {
-        return None;
-    }
-    if count == 0 {
-        return Some(&[]);
-    }
-    if is_bad(iov, count * size_of::<iovec>()) {
-        return None;
-    }
-    // SAFETY: by contract.
-    let list = unsafe { std::slice::from_raw_parts(iov, count) };
-    // Lengths below zero the kernel refuses, before it looks at the socket.
-    let sound = list
-        .iter()
-        .all(|piece| piece.iov_len <= isize::MAX as usize);
-    sound.then_some(list)
-}
-
-/// # Safety
-/// As libc's `readv`, with `MSG_DONTWAIT` or without.
-pub unsafe fn readv(fd: c_int, iov: *const iovec, count: usize, flags: c_int) -> Verdict {
-    // SAFETY: by contract.
-    match unsafe { list(iov, count) } {
-        Some(list) if Buffers::total(list) > 0 => receive(fd, list, flags, Quick::Try),
-        _ => crate::lifecycle::guard(fd),
-    }
-}
-
-/// # Safety
-/// As libc's `writev`, with `MSG_DONTWAIT` or without.
-pub unsafe fn writev(fd: c_int, iov: *const iovec, count: usize, flags: c_int) -> Verdict {
-    // SAFETY: by contract.
-    unsafe { list(iov, count) }.map_or(Verdict::Bypass, |list| {
-        transmit(fd, list, flags, Quick::Try)
-    })
-}
-
-/// # Safety
-/// As libc's `recvfrom`.
-pub unsafe fn recvfrom(
-    fd: c_int,
-    buf: *mut c_void,
-    len: usize,
-    flags: c_int,
-    addr: *mut sockaddr,
-    addrlen: *mut socklen_t,
-) -> Verdict {
-    // SAFETY: by contract.
-    let verdict = unsafe { recv(fd, buf, len, flags) };
-    if matches!(verdict, Verdict::Done(_)) && !addr.is_null() {
-        // As in the kernel, what has been received is gone then.
-        if is_bad(addrlen, size_of::<socklen_t>()) {
-            return Verdict::Fail(libc::EFAULT);
-        }
-        // SAFETY: by contract; a TCP socket names no sender.
-        unsafe { *addrlen = 0 };
-    }
-    verdict
 }
 
 /// Ends a kernel call on a plain connection.

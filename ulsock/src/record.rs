@@ -4,17 +4,19 @@
 //! `ulsock top` reads. Everything is atomic or guarded by a side lock in the record itself. All
 //! zero is a free record.
 
+mod address;
+mod nic;
+
 use std::cell::UnsafeCell;
-use std::mem::MaybeUninit;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 
-use netstack::failover;
 use netstack::ring::{Gate, RxState, SideLock, TxState};
 
-use crate::conn::nic::{Owed, Worth};
 use crate::reason::Reason;
 use crate::thread;
+use address::Address;
+pub use nic::{Nic, NOTHING_WAITS};
 
 /// Who carries the connection, as far as this side is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,119 +207,6 @@ pub struct Record {
     pub tx: Side<TxState>,
     pub rx: Side<RxState>,
     pub nic: Nic,
-}
-
-/// All bytes are acknowledged.
-pub const NOTHING_WAITS: u64 = u64::MAX;
-
-/// What a connection knows about the link to another host; see `conn/nic`. Times are `upkeep::now`'s.
-#[repr(C, align(64))]
-pub struct Nic {
-    /// Under the sending lock, and only with [`flag::NIC`].
-    pub side: UnsafeCell<MaybeUninit<failover::Side>>,
-    /// Under the sending lock.
-    pub owed: UnsafeCell<Owed>,
-    /// The peer's last proposal that we have dealt with.
-    pub seen: AtomicU64,
-    /// An error that the kernel socket has told where no call could report it.
-    pub error: AtomicU64,
-    /// The last one that we have looked at.
-    pub tried: AtomicU64,
-    /// The first byte that was not acknowledged at the last look, or [`NOTHING_WAITS`], and when that was seen
-    /// first.
-    pub waits_at: AtomicU64,
-    pub since: AtomicU64,
-    /// When the kernel's end was first seen, on the link; 0: not yet.
-    pub asked: AtomicU64,
-    /// When the next promotion may be proposed, and the pause before it.
-    pub next: AtomicU64,
-    pause: AtomicU64,
-    /// How much further the streams are than the kernel has counted: the link has carried some of them, and
-    /// the kernel some records. Modulo 2^64.
-    pub sent_beyond: AtomicU64,
-    pub read_beyond: AtomicU64,
-    pub worth: Worth,
-}
-
-// SAFETY: the cells are touched only under the sending lock.
-unsafe impl Sync for Nic {}
-
-impl Nic {
-    /// On the link from now on.
-    pub fn begin(&self) {
-        self.waits_at.store(NOTHING_WAITS, Ordering::Relaxed);
-        self.asked.store(0, Ordering::Relaxed);
-        self.worth.begin();
-    }
-
-    /// In another block nobody has proposed anything yet.
-    pub fn begin_again(&self) {
-        self.seen.store(0, Ordering::Relaxed);
-        self.tried.store(0, Ordering::Relaxed);
-    }
-
-    /// A promotion has failed: the next one later.
-    pub fn put_off(&self, now: u64, first: u64, longest: u64) {
-        let pause = (2 * self.pause.load(Ordering::Relaxed)).clamp(first, longest);
-        self.pause.store(pause, Ordering::Relaxed);
-        self.next.store(now + pause, Ordering::Relaxed);
-    }
-
-    fn reset(&self) {
-        for word in [
-            &self.error,
-            &self.seen,
-            &self.tried,
-            &self.asked,
-            &self.next,
-            &self.pause,
-            &self.sent_beyond,
-            &self.read_beyond,
-        ] {
-            word.store(0, Ordering::Relaxed);
-        }
-        self.worth.reset();
-        // SAFETY: the record was free and has just been claimed: nobody else uses it.
-        unsafe { *self.owed.get() = Owed::NONE };
-    }
-}
-
-#[derive(Default)]
-#[repr(C)]
-struct Address {
-    ip: [AtomicU64; 2],
-    port: AtomicU32,
-    known: AtomicU32,
-}
-
-impl Address {
-    fn set(&self, addr: SocketAddr) {
-        let bits = match addr.ip() {
-            IpAddr::V4(ip) => u128::from(ip.to_ipv6_mapped()),
-            IpAddr::V6(ip) => u128::from(ip),
-        };
-        self.ip[0].store((bits >> 64) as u64, Ordering::Relaxed);
-        self.ip[1].store(bits as u64, Ordering::Relaxed);
-        self.port.store(addr.port().into(), Ordering::Relaxed);
-        self.known.store(1, Ordering::Release);
-    }
-
-    fn forget(&self) {
-        self.known.store(0, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> Option<SocketAddr> {
-        if self.known.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        let bits = u128::from(self.ip[0].load(Ordering::Relaxed)) << 64
-            | u128::from(self.ip[1].load(Ordering::Relaxed));
-        let ip = Ipv6Addr::from(bits).to_canonical();
-        Some(SocketAddr::new(
-            ip,
-            self.port.load(Ordering::Relaxed) as u16,
-        ))
-    }
 }
 
 impl Record {

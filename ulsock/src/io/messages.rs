@@ -2,7 +2,8 @@
 
 use libc::{c_int, mmsghdr, msghdr, timespec};
 
-use super::{list, one_by_one, receive_into, transmit_from, Quick, Way};
+use super::vectors::list;
+use super::{one_by_one, receive_into, transmit_from, Quick, Way};
 use crate::api::Verdict;
 use crate::conn::buffers::{Buffers, Control};
 use crate::conn::wait::Deadline;
