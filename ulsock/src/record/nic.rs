@@ -48,6 +48,7 @@ impl Nic {
     pub fn begin(&self) {
         self.waits_at.store(NOTHING_WAITS, Ordering::Relaxed);
         self.asked.store(0, Ordering::Relaxed);
+        self.pause.store(0, Ordering::Relaxed);
         self.worth.begin();
     }
 
