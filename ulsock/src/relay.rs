@@ -5,17 +5,18 @@
 //! wait for, and no signal tells of it.
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::time::Duration;
 
-use rustix::event::{poll, PollFd, PollFlags};
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::{self, Errno};
 use rustix::net::{
-    recv, send, shutdown, socketpair, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags,
-    SocketType,
+    recv, send, shutdown, socketpair, sockopt, AddressFamily, RecvFlags, SendFlags, Shutdown,
+    SocketFlags, SocketType,
 };
 
 use crate::memory;
 use crate::sys::fds::Transient;
-use crate::sys::raw;
+use crate::sys::{raw, tcp};
 
 type Receive<'a> = &'a dyn Fn(&mut [u8]) -> io::Result<usize>;
 
@@ -40,12 +41,14 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Lets it begin, with bytes that go to the second end before anything else.
-    pub fn begin(self, first: &[u8]) {
+    /// Lets it begin, with bytes that go to the second end before anything else; that end is reset after them if the
+    /// first one is `broken`.
+    pub fn begin(self, first: &[u8], broken: bool) {
         let len = first.len().min(FIRST);
         // SAFETY: the relay reads this memory, which has room for FIRST bytes, only when told.
         unsafe { std::ptr::copy_nonoverlapping(first.as_ptr(), self.first, len) };
-        let _ = send(&self.start, &len.to_ne_bytes(), SendFlags::NOSIGNAL);
+        let words = [len, usize::from(broken)].map(usize::to_ne_bytes);
+        let _ = send(&self.start, words.as_flattened(), SendFlags::NOSIGNAL);
     }
 }
 
@@ -109,26 +112,28 @@ fn exit(status: usize) -> ! {
     }
 }
 
-/// What is to be sent first; `None` when whoever started us has gone without a word.
-fn await_start(start: &Transient, first: *const u8) -> Option<&[u8]> {
-    let mut length = [0; size_of::<usize>()];
+/// What is to be sent first, and whether nothing but a reset follows; `None` when whoever started us has gone without
+/// a word.
+fn await_start(start: &Transient, first: *const u8) -> Option<(&[u8], bool)> {
+    let mut words = [[0; size_of::<usize>()]; 2];
     loop {
-        match recv(start, &mut length, RecvFlags::empty()) {
-            Ok((n, _)) if n == length.len() => break,
+        match recv(start, words.as_flattened_mut(), RecvFlags::empty()) {
+            Ok((n, _)) if n == size_of_val(&words) => break,
             Err(Errno::INTR) => {}
             _ => return None,
         }
     }
-    let length = usize::from_ne_bytes(length).min(FIRST);
+    let [length, broken] = words.map(usize::from_ne_bytes);
     // SAFETY: the memory has room for FIRST bytes, and nobody writes it any more.
-    Some(unsafe { std::slice::from_raw_parts(first, length) })
+    let first = unsafe { std::slice::from_raw_parts(first, length.min(FIRST)) };
+    Some((first, broken != 0))
 }
 
 fn run(relay: &Relay<'_>, start: &Transient, first: *const u8, there: &mut [u8], back: &mut [u8]) {
     let [one, two] = relay.ends;
     become_nobody([one.as_raw_fd(), two.as_raw_fd(), start.as_raw_fd()]);
     (relay.begin)();
-    let Some(first) = await_start(start, first) else {
+    let Some((first, broken)) = await_start(start, first) else {
         return;
     };
     let plainly = |into: &mut [u8]| recv(two, into, RecvFlags::DONTWAIT).map(|(n, _)| n);
@@ -136,8 +141,17 @@ fn run(relay: &Relay<'_>, start: &Transient, first: *const u8, there: &mut [u8],
         Way::new(one, two, there, relay.receive),
         Way::new(two, one, back, &plainly),
     ];
-    ways[0].first = first;
-    while ways.iter().any(|way| !way.ended) {
+    (ways[0].first, ways[0].broken) = (first, Some(broken));
+    loop {
+        if ways[0].is_broken() {
+            ways[0].go_on();
+        }
+        if ways[0].is_broken() && ways[0].ended {
+            return reset(two);
+        }
+        if ways.iter().all(|way| way.ended) {
+            return;
+        }
         let events = [0, 1].map(|end| ways[0].wants(end == 0) | ways[1].wants(end == 1));
         let mut fds = [0, 1].map(|end| PollFd::from_borrowed_fd(relay.ends[end], events[end]));
         // An end that nobody wants anything of must not keep us awake by its hang-up.
@@ -153,6 +167,18 @@ fn run(relay: &Relay<'_>, start: &Transient, first: *const u8, there: &mut [u8],
             ways.iter_mut().for_each(Way::go_on);
         }
     }
+}
+
+/// After all that has been sent there has arrived. The end itself is closed with this process.
+fn reset(end: BorrowedFd<'_>) {
+    while tcp::outq(end).is_ok_and(|left| left > 0) {
+        let pause = Timespec {
+            tv_sec: 0,
+            tv_nsec: 10_000_000,
+        };
+        let _ = poll(&mut [], Some(&pause));
+    }
+    let _ = sockopt::set_socket_linger(end, Some(Duration::ZERO));
 }
 
 /// Nothing of the program's is kept: no descriptor but these, no folder, no terminal, no handler.
@@ -191,6 +217,8 @@ struct Way<'a> {
     begin: usize,
     end: usize,
     ended: bool,
+    /// Where errors are passed on: whether one has ended it, or will when all is sent.
+    broken: Option<bool>,
 }
 
 impl<'a> Way<'a> {
@@ -209,7 +237,12 @@ impl<'a> Way<'a> {
             begin: 0,
             end: 0,
             ended: false,
+            broken: None,
         }
+    }
+
+    fn is_broken(&self) -> bool {
+        self.broken == Some(true)
     }
 
     fn pending(&self) -> &[u8] {
@@ -244,10 +277,15 @@ impl<'a> Way<'a> {
     }
 
     fn read(&mut self) -> bool {
+        if self.is_broken() {
+            self.ended = true;
+            return true;
+        }
         match (self.receive)(self.buffer) {
             Ok(n @ 1..) => (self.begin, self.end) = (0, n),
             Err(Errno::AGAIN | Errno::INTR) => return false,
             // The end of one side's stream is passed on.
+            Err(_) if self.broken.is_some() => self.broken = Some(true),
             Ok(0) | Err(_) => self.end_with(self.to, Shutdown::Write),
         }
         true

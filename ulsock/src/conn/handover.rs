@@ -52,7 +52,15 @@ fn finish(handle: Handle, deadline: Deadline, rest: Rest) {
         let flushed = flush::flush(&conn) || flushing.passed();
         let alone = conn.record.procs.load(Ordering::Acquire) == 1;
         match unread(&conn, deadline.passed() && !alone) {
-            Unread::InKernel { skip: 0 } | Unread::None if flushed => return,
+            Unread::InKernel { skip: 0 } | Unread::None if flushed => {
+                let untold = conn.untold().is_some();
+                drop(conn);
+                // The kernel tells an error once: we have taken it, and who comes would find an end.
+                if untold && (rest == Rest::StandIn || rest == Rest::StandInIfAlone && alone) {
+                    standin::replace(handle);
+                }
+                return;
+            }
             Unread::InRing | Unread::OnTheWay if deadline.passed() || is_gone(conn.socket) => {
                 drop(conn);
                 match rest {

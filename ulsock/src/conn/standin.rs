@@ -70,9 +70,9 @@ fn replace_by(
     if let Some(error) = relay.as_ref().err().filter(|_| !is_gone(socket)) {
         return Err(*error);
     }
-    let unsent = fill(handle, far.as_fd());
+    let Filled { unsent, broken } = fill(handle, far.as_fd());
     match relay {
-        Ok(relay) => relay.begin(&unsent),
+        Ok(relay) => relay.begin(&unsent, broken),
         Err(error) => {
             log::always(format_args!(
             "fd {}: no process could be started to relay the connection ({error}): it ends after \
@@ -93,19 +93,29 @@ fn replace_by(
     Ok(())
 }
 
-/// Moves what can be read into the new connection, as far as it fits; the rest of the last piece is
-/// returned, and what is behind it stays for the relay.
-fn fill(handle: Handle, far: BorrowedFd<'_>) -> Vec<u8> {
+struct Filled {
+    /// The rest of the last piece, which did not fit.
+    unsent: Vec<u8>,
+    /// The connection has ended with an error, which it tells once: we have heard it.
+    broken: bool,
+}
+
+/// Moves what can be read into the new connection, as far as it fits; what is behind the last piece stays for
+/// the relay.
+fn fill(handle: Handle, far: BorrowedFd<'_>) -> Filled {
     let mut buffer = vec![0u8; relay::FIRST];
+    let filled = |unsent, broken| Filled { unsent, broken };
     loop {
-        let Ok(n @ 1..) = receive(handle, &mut buffer) else {
-            return Vec::new();
+        let n = match receive(handle, &mut buffer) {
+            Ok(n @ 1..) => n,
+            Ok(0) | Err(Errno::AGAIN | Errno::NOTCONN) => return filled(Vec::new(), false),
+            Err(_) => return filled(Vec::new(), true),
         };
         let mut bytes = &buffer[..n];
         while !bytes.is_empty() {
             match send(far, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Ok(n) => bytes = &bytes[n..],
-                Err(_) => return bytes.to_vec(),
+                Err(_) => return filled(bytes.to_vec(), false),
             }
         }
     }

@@ -8,6 +8,7 @@ use tests::ends::kernel_only;
 use tests::hosts::{Hosts, Nic};
 
 use super::transfer::{Ended, Transfer};
+use crate::script;
 
 /// What goes on meanwhile.
 const STYLES: [&str; 2] = ["style=stream conns=2", "style=echo conns=4"];
@@ -196,4 +197,27 @@ fn leaving() {
         reader.succeed();
         hosts.check(Nic::Any);
     }
+}
+
+/// The kernel tells its verdict once, to us; the program that the process becomes hears that there was one.
+#[test]
+fn host_gone_before_exec() {
+    let hosts = Hosts::on_a_bridge(2);
+    let script = script("verdict.py");
+    let server = hosts.program(0, "/usr/bin/python3").arg(&script);
+    let server = server.args("serve :: 7000").start().listening(7000);
+    let client = hosts.program(1, "/usr/bin/python3").arg(&script);
+    let client = client.args("call").arg(hosts.host(0).address());
+    let mut client = client.args("7000").piped().start();
+    client.prints("ready");
+    hosts.wait_until_served(1);
+    hosts.unplug(0);
+    let known: &[&str] = match kernel_only() {
+        true => &["ready\nTimeoutError\n", "ready\nOSError\n"],
+        false => &["ready\nConnectionResetError\n"],
+    };
+    let output = client.succeed();
+    assert!(known.contains(&output.as_str()), "{output}");
+    server.stop(libc::SIGKILL);
+    hosts.check_quiet();
 }
