@@ -65,6 +65,11 @@ impl Nic {
         self.next.store(now + pause, Ordering::Relaxed);
     }
 
+    /// Whether one has.
+    pub fn was_put_off(&self) -> bool {
+        self.pause.load(Ordering::Relaxed) != 0
+    }
+
     pub(super) fn reset(&self) {
         for word in [
             &self.error,

@@ -100,8 +100,13 @@ impl Conn<'_> {
             && self.is_worth_trying()
             && upkeep::now() >= self.record.nic.next.load(Ordering::Relaxed)
             && self.may_use_ring()
-            && (!self.has_one_try() || allows_long_waits())
+            && self.may_wait()
             && self.may_try_link()
+    }
+
+    /// A wait that is too short would be in vain, and the next try all the later.
+    fn may_wait(&self) -> bool {
+        allows_long_waits() || !self.record.nic.was_put_off() && !self.has_one_try()
     }
 
     /// [F18] Next to nothing is answered: a proposal in vain would be the last for long.
@@ -323,6 +328,18 @@ impl Conn<'_> {
             .nic
             .put_off(upkeep::now(), FIRST_PAUSE, LONGEST_PAUSE);
         self.record.set_reason(Reason::NoAgreement);
+        let promotion = &self.link.theirs().promotion;
+        let epoch = self.link.mine().promotion.epoch.load(Ordering::Relaxed);
+        crate::log::debug(format_args!(
+            "connection {:?} -> {:?} does not get to the link (try {epoch}): {}",
+            self.record.local(),
+            self.record.peer(),
+            match promotion.refused.load(Ordering::Acquire) == epoch {
+                true => "refused",
+                false if tcp::inq(self.socket) != Ok(0) => "the kernel has brought something",
+                false => "no agreement in time",
+            }
+        ));
         if !self.failover(|side| side.give_up(tail)) {
             self.failover(|side| side.freeze());
             self.resume(&mut self.sender(tx.state()), tail);
