@@ -186,7 +186,7 @@ fn lengths(kind: Kind) {
 /// Two threads, each sending and receiving as fast as it can: in order, each frame once, or lost and
 /// counted.
 fn both_ways_at_once(kind: Kind) {
-    const FRAMES: u64 = 30_000;
+    let frames = kind.frames();
     let mut ends = kind.ends(MTU);
     let (one, other) = ends.both();
     let there = route(Family::V4, 1, one.capabilities(), other.capabilities());
@@ -202,14 +202,14 @@ fn both_ways_at_once(kind: Kind) {
                 quiet = Instant::now();
             }
             for _ in 0..32 {
-                if sent == FRAMES {
+                if sent == frames {
                     break;
                 }
                 let Some(slot) = port.slot() else { break };
                 write(slot, out, length(sent), sent);
                 port.commit(length(sent));
                 sent += 1;
-                through.fetch_add(usize::from(sent == FRAMES), Ordering::Relaxed);
+                through.fetch_add(usize::from(sent == frames), Ordering::Relaxed);
             }
             port.flush(now()).expect("to send");
             while let Some(arrived) = port.receive(now()) {
@@ -217,7 +217,7 @@ fn both_ways_at_once(kind: Kind) {
                     arrived.bytes.len() == length(*seed)
                         && arrived.bytes == frame(own, length(*seed), *seed)
                 };
-                let found = (expected..FRAMES).find(is_it);
+                let found = (expected..frames).find(is_it);
                 expected = found.expect("a frame that was sent, in order") + 1;
                 received += 1;
                 quiet = Instant::now();
@@ -236,9 +236,9 @@ fn both_ways_at_once(kind: Kind) {
     let mut lost = 0;
     for (port, received) in ends.ports.iter_mut().zip(counts) {
         let counters = port.counters();
-        assert_eq!(counters.frames_sent, FRAMES);
+        assert_eq!(counters.frames_sent, frames);
         assert_eq!(counters.frames_received, received);
-        lost += FRAMES - received - counters.overruns;
+        lost += frames - received - counters.overruns;
     }
     let dropped = world.map_or(0, |world| world.hosts.iter().map(Namespace::dropped).sum());
     // Frames of the kernel's own can be among them.

@@ -291,5 +291,9 @@ fn impaired_streams(kind: Kind) {
     let impaired = |port: AnyPort, seed| Impaired::new(port, conditions.clone(), seed);
     let ends = kind.ends(1500);
     let [one, other] = ends.ports;
-    run(impaired(one, 3), impaired(other, 4), 4_000_000);
+    run(
+        impaired(one, 3),
+        impaired(other, 4),
+        kind.volume().min(4_000_000),
+    );
 }

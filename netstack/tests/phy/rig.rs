@@ -49,8 +49,16 @@ impl Kind {
     /// Bytes of a long stream: emulated machines are slow.
     pub fn volume(self) -> u64 {
         match self {
-            Kind::Ivshmem => 3_000_000,
+            Kind::Ivshmem => 1_000_000,
             _ => 30_000_000,
+        }
+    }
+
+    /// Frames of a test that sends as many as it can.
+    pub fn frames(self) -> u64 {
+        match self {
+            Kind::Ivshmem => 4_000,
+            _ => 30_000,
         }
     }
 

@@ -59,6 +59,14 @@ def port_tests(root):
     return root / re.search(r"\((target/release/deps/phy-\w+)\)", output)[1]
 
 
+def own_programs(root):
+    """The daemon, the preload library, and the program that checks transfers."""
+    run("cargo", "build", "--release", "-p", "ulsock", "-p", "ulsock_preload", "-p", "tests", cwd=root, timeout=1200)
+    folder = root / "target/release"
+    return {"/bin/ulsock": folder / "ulsock", "/bin/carry": folder / "carry",
+            "/lib/libulsock_preload.so": folder / "libulsock_preload.so"}
+
+
 def libraries(program):
     """The files that the dynamic linker loads for a program."""
     try:
@@ -83,6 +91,7 @@ class Tree:
             (folder / name).chmod(0o755)
         (folder / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n")
         (folder / "etc/group").write_text("root:x:0:\nnogroup:x:65534:\n")
+        (folder / "etc/protocols").write_text("tcp 6 TCP\nudp 17 UDP\n")
         (folder / "etc/hosts").write_text("127.0.0.1 localhost\n")
 
     def add(self, file, to=None):

@@ -1,8 +1,9 @@
 """What is shown, case by case. The module is loaded in no machine when a case begins, and in none
-when it has ended; unloading shows that nothing was left behind."""
+when it has ended; unloading shows that nothing was left behind. Those of programs share their hosts."""
 
 import time
 
+from . import programs
 from .group import LOAD, SMALL, Group
 from .shell import Failed
 
@@ -196,19 +197,20 @@ WITH_DOORBELLS = [conformance, loads, misuse, isolation, renewal, unbinding, fuz
                   hostile]
 OF_TWO = [pause, death]
 WITHOUT_DOORBELLS = [plain]
-NAMES = [case.__name__ for case in WITH_DOORBELLS + OF_TWO + WITHOUT_DOORBELLS]
+NAMES = [case.__name__ for case in WITH_DOORBELLS + OF_TWO + WITHOUT_DOORBELLS + programs.CASES]
 
 
-def run_case(case, group, options):
+def run_case(case, group, options, unloads):
     start = time.monotonic()
     said = case(group, options)
-    group.unload()
+    if unloads:
+        group.unload()
     group.check_logs()
     said = " ".join(said.split())
     print(f"{case.__name__:12} ok {time.monotonic() - start:6.1f} s  {said}", flush=True)
 
 
-def run_group(cases, options, group, names):
+def run_group(cases, options, group, names, unloads=True):
     wanted = [case for case in cases if not options.case or case.__name__ in options.case]
     step = "starting"
     try:
@@ -216,7 +218,7 @@ def run_group(cases, options, group, names):
             group.start(*names)
         for case in wanted:
             step = case.__name__
-            run_case(case, group, options)
+            run_case(case, group, options, unloads or case is wanted[-1])
     except Failed as failed:
         raise Failed(f"{step}: {failed}") from failed
     finally:
@@ -230,3 +232,5 @@ def run(options, kernel, image, folder):
               ("first", "second"))
     run_group(WITHOUT_DOORBELLS, options, Group(folder / "plain", kernel, image, has_doorbells=False),
               ("first", "second"))
+    run_group(programs.CASES, options, Group(folder / "hosts", kernel, image), ("first", "second"),
+              unloads=False)

@@ -38,6 +38,8 @@ class Group:
         if name not in CABLE:
             return []
         (other,) = CABLE.keys() - {name}
+        # QEMU leaves it behind when it is killed.
+        (self.folder / f"{name}.cable").unlink(missing_ok=True)
         return ["-netdev", f"dgram,id=cable,local.type=unix,local.path={self.folder}/{name}.cable,"
                            f"remote.type=unix,remote.path={self.folder}/{other}.cable",
                 "-device", f"e1000,netdev=cable,mac=52:54:00:00:00:0{CABLE[name][-1]}"]
@@ -81,7 +83,7 @@ class Group:
     def unload(self, *machines):
         """Of all machines, unless some are named."""
         for machine in machines or self.machines:
-            machine.run("killall -9 vmtest 2>/dev/null; sleep 0.2; "
+            machine.run("killall -9 vmtest ulsock 2>/dev/null; sleep 0.2; "
                         "if [ -d /sys/module/ulnic ]; then rmmod ulnic; fi")
             machine.slot = None
 

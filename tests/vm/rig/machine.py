@@ -18,7 +18,7 @@ APPEND = ("console=ttyS0 loglevel=6 panic=-1 oops=panic panic_on_warn=1 no_timer
 class Machine:
     """`device`: what QEMU is to have besides; `kernel` and `image`: what it starts."""
 
-    def __init__(self, name, folder, kernel, image, device, memory=256):
+    def __init__(self, name, folder, kernel, image, device, memory=384):
         self.name = name
         self.log = folder / f"{name}.log"
         self.commands = folder / f"{name}.sock"

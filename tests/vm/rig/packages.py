@@ -10,7 +10,8 @@ from .shell import Failed, run
 
 TOOLS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "cpio": "cpio",
          "modinfo": "kmod", "sparse": "sparse", "gcc": "gcc", "make": "make",
-         "iperf3": "iperf3"}
+         "iperf3": "iperf3", "redis-server": "redis-server", "redis-cli": "redis-tools",
+         "NPtcp": "netpipe-tcp"}
 
 
 class Missing(Exception):
