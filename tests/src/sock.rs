@@ -110,6 +110,18 @@ pub fn set_user_timeout(fd: RawFd, milliseconds: c_int) -> io::Result<()> {
     set_number(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, milliseconds)
 }
 
+/// Makes the next close reset the connection.
+pub fn set_linger_zero(fd: RawFd) {
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    let (value, size) = ((&raw const linger).cast(), size_of::<libc::linger>() as u32);
+    // SAFETY: a pointer to a local of that size.
+    let done = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, value, size) };
+    assert_eq!(done, 0);
+}
+
 /// SO_KEEPALIVE: so long without a word the peer's kernel is asked, and so often; as many questions without an answer
 /// are the end.
 pub fn set_keep_alive(fd: RawFd, seconds: c_int, questions: c_int) -> io::Result<()> {

@@ -1,10 +1,11 @@
 //! Leaves with bytes under way: `leave listen port=P bytes=N` reads slowly, to the end of the
 //! stream, and checks every byte; `leave connect port=P bytes=N how=HOW` sends them and is gone, both after
 //! so many `rounds=` of a ping-pong: by
-//! exit, _exit, quick_exit, exec of another program with and without the socket, or exec in a thread.
+//! exit, _exit, quick_exit, exec of another program with and without the socket, or exec in a thread. Who says
+//! reset or reset-exit closes so that the connection is reset, and `leave listen end=reset` demands that.
 
 use std::ffi::{c_int, CString};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -38,9 +39,14 @@ fn read(args: &Args) {
     }
     std::thread::sleep(Duration::from_millis(100));
     let (mut piece, mut position) = (vec![0; 50_000], 0);
+    let reset = args.get_or("end", String::new()) == "reset";
     loop {
-        let n = stream.read(&mut piece).expect("read");
+        let n = match stream.read(&mut piece) {
+            Err(error) if reset && error.kind() == ErrorKind::ConnectionReset => return,
+            read => read.expect("read"),
+        };
         if n == 0 {
+            assert!(!reset, "a clean end");
             break;
         }
         pattern::check(1, position, &piece[..n]).unwrap_or_else(|wrong| panic!("{wrong}"));
@@ -61,9 +67,14 @@ fn write(args: &Args) {
     let fd = stream.as_raw_fd();
     std::mem::forget(stream);
     let how: String = args.get("how");
+    if how.starts_with("reset") {
+        tests::sock::set_linger_zero(fd);
+    }
     // SAFETY: each of these ends the program.
     unsafe {
         match how.as_str() {
+            "reset" => drop(libc::close(fd)),
+            "reset-exit" => libc::_exit(0),
             "exit" => libc::exit(0),
             "_exit" => libc::_exit(0),
             "quick_exit" => quick_exit(0),

@@ -2,6 +2,8 @@
 
 use libc::{SHUT_RD, SHUT_RDWR, SHUT_WR};
 
+use tests::sock::set_linger_zero;
+
 use crate::set::Set;
 use crate::world::*;
 

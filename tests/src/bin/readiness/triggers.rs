@@ -2,6 +2,8 @@
 
 use libc::{EPOLLET, EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, SHUT_WR};
 
+use tests::sock::set_linger_zero;
+
 use crate::set::Set;
 use crate::world::*;
 

@@ -193,18 +193,6 @@ pub fn set(fd: RawFd, level: c_int, name: c_int, value: c_int) -> String {
     result(done as isize)
 }
 
-/// Makes the next close reset the connection.
-pub fn set_linger_zero(fd: RawFd) {
-    let linger = libc::linger {
-        l_onoff: 1,
-        l_linger: 0,
-    };
-    let (value, size) = ((&raw const linger).cast(), size_of::<libc::linger>() as u32);
-    // SAFETY: a pointer to a local of that size.
-    let done = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, value, size) };
-    assert_eq!(done, 0);
-}
-
 /// Takes the pending error, by number.
 pub fn so_error(fd: RawFd) -> c_int {
     let mut error: c_int = -1;

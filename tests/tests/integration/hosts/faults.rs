@@ -199,6 +199,22 @@ fn leaving() {
     }
 }
 
+/// As the program has said (SO_LINGER without any time), and not a clean end.
+#[test]
+fn closing_resets() {
+    for how in ["reset", "reset-exit"] {
+        let hosts = Hosts::two();
+        let arguments = "port=7000 bytes=0";
+        let reader = hosts.own(0, "leave").args("listen host=:: end=reset");
+        let reader = reader.args(arguments).start().listening(7000);
+        let writer = hosts.own(1, "leave").args("connect").args(arguments);
+        let address = hosts.host(0).address();
+        writer.args(&format!("how={how} host={address}")).run();
+        reader.succeed();
+        hosts.check_linked(Nic::Some, 1);
+    }
+}
+
 /// The kernel tells its verdict once, to us; the program that the process becomes hears that there was one.
 #[test]
 fn host_gone_before_exec() {

@@ -151,6 +151,11 @@ impl Conn<'_> {
         self.link.ring_engine();
     }
 
+    /// The program has said that closing resets it (SO_LINGER without any time).
+    fn is_to_be_reset(&self) -> bool {
+        sockopt::socket_linger(self.socket) == Ok(Some(Duration::ZERO))
+    }
+
     /// [F24] Before the last holder closes: the daemon does the rest, if it can; else we leave the link
     /// first. `true`: nothing is left to do.
     pub(in crate::conn) fn close_on_link(&self) -> bool {
@@ -160,7 +165,7 @@ impl Conn<'_> {
         if self.is_joining() {
             self.join_before_send(usize::MAX);
         }
-        let unread = self.ring_is_unread();
+        let reset = self.ring_is_unread() || self.is_to_be_reset();
         let Some(mut held) = self.lock_tx() else {
             return false;
         };
@@ -168,8 +173,10 @@ impl Conn<'_> {
         if !tx.state.on_ring() || self.stage() != Stage::Linked {
             return false;
         }
-        if unread {
-            // As in the kernel. The daemon hears that we have let go, and resets the link too.
+        if reset {
+            // As in the kernel. The daemon hears that we have let go, and resets the link too; with its word frozen the
+            // engine says no clean end, whatever becomes of this process.
+            self.segment().freeze();
             let _ = sockopt::set_socket_linger(self.socket, Some(Duration::ZERO));
             self.reset_for_all();
             return true;
