@@ -206,7 +206,8 @@ fn arm_data(conn: &Conn<'_>, slot: usize, name: u32, wanted: Wanted) -> bool {
     // Never beyond what the ring can hold: the sender would wait for us.
     let least = wanted.least.min(wanted.there + rx.size() / 2).max(1);
     rx.arm_data(slot, name, rx.state.pos + least);
-    if conn.is_to_attend() {
+    // The kernel's end is level-triggered, the link's is told once.
+    if conn.is_to_attend() || conn.ends_on_link(held.state()) {
         return true;
     }
     managed && something_there(conn, held.state(), wanted.there)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use libc::{c_int, c_short, POLLERR, POLLHUP, POLLIN, POLLRDHUP, POLLRDNORM};
 use netstack::failover::{Segment as _, Stage};
-use netstack::ring::Receiver;
+use netstack::ring::{Receiver, RxState};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
@@ -26,14 +26,19 @@ impl Conn<'_> {
         tail.has_ended() && read == tail.offset()
     }
 
+    /// The same for who holds the receiving lock.
+    pub(in crate::conn) fn ends_on_link(&self, rx: &RxState) -> bool {
+        let tail = || self.segment().tail();
+        self.is_nic() && rx.on_ring() && tail().has_ended() && rx.pos == tail().offset()
+    }
+
     /// The ring is empty: what the word, or the kernel, has to say. Under the receiving lock.
     #[cold]
     pub(in crate::conn) fn look_for_link_end(
         &self,
         rx: &mut Receiver<'_, Rings>,
     ) -> Result<Step, Errno> {
-        let tail = self.segment().tail();
-        if rx.state.on_ring() && tail.has_ended() && rx.state.pos == tail.offset() {
+        if self.ends_on_link(rx.state) {
             return Ok(Step::Eof);
         }
         match self.hear(rx)? {
