@@ -28,8 +28,11 @@ impl Conn<'_> {
 
     /// The same for who holds the receiving lock.
     pub(in crate::conn) fn ends_on_link(&self, rx: &RxState) -> bool {
-        let tail = || self.segment().tail();
-        self.is_nic() && rx.on_ring() && tail().has_ended() && rx.pos == tail().offset()
+        if !self.is_nic() || !rx.on_ring() {
+            return false;
+        }
+        let tail = self.segment().tail();
+        tail.has_ended() && rx.pos == tail.offset()
     }
 
     /// The ring is empty: what the word, or the kernel, has to say. Under the receiving lock.

@@ -29,7 +29,8 @@ pub fn page(report: &Report) -> String {
     };
     let about = format!(
         "{}, {} CPUs ({}), ulsock {}{}. {}, contenders in turn. Kernel TCP is taken at its \
-         best: with the ends left to the scheduler, or on two cores. ulsock's ends are left to the scheduler.",
+         best: with the ends left to the scheduler, or on two cores. ulsock's ends are left to the \
+         scheduler, unless it stays on kernel TCP.",
         host.system,
         host.cpus,
         host.cpu,

@@ -19,7 +19,7 @@ pub struct Row {
     pub cpu_seconds_per: &'static str,
     /// The better placement.
     pub kernel: Option<Figure>,
-    /// The ends left to the scheduler, where they can be.
+    /// The ends left to the scheduler, where they can be; the better placement if it stays on kernel TCP.
     pub ulsock: Option<Figure>,
     /// The ends on two cores, when that is better.
     pub ulsock_pinned: Option<Figure>,
@@ -60,7 +60,6 @@ impl Row {
         let kernel = best(number, &line.unit, &of(Contender::Kernel));
         let ours = of(Contender::Ulsock);
         let left = ours.first();
-        let ulsock = left.and_then(|series| series.figure(number));
         let unused = left
             .filter(|_| line.rings)
             .and_then(|series| series.not_accelerated());
@@ -68,13 +67,13 @@ impl Row {
             true => (None, unused),
             false => (unused, None),
         };
-        let used = ulsock.as_ref().filter(|_| unused.is_none());
         // Where both are kernel TCP, one placement against the better of two would tell of placements.
-        let raced = match left_on_kernel.is_some() {
+        let ulsock = match left_on_kernel.is_some() {
             true => best(number, &line.unit, &ours),
-            false => used.cloned(),
+            false => left.and_then(|series| series.figure(number)),
         };
-        let ratio = |kernel: &Figure| Some(line.unit.speed_up(kernel.value, raced?.value));
+        let used = ulsock.as_ref().filter(|_| unused.is_none());
+        let ratio = |kernel: &Figure| Some(line.unit.speed_up(kernel.value, used?.value));
         let kernel_raced = kernel.as_ref().filter(|_| line.race);
         let mut problems = failures(series);
         problems.extend(unused);
@@ -293,6 +292,7 @@ mod tests {
     fn the_kernel_against_itself() {
         let row = hybrid_row(0, true, true);
         assert_eq!(row.ratio, Some(5.0));
+        assert_eq!(row.used().map(|figure| figure.value), Some(2.0));
         assert!(row.problems.is_empty() && row.left_on_kernel.is_some());
         assert_eq!(hybrid_row(1, true, true).ratio, Some(2.0));
     }

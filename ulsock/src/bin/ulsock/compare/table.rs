@@ -40,7 +40,7 @@ fn footer(report: &Report, width: usize) -> String {
     };
     let text = format!(
         "{}, contenders in turn. \"ends\" says where kernel TCP did best; ulsock's ends are left \
-         to the scheduler. CPU is user and system time of both ends, kernel TCP / ulsock.{few}",
+         to the scheduler, unless it stays on kernel TCP. CPU is user and system time of both ends, kernel TCP / ulsock.{few}",
         report.effort()
     );
     wrapped(&text, width, "")
