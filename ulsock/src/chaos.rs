@@ -1,5 +1,6 @@
 //! Test aids: carriers change at random moments (`ULSOCK_CHAOS`), sleeps on rings end late
-//! (`ULSOCK_DRAG`), fail-overs end in death (`ULSOCK_DIE`). Off, each costs one load.
+//! (`ULSOCK_DRAG`) or begin late (`ULSOCK_LATE`), fail-overs end in death (`ULSOCK_DIE`). Off, each costs
+//! one load.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,12 +60,26 @@ fn dawdle(drag: Drag) {
         Err(first) => first,
     };
     if now - first < drag.ms.into() {
-        let time = Timespec {
-            tv_sec: 0,
-            tv_nsec: i64::from(drag.us.min(999_999)) * 1000,
-        };
-        let _ = rustix::thread::nanosleep(&time);
+        pause(drag.us);
     }
+}
+
+/// Between the last look at a ring and the arming of its tripwire: what happens there must not be missed.
+#[inline]
+pub fn be_late() {
+    match process::config().late {
+        0 => {}
+        us => pause(us),
+    }
+}
+
+#[cold]
+fn pause(us: u32) {
+    let time = Timespec {
+        tv_sec: 0,
+        tv_nsec: i64::from(us.min(999_999)) * 1000,
+    };
+    let _ = rustix::thread::nanosleep(&time);
 }
 
 /// After a step of a fail-over.

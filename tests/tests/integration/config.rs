@@ -35,6 +35,7 @@ const CASES: &[Case] = &[
     case("ULSOCK_CHAOS", "many", "ULSOCK_CHAOS"),
     case("ULSOCK_GUARD", "maybe", "ULSOCK_GUARD"),
     case("ULSOCK_DRAG", "much", "ULSOCK_DRAG"),
+    case("ULSOCK_LATE", "2s", "ULSOCK_LATE"),
     case("ULSOCK_DIE", "young", "ULSOCK_DIE"),
     case("ULSOCK_CLUSTER", "300.1.2.3/8", "ULSOCK_CLUSTER"),
     case("ULSOCK_RUN_DIR", "FOLDER/file", "FOLDER/file"),

@@ -8,6 +8,7 @@ mod impaired;
 mod inline;
 mod ipv6;
 mod killed;
+mod late;
 mod many;
 mod measures;
 mod mpi;

@@ -23,6 +23,7 @@ const KNOWN: &[&str] = &[
     "ULSOCK_DRAG",
     "ULSOCK_EXCLUDE",
     "ULSOCK_GUARD",
+    "ULSOCK_LATE",
     "ULSOCK_LIB",
     "ULSOCK_LOG",
     "ULSOCK_LOG_FILE",
@@ -125,6 +126,8 @@ pub struct Config {
     pub chaos: u32,
     pub guard: Guarding,
     pub drag: Option<Drag>,
+    /// A test aid: so many microseconds pass before a tripwire is armed.
+    pub late: u32,
     /// A test aid: the process is killed after this step.
     pub die: Option<Step>,
     pub nic: Nic,
@@ -194,6 +197,7 @@ impl Config {
             "ULSOCK_NIC" => self.nic = nic(value)?,
             "ULSOCK_DIE" => self.die = Some(step(value)?),
             "ULSOCK_DRAG" => self.drag = Some(drag(value)?),
+            "ULSOCK_LATE" => self.late = microseconds(value)?,
             _ => {}
         }
         Ok(())
@@ -226,6 +230,7 @@ impl Default for Config {
             chaos: 0,
             guard: Guarding::On,
             drag: None,
+            late: 0,
             die: None,
             nic: Nic::Auto,
         }
@@ -306,6 +311,13 @@ fn drag(value: &str) -> Result<Drag, &'static str> {
     }
 }
 
+fn microseconds(value: &str) -> Result<u32, &'static str> {
+    match value.parse() {
+        Ok(us) if us <= 1_000_000 => Ok(us),
+        _ => Err("microseconds up to 1000000"),
+    }
+}
+
 fn step(value: &str) -> Result<Step, &'static str> {
     match value {
         "frozen" => Ok(Step::Frozen),
@@ -369,6 +381,7 @@ mod tests {
             ("ULSOCK_CHAOS", "1001"),
             ("ULSOCK_GUARD", "maybe"),
             ("ULSOCK_DRAG", "300:"),
+            ("ULSOCK_LATE", "1000001"),
             ("ULSOCK_DIE", "soon"),
         ] {
             let error = with(name, value).expect_err(name);

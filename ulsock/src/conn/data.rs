@@ -95,6 +95,7 @@ fn sleep_for_data(
     };
     let slot = slot.keep();
     bed.hold(handle, What::Data(slot as u8));
+    chaos::be_late();
     let (events, until) = conn.listen_on_link(listen_to(wanted, nap.limit(deadline)));
     let watched = until.is_never() && waiter.watch.is_worth_while(waiter, &conn);
     if watched {

@@ -15,6 +15,7 @@ use netstack::ring::{Look, Receiver, RxState, Sender, Tail};
 use super::lock::Held;
 use super::wait::{poll_now, Slot};
 use super::Conn;
+use crate::chaos;
 use crate::link::Rings;
 use crate::record::{flag, Role};
 use crate::sys::tcp;
@@ -312,6 +313,7 @@ impl Conn<'_> {
 
     /// (Re-)arms a data slot behind what has been seen: the next byte after `seen` rings.
     pub fn arm_data_at(&self, slot: usize, name: u32, seen: u64) {
+        chaos::be_late();
         if let Some(mut held) = self.lock_rx() {
             super::recv::prefer_ring(self, held.state());
             let rx = self.receiver(held.state());
@@ -322,6 +324,7 @@ impl Conn<'_> {
 
     /// The slot, if there is something to wait for; and whether time can bring it, too.
     fn arm_space(&self, name: u32, armed: Armed) -> Option<(Option<usize>, bool)> {
+        chaos::be_late();
         let mut held = self.lock_tx()?;
         let mut tx = self.sender(held.state());
         if !tx.state.on_ring() || has_room(&mut tx) {

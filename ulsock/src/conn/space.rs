@@ -10,7 +10,7 @@ use super::wait::{sleep, Deadline, Slot, Woken};
 use super::Conn;
 use crate::bed::{Sleep, What};
 use crate::signal::Seen;
-use crate::{spin, waiter};
+use crate::{chaos, spin, waiter};
 
 /// A consumer that has not moved for so long is not reading: the ring grows, or the send spills.
 pub const STALL: Duration = Duration::from_millis(5);
@@ -67,6 +67,7 @@ fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) ->
     let (handle, slot) = (conn.handle, slot.keep());
     bed.hold(handle, What::Space(slot as u8));
     bed.lie_down(waiter);
+    chaos::be_late();
     let (ready, capped) = arm_space(&conn, slot, waiter.number, want);
     // Signals must get through while asleep.
     drop(conn);
