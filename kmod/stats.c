@@ -14,21 +14,26 @@ static struct ulnic_device *to_device(struct device *dev)
 	return container_of(dev, struct ulnic_device, dev);
 }
 
-#define COUNTER(_name)								\
+#define SHOW_COUNTER(_name)							\
 static ssize_t _name##_show(struct device *dev, struct device_attribute *attr,	\
 			    char *buf)						\
 {										\
 	return sysfs_emit(buf, "%lld\n",					\
 			  atomic64_read(&to_device(dev)->counters._name));	\
-}										\
-static DEVICE_ATTR_RO(_name)
+}
 
-COUNTER(doorbells_in);
-COUNTER(doorbells_out);
-COUNTER(doorbells_held);
-COUNTER(tripwires_fired);
-COUNTER(revocations);
-COUNTER(deaths);
+SHOW_COUNTER(doorbells_in)
+static DEVICE_ATTR_RO(doorbells_in);
+SHOW_COUNTER(doorbells_out)
+static DEVICE_ATTR_RO(doorbells_out);
+SHOW_COUNTER(doorbells_held)
+static DEVICE_ATTR_RO(doorbells_held);
+SHOW_COUNTER(tripwires_fired)
+static DEVICE_ATTR_RO(tripwires_fired);
+SHOW_COUNTER(revocations)
+static DEVICE_ATTR_RO(revocations);
+SHOW_COUNTER(deaths)
+static DEVICE_ATTR_RO(deaths);
 
 static ssize_t slot_show(struct device *dev, struct device_attribute *attr, char *buf)
 {

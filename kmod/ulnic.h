@@ -52,6 +52,7 @@
 #ifndef _ULNIC_H
 #define _ULNIC_H
 
+#include <linux/const.h>
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
@@ -76,7 +77,7 @@
 #define ULNIC_SERVICE_OPEN	1024
 
 /* ulnic_info.features: without it RING reaches no other VM; a timer looks. */
-#define ULNIC_FEATURE_DOORBELL	(1ULL << 0)
+#define ULNIC_FEATURE_DOORBELL	_BITULL(0)
 
 /* What there is. Clears EPOLLPRI. */
 struct ulnic_info {
@@ -170,7 +171,7 @@ struct ulnic_ring {
 };
 
 /* ulnic_tripwire.flags */
-#define ULNIC_TRIPWIRE_DISARM	(1ULL << 0)
+#define ULNIC_TRIPWIRE_DISARM	_BITULL(0)
 
 /*
  * Arms a wire, or moves it: it is passed when the word at `offset` in our own

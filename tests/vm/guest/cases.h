@@ -2,6 +2,8 @@
 #ifndef CASES_H
 #define CASES_H
 
+/* GROUP ERROR: nobody, in that group, opens the device; 0 or the errno is what it gets. */
+void member(char **arguments);
 /* Calls and mappings that must fail, and how. */
 void misuse(char **arguments);
 /* Two processes of one VM: neither sees the other without its key. */

@@ -13,6 +13,7 @@ static const struct {
 	const char *name;
 	void (*run)(char **arguments);
 } cases[] = {
+	{ "member", member },
 	{ "misuse", misuse },
 	{ "isolation", isolation },
 	{ "reuse", reuse },

@@ -1,4 +1,4 @@
-"""What runs inside the machines: the module, the test program, the file system around them."""
+"""What runs inside the machines: the test program, the programs under test, the file system around them."""
 
 import re
 import shutil
@@ -32,17 +32,8 @@ while read -r line; do
 done
 """
 
-
-def build_module(source, kernel, folder):
-    """Builds a copy of the driver's source, with sparse looking on, which must have nothing to say."""
-    if folder.exists():
-        shutil.rmtree(folder)
-    shutil.copytree(source, folder)
-    output = run("make", "-C", folder, f"KDIR={kernel.headers}", "C=1", "W=1")
-    complaints = [line for line in output.splitlines() if re.search(r"warning|error", line)]
-    if complaints:
-        raise Failed("the driver builds with warnings:\n" + "\n".join(complaints))
-    return folder / "ulnic.ko"
+# Of those who may use the device (kmod/70-ulnic.rules).
+GROUP = 990
 
 
 def build_program(source, header_folder, output):
@@ -90,7 +81,7 @@ class Tree:
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
         (folder / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n")
-        (folder / "etc/group").write_text("root:x:0:\nnogroup:x:65534:\n")
+        (folder / "etc/group").write_text(f"root:x:0:\nulsock:x:{GROUP}:\nnogroup:x:65534:\n")
         (folder / "etc/protocols").write_text("tcp 6 TCP\nudp 17 UDP\n")
         (folder / "etc/hosts").write_text("127.0.0.1 localhost\n")
 
@@ -99,6 +90,10 @@ class Tree:
         to = self.folder / str(to or file).lstrip("/")
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, to)
+
+    def add_folder(self, folder, to):
+        """All that is in it."""
+        shutil.copytree(folder, self.folder / to.lstrip("/"), symlinks=True)
 
     def add_program(self, program, to=None):
         """A program with the libraries that it needs."""
@@ -115,6 +110,14 @@ class Tree:
         """A driver of the kernel that needs no other one: /NAME.ko."""
         (module,) = kernel.modules.glob(f"kernel/**/{name}.ko")
         self.add(module, f"/{name}.ko")
+
+    def add_udev(self, package, rules):
+        """The daemon, the rule by which it loads modules, and ours."""
+        self.add_program(package / "bin/udevadm", "/bin/udevadm")
+        (self.folder / "lib/systemd").mkdir(parents=True, exist_ok=True)
+        (self.folder / "lib/systemd/systemd-udevd").symlink_to("/bin/udevadm")
+        self.add(package / "lib/udev/rules.d/80-drivers.rules", "/lib/udev/rules.d/80-drivers.rules")
+        self.add(rules, f"/etc/udev/rules.d/{rules.name}")
 
     def pack(self, output):
         """The image that the kernel unpacks."""

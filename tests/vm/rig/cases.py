@@ -1,9 +1,11 @@
 """What is shown, case by case. The module is loaded in no machine when a case begins, and in none
 when it has ended; unloading shows that nothing was left behind. Those of programs share their hosts."""
 
+import errno
 import time
 
 from . import programs
+from .build import GROUP
 from .group import LOAD, SMALL, Group
 from .shell import Failed
 
@@ -21,6 +23,20 @@ def loads(group, options):
     group.load(first)
     second.await_value("peers", group.slots(first, second))
     return f"{options.loads} times"
+
+
+def installed(group, options):
+    """udev finds the device, loads the module that DKMS has installed, and lets the group use it."""
+    first = group.machines[0]
+    first.run("/lib/systemd/systemd-udevd --daemon")
+    first.run("udevadm trigger --action=add --subsystem-match=pci && udevadm settle --timeout=20")
+    access = first.run("stat -c '%a %G' /dev/ulnic0").strip()
+    if access != "660 ulsock":
+        raise Failed(f"the device's mode and group are {access}")
+    first.run(f"vmtest member {GROUP} 0")
+    first.run(f"vmtest member 65534 {errno.EACCES}")
+    first.run("udevadm control --exit")
+    return access
 
 
 def misuse(group, options):
@@ -193,8 +209,8 @@ def conformance(group, options):
 
 # The suite of ports first: it takes all the memory there is again and again, and waits for none that a machine which
 # never was may have mapped.
-WITH_DOORBELLS = [conformance, loads, misuse, isolation, renewal, unbinding, fuzzing, doorbells, forgery,
-                  hostile]
+WITH_DOORBELLS = [conformance, loads, installed, misuse, isolation, renewal, unbinding, fuzzing, doorbells,
+                  forgery, hostile]
 OF_TWO = [pause, death]
 WITHOUT_DOORBELLS = [plain]
 NAMES = [case.__name__ for case in WITH_DOORBELLS + OF_TWO + WITHOUT_DOORBELLS + programs.CASES]

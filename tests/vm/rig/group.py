@@ -10,7 +10,7 @@ CABLE = {"first": "10.7.0.1", "second": "10.7.0.2"}
 SMALL = 2 << 20
 
 # Emulated processors stand still for seconds when the host is busy; the other is for a short test.
-LOAD = "insmod /ulnic.ko dead_ms=4000 quarantine_ms=6000"
+LOAD = "insmod /lib/modules/*/updates/dkms/ulnic.ko dead_ms=4000 quarantine_ms=6000"
 
 
 class Group:

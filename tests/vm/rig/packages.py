@@ -9,7 +9,7 @@ import struct
 from .shell import Failed, run
 
 TOOLS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "cpio": "cpio",
-         "modinfo": "kmod", "sparse": "sparse", "gcc": "gcc", "make": "make",
+         "depmod": "kmod", "dkms": "dkms", "sparse": "sparse", "gcc": "gcc", "make": "make",
          "iperf3": "iperf3", "redis-server": "redis-server", "redis-cli": "redis-tools",
          "NPtcp": "netpipe-tcp"}
 
@@ -54,30 +54,59 @@ class Kernel:
         self.vmlinux = root / "vmlinux"
 
 
+def fetch(cache, name, packages, finish=lambda folder: None):
+    """A folder of the cache with what is in packages, after `finish`, unless it is there already."""
+    root = cache / name
+    if root.exists():
+        return root
+    partial = cache / f"{name}.{os.getpid()}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        run("apt-get", "download", *packages, cwd=partial)
+    except Failed as error:
+        raise Missing(f"cannot download {' '.join(packages)}") from error
+    for package in partial.glob("*.deb"):
+        run("dpkg", "-x", package, partial)
+        package.unlink()
+    finish(partial)
+    partial.rename(root)
+    return root
+
+
 def fetch_kernel(cache):
-    """Downloads and unpacks it, unless the cache has it already."""
     try:
         release, packages = kernel_packages()
     except (Failed, FileNotFoundError) as error:
         raise Missing("apt does not tell the kernel's packages") from error
-    root = cache / release
-    if not root.exists():
-        partial = cache / f"{release}.{os.getpid()}.partial"
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        try:
-            run("apt-get", "download", *packages, cwd=partial)
-        except Failed as error:
-            raise Missing(f"cannot download {' '.join(packages)}") from error
-        for package in partial.glob("*.deb"):
-            run("dpkg", "-x", package, partial)
-            package.unlink()
-        unpack_kernel(partial, release)
+
+    def finish(folder):
+        unpack_kernel(folder, release)
         # The headers name themselves by absolute paths.
-        makefile = partial / "usr/src" / f"linux-headers-{release}" / "Makefile"
-        makefile.write_text(makefile.read_text().replace("/usr/src", f"{root}/usr/src"))
-        partial.rename(root)
-    return Kernel(root, release)
+        makefile = folder / "usr/src" / f"linux-headers-{release}" / "Makefile"
+        makefile.write_text(makefile.read_text().replace("/usr/src", f"{cache / release}/usr/src"))
+
+    return Kernel(fetch(cache, release, packages, finish), release)
+
+
+def fetch_checkpatch(cache):
+    """The kernel's checker of style, which only its whole source has."""
+    def finish(folder):
+        (archive,) = folder.glob("usr/src/*.tar.xz")
+        files = [f"*/scripts/{name}" for name in ("checkpatch.pl", "spelling.txt", "const_structs.checkpatch")]
+        run("tar", "-x", "-I", "xz -T0", "-f", archive, "--strip-components=2", "--wildcards", "--occurrence",
+            *files, cwd=folder)
+        shutil.rmtree(folder / "usr")
+
+    source = re.search(r"Depends: (linux-source-\S+)", run("apt-cache", "depends", "linux-source"))
+    if not source:
+        raise Missing("apt knows no linux-source")
+    return fetch(cache, "checkpatch", [source[1]], finish) / "checkpatch.pl"
+
+
+def fetch_udev(cache):
+    """The daemon that gives devices their owners. Installing it would change this machine."""
+    return fetch(cache, "udev", ["udev"])
 
 
 def unpack_kernel(root, release):
