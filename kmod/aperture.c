@@ -8,7 +8,6 @@
  * VM that was only paused may wake up and write before its driver finds out).
  */
 #include <linux/bitmap.h>
-#include <linux/random.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 
@@ -45,9 +44,7 @@ struct ulnic_aperture *ulnic_aperture_new(struct ulnic_device *device, u64 lengt
 	aperture->offset = start_of(device) + ((u64)at << PAGE_SHIFT);
 	aperture->length = length;
 	aperture->service = service;
-	do {
-		aperture->key = get_random_u64();
-	} while (!aperture->key);
+	aperture->key = ulnic_random();
 	return aperture;
 }
 

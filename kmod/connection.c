@@ -7,33 +7,50 @@
 
 #include "driver.h"
 
-int ulnic_lookup(struct ulnic_endpoint *endpoint, struct ulnic_lookup *arg)
+/* Whether there is anybody to ask; device->lock is held. */
+static int check_slot(struct ulnic_device *device, u64 slot)
 {
-	struct ulnic_device *device = endpoint->device;
+	if (device->gone)
+		return -ENODEV;
+	return ulnic_is_live(device, slot) ? 0 : -EHOSTUNREACH;
+}
+
+static u64 incarnation_of(struct ulnic_device *device, u64 slot)
+{
+	return slot == device->slot ? device->incarnation : device->peers[slot].incarnation;
+}
+
+/* device->lock is held. */
+static int find(struct ulnic_device *device, struct ulnic_lookup *arg)
+{
 	struct ulnic_entry entry;
-	int error = -ENOENT;
 	u64 index;
 
-	if (!arg->service || arg->slot >= device->slots)
-		return -EINVAL;
-	if (arg->service < ULNIC_SERVICE_OPEN && !capable(CAP_NET_ADMIN))
-		return -EACCES;
-
-	mutex_lock(&device->lock);
-	if (device->gone)
-		error = -ENODEV;
-	else if (!ulnic_is_live(device, arg->slot))
-		error = -EHOSTUNREACH;
-	for (index = 0; error == -ENOENT && index < ULNIC_ENDPOINTS_MAX; index++) {
+	for (index = 0; index < ULNIC_ENDPOINTS_MAX; index++) {
 		if (ulnic_read_entry(device, arg->slot, index, &entry) ||
 		    entry.service != arg->service)
 			continue;
 		arg->endpoint = index;
 		arg->key = entry.key;
-		arg->incarnation = arg->slot == device->slot ? device->incarnation :
-				   device->peers[arg->slot].incarnation;
-		error = 0;
+		arg->incarnation = incarnation_of(device, arg->slot);
+		return 0;
 	}
+	return -ENOENT;
+}
+
+int ulnic_lookup(struct ulnic_endpoint *endpoint, struct ulnic_lookup *arg)
+{
+	struct ulnic_device *device = endpoint->device;
+	int error;
+
+	if (!arg->service || arg->slot >= device->slots)
+		return -EINVAL;
+	if (arg->service < ULNIC_SERVICE_OPEN && !capable(CAP_NET_ADMIN))
+		return -EACCES;
+	mutex_lock(&device->lock);
+	error = check_slot(device, arg->slot);
+	if (!error)
+		error = find(device, arg);
 	mutex_unlock(&device->lock);
 	return error;
 }
@@ -42,7 +59,6 @@ int ulnic_lookup(struct ulnic_endpoint *endpoint, struct ulnic_lookup *arg)
 static int take(struct ulnic_endpoint *endpoint, struct ulnic_connect *arg,
 		struct ulnic_entry *entry)
 {
-	struct ulnic_device *device = endpoint->device;
 	struct ulnic_connection *connection;
 	u64 number;
 
@@ -53,8 +69,7 @@ static int take(struct ulnic_endpoint *endpoint, struct ulnic_connect *arg,
 		return -EMFILE;
 	connection = &endpoint->connections[number];
 	connection->slot = arg->slot;
-	connection->incarnation = arg->slot == device->slot ? device->incarnation :
-				  device->peers[arg->slot].incarnation;
+	connection->incarnation = incarnation_of(endpoint->device, arg->slot);
 	connection->endpoint = arg->endpoint;
 	connection->key = entry->key;
 	connection->offset = entry->offset;
@@ -71,18 +86,15 @@ int ulnic_connect(struct ulnic_endpoint *endpoint, struct ulnic_connect *arg)
 {
 	struct ulnic_device *device = endpoint->device;
 	struct ulnic_entry entry;
-	int error = 0;
+	int error;
 
 	if (arg->slot >= device->slots)
 		return -EINVAL;
 	mutex_lock(&device->lock);
-	if (device->gone)
-		error = -ENODEV;
-	else if (!ulnic_is_live(device, arg->slot))
-		error = -EHOSTUNREACH;
-	else if (arg->endpoint >= ULNIC_ENDPOINTS_MAX || !arg->key ||
-		 ulnic_read_entry(device, arg->slot, arg->endpoint, &entry) ||
-		 entry.key != arg->key)
+	error = check_slot(device, arg->slot);
+	if (!error && (arg->endpoint >= ULNIC_ENDPOINTS_MAX || !arg->key ||
+		       ulnic_read_entry(device, arg->slot, arg->endpoint, &entry) ||
+		       entry.key != arg->key))
 		error = -EACCES;
 	if (!error) {
 		mutex_lock(&endpoint->lock);

@@ -188,6 +188,7 @@ struct inode *ulnic_new_inode(void);
 extern struct pci_driver ulnic_pci_driver;
 
 /* region.c */
+u64 ulnic_random(void);
 struct ulnic_slot *ulnic_slot(struct ulnic_device *device, u64 slot);
 bool ulnic_is_in_partition(struct ulnic_device *device, u64 slot, u64 offset, u64 length);
 int ulnic_read_entry(struct ulnic_device *device, u64 slot, u64 index, struct ulnic_entry *entry);

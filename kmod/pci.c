@@ -15,6 +15,13 @@
 #define BAR_REGISTERS	0
 #define BAR_MEMORY	2
 
+/* pci_request_region() is undone after remove() by some kernels only. */
+static bool request(struct pci_dev *pdev, int bar)
+{
+	return devm_request_mem_region(&pdev->dev, pci_resource_start(pdev, bar),
+				       pci_resource_len(pdev, bar), ULNIC_NAME);
+}
+
 /* The kernel takes all of it back after remove(), or when probe() fails. */
 static int map_bars(struct ulnic_device *device)
 {
@@ -24,13 +31,11 @@ static int map_bars(struct ulnic_device *device)
 	error = pcim_enable_device(pdev);
 	if (error)
 		return error;
-	error = pcim_iomap_regions(pdev, BIT(BAR_REGISTERS), ULNIC_NAME);
-	if (error)
-		return error;
-	error = pci_request_region(pdev, BAR_MEMORY, ULNIC_NAME);
-	if (error)
-		return error;
-	device->registers = pcim_iomap_table(pdev)[BAR_REGISTERS];
+	if (!request(pdev, BAR_REGISTERS) || !request(pdev, BAR_MEMORY))
+		return -EBUSY;
+	device->registers = pcim_iomap(pdev, BAR_REGISTERS, 0);
+	if (!device->registers)
+		return -ENOMEM;
 	device->base = pci_resource_start(pdev, BAR_MEMORY);
 	device->size = pci_resource_len(pdev, BAR_MEMORY);
 	device->memory = devm_memremap(&pdev->dev, device->base, device->size, MEMREMAP_WB);

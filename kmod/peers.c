@@ -119,7 +119,7 @@ static void start_again(struct ulnic_device *device)
 
 	dev_warn(&device->dev, "no heartbeat for more than %u ms: joining again\n", ulnic_dead_ms);
 	ulnic_reset_all(device);
-	device->incarnation = get_random_u64() | 1;
+	device->incarnation = ulnic_random();
 	ulnic_join(device);
 	list_for_each_entry(aperture, &device->quarantine, node)
 		aperture->epoch = device->epoch_base;

@@ -20,7 +20,8 @@ struct ulnic_slot *ulnic_slot(struct ulnic_device *device, u64 slot)
 	return (void *)(device->memory + PAGE_SIZE + slot * ULNIC_SLOT_BYTES);
 }
 
-static u64 random_nonzero(void)
+/* Nobody guesses it, and nobody else has it. */
+u64 ulnic_random(void)
 {
 	u64 number;
 
@@ -162,7 +163,7 @@ static int claim_any(struct ulnic_device *device)
 		error = free_slot(device, &slot);
 		if (error)
 			return error;
-		number = random_nonzero();
+		number = ulnic_random();
 		WRITE_ONCE(ulnic_slot(device, slot)->claim, number);
 		msleep(SETTLE_MS + get_random_u32() % SETTLE_MS);
 		if (READ_ONCE(ulnic_slot(device, slot)->claim) == number) {
@@ -189,7 +190,7 @@ static bool claim_own(struct ulnic_device *device)
 	if (READ_ONCE(slot->claim) && READ_ONCE(slot->bell) != device->bell)
 		return false;
 	device->slot = device->bell;
-	device->incarnation = random_nonzero();
+	device->incarnation = ulnic_random();
 	WRITE_ONCE(slot->claim, device->incarnation);
 	return true;
 }
