@@ -6,6 +6,7 @@
 //! them does not need it any more. In the network namespace of the daemon itself it works the same.
 
 use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -22,6 +23,10 @@ use crate::upkeep;
 const PAUSE: u64 = 1000;
 /// Looks for its answer, one at each call; then they are spaced.
 const PATIENCE: u32 = 64;
+/// Milliseconds for which we believe what it says about an address: its peers file may change.
+const BELIEVED: u64 = 10_000;
+/// Addresses that we remember.
+const MOST: usize = 1024;
 
 #[derive(Default)]
 pub struct Broker {
@@ -36,6 +41,8 @@ pub struct Broker {
     cookies: HashMap<u64, u32>,
     /// Those that it can do nothing for, by their record numbers.
     refused: HashSet<u32>,
+    /// Addresses that are another host's by its peers file, and since when we know.
+    elsewhere: HashMap<IpAddr, u64>,
     /// Programs that it has introduced to us, by its numbers.
     programs: HashMap<u32, Arc<Pair>>,
     /// By record number.
@@ -177,6 +184,20 @@ impl Broker {
         self.refused.contains(&number)
     }
 
+    /// It has said that another host has this address.
+    pub fn note_other_host(&mut self, ip: IpAddr) {
+        if self.elsewhere.len() >= MOST {
+            self.elsewhere.clear();
+        }
+        self.elsewhere.insert(ip.to_canonical(), upkeep::now());
+    }
+
+    /// Has it said so lately?
+    pub fn is_other_host(&self, ip: IpAddr) -> bool {
+        let since = self.elsewhere.get(&ip.to_canonical());
+        since.is_some_and(|since| upkeep::now() < since + BELIEVED)
+    }
+
     /// The connection is closed, or has its rings.
     pub fn forget(&mut self, number: u32) {
         self.refused.remove(&number);
@@ -184,5 +205,28 @@ impl Broker {
         if self.sought.remove(&number).is_some() {
             self.cookies.retain(|_, sought| *sought != number);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::{Broker, MOST};
+
+    #[test]
+    fn addresses_of_other_hosts_are_remembered_within_bounds() {
+        let mut broker = Broker::default();
+        let ip = |number: usize| IpAddr::from(Ipv4Addr::from_bits(0x0a00_0000 + number as u32));
+        for number in 0..=MOST {
+            assert!(!broker.is_other_host(ip(number)));
+            broker.note_other_host(ip(number));
+            assert!(broker.is_other_host(ip(number)));
+            assert!(broker.elsewhere.len() <= MOST);
+        }
+        let IpAddr::V4(mapped) = ip(MOST) else {
+            unreachable!("made so")
+        };
+        assert!(broker.is_other_host(mapped.to_ipv6_mapped().into()));
     }
 }

@@ -33,10 +33,11 @@ pub enum Reason {
     NoAgreement,
     FailedOver,
     FewCpus,
+    OtherHost,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 28] = [
+    pub const ALL: [Reason; 29] = [
         Reason::None,
         Reason::Young,
         Reason::NoPeer,
@@ -65,6 +66,7 @@ impl Reason {
         Reason::NoAgreement,
         Reason::FailedOver,
         Reason::FewCpus,
+        Reason::OtherHost,
     ];
 
     pub fn name(self) -> &'static str {
@@ -97,6 +99,7 @@ impl Reason {
             Reason::NoAgreement => "no-agreement",
             Reason::FailedOver => "failed-over",
             Reason::FewCpus => "few-cpus",
+            Reason::OtherHost => "other-host",
         }
     }
 

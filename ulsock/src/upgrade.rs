@@ -148,6 +148,10 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
         record,
         socket,
     };
+    if let Some(reason) = attempt.leads_elsewhere(control) {
+        record.set_reason(reason);
+        return stay::stay(control, number, record);
+    }
     let was_offered = control.offers.contains_key(&number);
     let here = match record.role() {
         Role::Connected => attempt.as_connected(control),

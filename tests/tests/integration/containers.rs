@@ -133,7 +133,7 @@ fn without_a_cluster_they_stay_on_the_kernel() {
 fn with_two_run_directories_they_stay_on_the_kernel() {
     let containers = Hosts::two().with("ULSOCK_NIC", "off");
     redis(&containers, |_, program| program);
-    check_kernel(&containers, "no-peer");
+    check_kernel(&containers, "other-host");
 }
 
 /// A connection on the kernel, whose client is not under ulsock, and a process that offers it: what became

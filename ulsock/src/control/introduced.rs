@@ -1,5 +1,6 @@
 //! Programs in other containers, and the daemon of the host that introduces them to us.
 
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -44,6 +45,16 @@ impl Control {
         socket: BorrowedFd<'_>,
     ) -> bool {
         !self.broker.has_refused(number) && self.broker.seek(number, cookie, connected, socket)
+    }
+
+    /// The daemon of the host has said that another host has this address.
+    pub fn note_other_host(&mut self, ip: IpAddr) {
+        self.broker.note_other_host(ip);
+    }
+
+    /// Has it said so lately?
+    pub fn is_other_host(&self, ip: IpAddr) -> bool {
+        self.broker.is_other_host(ip)
     }
 
     /// The other end of a connection, as the daemon of the host has found it.

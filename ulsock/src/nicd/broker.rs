@@ -5,6 +5,7 @@
 //! channel to each other, and need us no more. What a guest says is checked by the socket that it shows.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -104,7 +105,14 @@ impl Broker {
         }
     }
 
-    pub fn hear_guest(&mut self, set: &Set, number: u32, time: Instant) {
+    /// `is_elsewhere`: has another host this address?
+    pub fn hear_guest(
+        &mut self,
+        set: &Set,
+        number: u32,
+        time: Instant,
+        is_elsewhere: impl Fn(IpAddr) -> bool,
+    ) {
         let Some(pair) = self.guests.get(&number).cloned() else {
             return;
         };
@@ -117,6 +125,12 @@ impl Broker {
             } = mail
             {
                 match self.examine(number, cookie, connected, &socket, time) {
+                    // In another network namespace the address may be somebody else's.
+                    Ok(seeker)
+                        if seeker.space == Space::OWN && is_elsewhere(seeker.tuple.remote.ip()) =>
+                    {
+                        refuse(&pair, cookie, Reason::OtherHost);
+                    }
                     Ok(seeker) => self.seekers.insert(seeker),
                     Err(reason) => refuse(&pair, cookie, reason),
                 }

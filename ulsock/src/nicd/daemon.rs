@@ -292,11 +292,15 @@ impl Nicd {
             Source::Lane(number) => self.hear_port(number as usize, time),
             Source::Heir(number) => self.hear_heir(number, time),
             Source::HostDoor => self.let_guests_in(),
-            Source::Guest(number) => {
-                if let Some(broker) = &mut self.broker {
-                    broker.hear_guest(&self.set, number, time);
-                }
-            }
+            Source::Guest(number) => self.hear_guest(number, time),
+        }
+    }
+
+    fn hear_guest(&mut self, number: u32, time: Instant) {
+        if let Some(mut broker) = self.broker.take() {
+            let is_elsewhere = |ip| self.behind(ip).is_some();
+            broker.hear_guest(&self.set, number, time, is_elsewhere);
+            self.broker = Some(broker);
         }
     }
 

@@ -72,9 +72,17 @@ pub fn hear(family: &Family, control: &mut Control) {
         family.record(number).look_soon();
     }
     for (number, reason) in refused {
-        // Others may know better why nobody was found.
-        if reason != Reason::NoPeer {
-            family.record(number).set_reason(reason);
+        let record = family.record(number);
+        match reason {
+            // Others may know better why nobody was found.
+            Reason::NoPeer => {}
+            Reason::OtherHost => {
+                if let Some(peer) = record.peer() {
+                    control.note_other_host(peer.ip());
+                }
+                record.look_soon();
+            }
+            reason => record.set_reason(reason),
         }
     }
 }

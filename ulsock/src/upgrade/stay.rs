@@ -1,17 +1,33 @@
-//! When to look no more: a connection that can only meet a peer on this host, and has met none, stays on
-//! the kernel.
+//! When to look no more: a connection that can only meet a peer on this host, and has met none or never will, stays
+//! on the kernel.
 
 use std::sync::atomic::Ordering;
 
 use super::Attempt;
+use crate::config::Nic;
 use crate::control::Control;
-use crate::daemon;
+use crate::reason::Reason;
 use crate::record::{flag, Record};
+use crate::sys::tcp;
+use crate::{daemon, process};
 
 /// Both ends have made many calls by then, unless one makes a hundred for one of the other's.
 const ENOUGH: u32 = 4096;
 
 impl Attempt<'_> {
+    /// Why it stays, if the daemon of this host has said that the peer's address is another host's, and takes nothing
+    /// there for us.
+    pub(super) fn leads_elsewhere(&self, control: &Control) -> Option<Reason> {
+        let reason = match process::config().nic {
+            Nic::Off => Reason::OtherHost,
+            Nic::Auto if daemon::has_few_cpus() => Reason::FewCpus,
+            _ => return None,
+        };
+        let peer = || tcp::peer_addr(self.socket).ok();
+        let peer = self.record.peer().or_else(peer)?;
+        control.is_other_host(peer.ip()).then_some(reason)
+    }
+
     /// After so many calls, and no sign of a peer. The daemon would take it to another host, but has not enough
     /// CPUs for that; and programs in the containers of this host have had their time.
     pub(super) fn may_stay(&self, control: &Control, calls: u32) -> bool {

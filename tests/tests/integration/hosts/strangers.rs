@@ -48,8 +48,20 @@ fn few_cpus() {
     if !has_few_cpus() {
         return;
     }
+    all_stay("auto", "few-cpus");
+}
+
+/// The daemon knows by its peers file that nobody is to be found on this host.
+#[test]
+fn turned_off() {
+    if !kernel_only() {
+        all_stay("off", "other-host");
+    }
+}
+
+fn all_stay(nic: &str, reason: &str) {
     for after in ["1", "8"] {
-        let hosts = Hosts::two().with("ULSOCK_NIC", "auto");
+        let hosts = Hosts::two().with("ULSOCK_NIC", nic);
         let hosts = hosts.with("ULSOCK_UPGRADE_AFTER", after);
         let server = hosts.own(0, "echo_threads");
         let server = server.args("conns=4 host=:: port=7000").start();
@@ -61,7 +73,7 @@ fn few_cpus() {
         server.succeed();
         for host in [0, 1] {
             let (report, _) = hosts.host(host).report();
-            assert_eq!(report.reasons.get("few-cpus"), Some(&4), "{report:?}");
+            assert_eq!(report.reasons.get(reason), Some(&4), "{report:?}");
             assert_eq!(report.ring_bytes(), 0, "{report:?}");
         }
         hosts.check_quiet();
