@@ -15,8 +15,8 @@ use crate::{procfs, top};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A file that cargo built beside the running test, or beside one of our programs: a program of
-/// `src/bin`, the `ulsock` command or the preload library.
+/// A file of the release build, whatever profile the running test has: a program of `src/bin`, the
+/// `ulsock` command or the preload library.
 pub fn built(name: &str) -> PathBuf {
     let running = std::env::current_exe().expect("a test has a path");
     let folder = running.parent().expect("a file is in a folder");
@@ -24,7 +24,7 @@ pub fn built(name: &str) -> PathBuf {
         true => folder.parent().expect("target/PROFILE/deps"),
         false => folder,
     };
-    let path = profile.join(name);
+    let path = profile.with_file_name("release").join(name);
     assert!(
         path.exists(),
         "{} is missing: build the workspace first, as tests/run does",
