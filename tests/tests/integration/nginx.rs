@@ -27,7 +27,7 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// With both files, in a place of its own.
+    /// With the small file, in a place of its own.
     pub fn start(ends: Ends, workers: usize) -> Self {
         Self::start_in(Place::new(ends).eager(), Side::Server, workers)
     }
@@ -59,6 +59,11 @@ impl Nginx {
         curl.args(options).directory(self.place.folder()).run()
     }
 
+    /// Puts the file `big` beside the small one.
+    pub fn add_big_file(&self) {
+        pattern_file(&self.place.folder().join("www/big"), BIG_FILE);
+    }
+
     /// Its master process.
     pub fn pid(&self) -> u32 {
         self.server.pid()
@@ -78,7 +83,6 @@ fn prepare(place: &Place, workers: usize, more: &str) -> u16 {
     let folder = place.folder();
     fs::create_dir(folder.join("www")).expect("www");
     pattern_file(&folder.join("www/small"), SMALL_FILE);
-    pattern_file(&folder.join("www/big"), BIG_FILE);
     fs::write(
         folder.join("nginx.conf"),
         config(folder, port, workers, more),
@@ -175,6 +179,7 @@ fn ab_keepalive() {
 fn curl_big_file_by_sendfile() {
     for &ends in Ends::all() {
         let nginx = Nginx::start(ends, 1);
+        nginx.add_big_file();
         nginx.curl(&format!("-o copy {}", nginx.url("big")));
         let folder = nginx.place.folder();
         same_content(&folder.join("www/big"), &folder.join("copy"));
@@ -186,6 +191,7 @@ fn curl_big_file_by_sendfile() {
 fn curl_keepalive() {
     for &ends in Ends::all() {
         let nginx = Nginx::start(ends, 2);
+        nginx.add_big_file();
         let pair = format!("{} {} ", nginx.url("small"), nginx.url("big"));
         let outputs = "-o copy0 -o copy1 -o copy2 -o copy3 -o copy4 -o copy5";
         let connects = nginx.curl(&format!(

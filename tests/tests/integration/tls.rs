@@ -100,6 +100,7 @@ fn nginx() {
              server {{ listen 127.0.0.1:{port} ssl http2; root {folder}/www; }}"
         );
         let nginx = Nginx::start_with(place, Side::Server, 2, &block);
+        nginx.add_big_file();
         let folder = nginx.place.folder();
         for version in ["--http1.1", "--http2"] {
             let curl = nginx.place.client("curl").directory(folder);
