@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * A hostile VM: it maps the whole region past the driver, writes rubbish over
- * it (most of it where the drivers talk to each other), and rings everybody all
- * the time.
+ * it, and rings everybody all the time.
  */
 #include <stdio.h>
 #include <time.h>
@@ -11,7 +10,8 @@
 #include "device.h"
 #include "raw.h"
 
-#define SLOTS_BYTES (64 * 4096)
+#define PAGE 4096
+#define SLOTS_BYTES (64 * PAGE)
 #define DOORBELL 3	/* word of BAR 0 */
 
 /* Rubbish, or what looks like sense: small numbers, words of somewhere else. */
@@ -31,6 +31,19 @@ static uint64_t rubbish(uint64_t *seed, volatile uint64_t *memory)
 	}
 }
 
+/* Mostly where the drivers talk; anywhere; and where owners of apertures say who they are. */
+static size_t somewhere(uint64_t *seed, size_t length)
+{
+	switch (next_random(seed) % 16) {
+	case 0:
+		return next_random(seed) % (length / 8);
+	case 1:
+		return next_random(seed) % (length / PAGE) * (PAGE / 8) + next_random(seed) % 8;
+	default:
+		return next_random(seed) % (SLOTS_BYTES / 8);
+	}
+}
+
 void scribble(char **arguments)
 {
 	uint64_t seed = argument(arguments, 0), words = 0, at;
@@ -40,9 +53,7 @@ void scribble(char **arguments)
 
 	while (time(NULL) < end) {
 		for (at = 0; at < 10000; at++, words++) {
-			size_t range = next_random(&seed) % 8 ? SLOTS_BYTES : raw.length;
-
-			memory[next_random(&seed) % (range / 8)] = rubbish(&seed, memory);
+			memory[somewhere(&seed, raw.length)] = rubbish(&seed, memory);
 			if (at % 16 == 0)
 				raw.registers[DOORBELL] = (at / 16 % 4) << 16;
 		}

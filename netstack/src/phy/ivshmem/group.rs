@@ -9,9 +9,10 @@ use std::vec::Vec;
 
 use rustix::io;
 
+use super::card::Card;
 use super::device::Device;
 use super::lane::{word, Outgoing};
-use super::layout::{Layout, ADDRESS_AT, ASLEEP_AT, LANES_AT, MAGIC, MAGIC_AT, SIZE_AT};
+use super::layout::ASLEEP_AT;
 use super::uapi::{Info, Lookup, State};
 use super::Options;
 use crate::phy::sys::Map;
@@ -24,7 +25,9 @@ struct Member {
     service: u64,
     incarnation: u64,
     connection: u64,
-    address: [u8; 6],
+    card: Card,
+    /// Bytes of its aperture.
+    length: u64,
     map: Arc<Map>,
     lane: Outgoing,
 }
@@ -35,17 +38,6 @@ pub struct Group {
     slot: u64,
     service: u64,
     members: Vec<Member>,
-}
-
-/// How an address stands in an aperture.
-pub fn to_word(address: [u8; 6]) -> u64 {
-    let [a, b, c, d, e, f] = address;
-    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
-}
-
-fn from_word(word: u64) -> [u8; 6] {
-    let [a, b, c, d, e, f, ..] = word.to_le_bytes();
-    [a, b, c, d, e, f]
 }
 
 impl Group {
@@ -67,7 +59,7 @@ impl Group {
     /// A frame for whoever has this address. `false`: nobody known has.
     pub fn send(&mut self, address: [u8; 6], frame: &[u8]) -> bool {
         let mut members = self.members.iter_mut();
-        let Some(member) = members.find(|it| it.address == address) else {
+        let Some(member) = members.find(|it| it.card.address == address) else {
             return false;
         };
         member.lane.put(frame);
@@ -107,6 +99,12 @@ impl Group {
             }
         }
         Ok(())
+    }
+
+    /// Gives up those that say something else of themselves than when we met: what we know of them may be rubbish that
+    /// somebody wrote there.
+    pub fn check(&mut self, device: &Device) {
+        self.part(device, |member| !member.is_as_we_met());
     }
 
     /// Those that are gone.
@@ -159,13 +157,8 @@ fn lives(info: &Info, member: &Member) -> bool {
 impl Member {
     /// `None`: it is not ready, or speaks another language.
     fn read(map: Map, found: &Lookup, connection: u64, length: u64, lane: usize) -> Option<Member> {
-        let read = |at| word(&map, at).load(Ordering::Acquire);
-        if read(MAGIC_AT) != MAGIC {
-            return None;
-        }
-        let layout = Layout::claimed(read(LANES_AT), read(SIZE_AT), length)?;
-        let address = from_word(read(ADDRESS_AT));
-        if lane >= layout.lanes {
+        let card = Card::read(&map, length)?;
+        if lane >= card.layout.lanes {
             return None;
         }
         let map = Arc::new(map);
@@ -174,9 +167,14 @@ impl Member {
             service: found.service,
             incarnation: found.incarnation,
             connection,
-            address,
-            lane: Outgoing::new(map.clone(), layout, lane),
+            card,
+            length,
+            lane: Outgoing::new(map.clone(), card.layout, lane),
             map,
         })
+    }
+
+    fn is_as_we_met(&self) -> bool {
+        Card::read(&self.map, self.length) == Some(self.card)
     }
 }

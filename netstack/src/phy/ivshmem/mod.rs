@@ -5,6 +5,7 @@
 //! ring that is its own in the other's aperture; no call carries a frame. Who sleeps says so there, and is
 //! rung for. A frame for which there is no room, or whose address nobody has, is lost, as on any network.
 
+mod card;
 mod device;
 mod group;
 mod lane;
@@ -21,10 +22,11 @@ use std::vec::Vec;
 
 use rustix::io::{self, Errno};
 
+use self::card::Card;
 use self::device::Device;
-use self::group::{to_word, Group};
+use self::group::Group;
 use self::lane::{word, Incoming, Taken};
-use self::layout::{Layout, ADDRESS_AT, ASLEEP_AT, LANES_AT, MAGIC, MAGIC_AT, SIZE_AT};
+use self::layout::{Layout, ASLEEP_AT};
 use super::sys::Map;
 use super::{Capabilities, Counters, Frame, Port, Trouble};
 use crate::time::Instant;
@@ -37,6 +39,8 @@ pub const DEVICE: &str = "/dev/ulnic0";
 const BATCH: usize = 128;
 /// Between two looks for somebody who is not there.
 const LOOK: Duration = Duration::from_millis(20);
+/// Between two times that we say who we are, and look what the others say.
+const CHECK: Duration = Duration::from_millis(100);
 /// Lanes that are looked at once more in one receive, after nonsense.
 const NONSENSE: usize = 16;
 
@@ -72,6 +76,7 @@ pub struct Ivshmem {
     device: Device,
     capabilities: Capabilities,
     aperture: Arc<Map>,
+    card: Card,
     lanes: Vec<Incoming>,
     /// Whose turn it is.
     next: usize,
@@ -83,6 +88,7 @@ pub struct Ivshmem {
     /// The time when we were last called, and when to look again for somebody.
     now: Instant,
     look_at: Instant,
+    check_at: Instant,
     /// We have said that we sleep.
     asleep: bool,
     counters: Counters,
@@ -110,27 +116,33 @@ impl Ivshmem {
             },
             lanes: (0..lanes).map(incoming).collect(),
             aperture,
+            card: Card {
+                address: options.address,
+                layout,
+            },
             next: 0,
             received: vec![0; frame],
             outgoing: vec![0; frame],
             committed: 0,
             now: Instant::ZERO,
             look_at: Instant::ZERO,
+            check_at: Instant::ZERO,
             asleep: false,
             counters: Counters::default(),
         };
-        port.introduce(layout);
+        port.card.show(&port.aperture);
         port.group.look(&port.device)?;
         Ok(port)
     }
 
-    /// Says who we are; the magic word last.
-    fn introduce(&mut self, layout: Layout) {
-        let set = |at, value| word(&self.aperture, at).store(value, Ordering::Release);
-        set(ADDRESS_AT, to_word(self.capabilities.address));
-        set(LANES_AT, layout.lanes as u64);
-        set(SIZE_AT, layout.size as u64);
-        set(MAGIC_AT, MAGIC);
+    /// Somebody may have scribbled over what we say of ourselves, or over what we have read of the others.
+    fn check(&mut self) {
+        if self.now < self.check_at {
+            return;
+        }
+        self.check_at = self.now + CHECK;
+        self.card.show(&self.aperture);
+        self.group.check(&self.device);
     }
 
     fn say_asleep(&mut self, asleep: bool) {
@@ -212,6 +224,7 @@ impl Port for Ivshmem {
 
     fn flush(&mut self, now: Instant) -> Result<(), Trouble> {
         self.now = now;
+        self.check();
         if self.committed > 0 {
             self.committed = 0;
             self.counters.calls += self.group.publish(&self.device);
@@ -224,6 +237,7 @@ impl Port for Ivshmem {
     }
 
     fn lie_down(&mut self) -> bool {
+        self.check();
         for (number, lane) in self.lanes.iter_mut().enumerate() {
             lane.show();
             if let Some((offset, position)) = lane.wire() {
