@@ -30,7 +30,9 @@ void forge(char **arguments);
 void deceived(char **arguments);
 /* COUNT: has apertures, one after the other, in the same memory. */
 void renew(char **arguments);
-/* SLOT COUNT: writes into each of them, as long as it can. */
+/* Has one as soon as a driver that has just started gives it: not at once, others still map that memory. */
+void anew(char **arguments);
+/* SLOT COUNT ERROR: writes into each of them, as long as it can; ERROR is how each connection ends. */
 void stale(char **arguments);
 
 #endif

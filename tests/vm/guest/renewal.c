@@ -63,10 +63,30 @@ void renew(char **arguments)
 	}
 }
 
+void anew(char **arguments)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct ulnic_bind bind = { .size = sizeof(bind) };
+	struct ulnic_info group;
+	uint64_t *words;
+
+	(void)arguments;
+	info(fd, &group);
+	bind.length = group.partition / 4096 * 3 / 4 * 4096;
+	expect(call(fd, ULNIC_BIND, &bind) == EAGAIN);
+	printf("waiting\n");
+	while (call(fd, ULNIC_BIND, &bind)) {
+		expect(errno == EAGAIN);
+		usleep(1000);
+	}
+	words = map(fd, 0, LENGTH);
+	stays_zero(words);
+}
+
 void stale(char **arguments)
 {
 	uint64_t slot = argument(arguments, 0), count = argument(arguments, 1);
-	int fd = device_open(O_RDWR);
+	int end = argument(arguments, 2), fd = device_open(O_RDWR);
 
 	while (count--) {
 		struct ulnic_disconnect disconnect = { .size = sizeof(disconnect) };
@@ -81,9 +101,10 @@ void stale(char **arguments)
 				break;
 		}
 		bytes = map(fd, connect.offset, LENGTH);
+		printf("mapped\n");
 		while (state(fd).live)
 			memset(bytes, 0xbb, LENGTH);
-		expect(ring(fd, connect.connection) == EPIPE);
+		expect(ring(fd, connect.connection) == end);
 		munmap(bytes, LENGTH);
 		disconnect.connection = connect.connection;
 		expect(call(fd, ULNIC_DISCONNECT, &disconnect) == 0);

@@ -27,6 +27,7 @@ static const struct {
 	{ "forge", forge },
 	{ "deceived", deceived },
 	{ "renew", renew },
+	{ "anew", anew },
 	{ "stale", stale },
 };
 

@@ -62,10 +62,32 @@ def renewal(group, options):
     first, second = group.machines[:2]
     group.load(first, second)
     first.begin("vmtest renew 30")
-    second.begin(f"vmtest stale {first.slot} 30")
+    second.begin(f"vmtest stale {first.slot} 30 {errno.EPIPE}")
     second.finish(120)
     first.finish(60)
     return f"{second.value('revocations')} mappings revoked"
+
+
+def reloading(group, options):
+    """A driver starts anew while a machine that stands still maps, and writes, memory of its last life: nobody gets that
+    memory before the other has given it up."""
+    first, second = group.machines[:2]
+    # Who stands still must not be taken for dead: nobody waits for what those have to say.
+    patient = f"{LOAD} dead_ms=60000"
+    group.load(first, second, command=patient)
+    first.background("vmtest hold 262144", "ready")
+    second.background(f"vmtest stale {first.slot} 1 {errno.ECONNRESET}", "mapped")
+    second.freeze()
+    group.unload(first)
+    first.run(patient)
+    first.background("vmtest anew", "waiting")
+    time.sleep(1)
+    if first.run("cat /tmp/anew") != "waiting\n":
+        raise Failed("it waits no more")
+    second.thaw()
+    first.await_end("vmtest anew")
+    second.await_end("vmtest stale")
+    return f"{second.value('revocations')} mapping revoked"
 
 
 def unbinding(group, options):
@@ -209,7 +231,7 @@ def conformance(group, options):
 
 # The suite of ports first: it takes all the memory there is again and again, and waits for none that a machine which
 # never was may have mapped.
-WITH_DOORBELLS = [conformance, loads, installed, misuse, isolation, renewal, unbinding, fuzzing, doorbells,
+WITH_DOORBELLS = [conformance, loads, installed, misuse, isolation, renewal, reloading, unbinding, fuzzing, doorbells,
                   forgery, hostile]
 OF_TWO = [pause, death]
 WITHOUT_DOORBELLS = [plain]

@@ -69,10 +69,10 @@ class Group:
                         f"ip address replace {CABLE[machine.name]}/24 dev eth0")
             machine.address = CABLE[machine.name]
 
-    def load(self, *machines):
+    def load(self, *machines, command=LOAD):
         """Loads the module; these machines then know of each other."""
         for machine in machines:
-            machine.begin(LOAD)
+            machine.begin(command)
         for machine in machines:
             machine.finish(60)
             machine.slot = machine.value("slot")

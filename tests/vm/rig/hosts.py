@@ -48,6 +48,12 @@ def await_link(machine):
                 f"[ -d /proc/$(cat {FOLDER}/pid) ] || {{ cat {FOLDER}/log; exit 1; }}; done", PATIENCE)
 
 
+def await_parted(machine):
+    """Nobody keeps anything of a machine that is gone."""
+    machine.run("while grep -qv ' connected 0 closed 0 reset 0 ' /sys/kernel/debug/ulnic/ulnic0/endpoints; "
+                "do sleep 0.1; done", PATIENCE)
+
+
 def up(group):
     """The first two machines, as hosts that know each other; unless they are so already."""
     machines = group.machines[:2]
