@@ -9,7 +9,7 @@ use rustix::net::{
     recv, send, socketpair, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType,
 };
 
-use super::program::{streams, waiter};
+use super::program::{streams, streams_to, waiter};
 use super::world::{eventually, Host, World};
 use crate::mailbox::Channel;
 use crate::message::{Introduction, Message};
@@ -76,6 +76,11 @@ impl Guest {
     }
 }
 
+/// By an address that is no other host's.
+fn ends_in_containers(world: &World) -> [TcpStream; 2] {
+    streams_to(world, world.hosts[1].other_address())
+}
+
 /// Lets the daemon hear everything that was said before.
 fn settle(guest: &Guest) {
     let stray = TcpListener::bind("127.0.0.1:0").expect("to listen");
@@ -89,7 +94,7 @@ fn two_programs_get_one_channel_for_all_their_connections() {
     let guests = [0, 1].map(|_| Guest::of(&world.hosts[0]));
     let mut numbers = Vec::new();
     for round in 0..2 {
-        let ends = streams(&world);
+        let ends = ends_in_containers(&world);
         let near = guests[0].seek(&ends[0], true);
         let far = guests[1].seek(&ends[1], false);
         if round == 0 {
@@ -146,11 +151,26 @@ fn what_is_not_the_connection_of_its_user_is_refused() {
     assert_eq!(guest.refusal(), Reason::Identity);
 }
 
+/// The peers file knows whose its address is; but in another network namespace it may be somebody else's.
+#[test]
+fn nobody_is_sought_who_is_on_another_host() {
+    let world = World::new("packet");
+    let guest = Guest::of(&world.hosts[0]);
+    let [near, far] = streams(&world);
+    for connected in [true, false] {
+        guest.seek(&near, connected);
+        assert_eq!(guest.refusal(), Reason::OtherHost);
+    }
+    guest.seek(&far, false);
+    settle(&guest);
+    assert!(guest.any_mail().is_none());
+}
+
 #[test]
 fn ends_that_do_not_belong_together_stay_apart() {
     let world = World::new("packet");
     let guests = [0, 1].map(|_| Guest::of(&world.hosts[0]));
-    let [[near, far], [other, _rest]] = [(); 2].map(|()| streams(&world));
+    let [[near, far], [other, _rest]] = [(); 2].map(|()| ends_in_containers(&world));
     // Both connected, or both ends of one program: nobody is the other end of anybody.
     guests[0].seek(&near, true);
     guests[1].seek(&far, true);

@@ -45,9 +45,14 @@ pub fn bytes(from: u64, to: u64) -> Vec<u8> {
 
 /// A connection between the two hosts.
 pub fn streams(world: &World) -> [TcpStream; 2] {
+    streams_to(world, world.hosts[1].address())
+}
+
+/// A connection to this address of the second host.
+pub fn streams_to(world: &World, address: [u8; 4]) -> [TcpStream; 2] {
     let [one, other] = &world.hosts;
-    let listener = other
-        .within(|| TcpListener::bind(SocketAddr::from((other.address(), 0))).expect("to listen"));
+    let listener =
+        other.within(|| TcpListener::bind(SocketAddr::from((address, 0))).expect("to listen"));
     let to = listener.local_addr().expect("an address");
     let near = one.within(|| TcpStream::connect(to).expect("to connect"));
     [near, listener.accept().expect("to accept").0]

@@ -86,6 +86,11 @@ impl Host {
         [10, 9, 0, self.number as u8]
     }
 
+    /// One that the peers file says nothing about.
+    pub fn other_address(&self) -> [u8; 4] {
+        [10, 9, 1, self.number as u8]
+    }
+
     /// Does something there: what is opened stays there.
     pub fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
         let enter = || {
@@ -174,7 +179,9 @@ impl World {
         for host in &hosts {
             let [.., last] = host.address();
             host.ip("link set lo up");
-            host.ip(&format!("addr add 10.9.0.{last}/24 dev eth0"));
+            for net in ["10.9.0", "10.9.1"] {
+                host.ip(&format!("addr add {net}.{last}/24 dev eth0"));
+            }
             host.ip("link set eth0 up");
             let identity = Identity::generate().expect("a key");
             let key = folder.path().join(format!("{last}.key"));
