@@ -43,16 +43,18 @@ def build_program(source, header_folder, output):
     return output
 
 
+# Packages and features are those of tests/run, so that nothing is compiled twice.
+
 def port_tests(root):
     """The suite that every port passes."""
-    output = run("cargo", "test", "--release", "-p", "netstack", "--features", "std", "--test", "phy",
+    output = run("cargo", "test", "--profile", "unit", "--workspace", "--features", "netstack/std", "--test", "phy",
                  "--no-run", cwd=root, timeout=1200)
-    return root / re.search(r"\((target/release/deps/phy-\w+)\)", output)[1]
+    return root / re.search(r"\((target/unit/deps/phy-\w+)\)", output)[1]
 
 
 def own_programs(root):
     """The daemon, the preload library, and the program that checks transfers."""
-    run("cargo", "build", "--release", "-p", "ulsock", "-p", "ulsock_preload", "-p", "tests", cwd=root, timeout=1200)
+    run("cargo", "build", "--release", "--workspace", cwd=root, timeout=1200)
     folder = root / "target/release"
     return {"/bin/ulsock": folder / "ulsock", "/bin/carry": folder / "carry",
             "/lib/libulsock_preload.so": folder / "libulsock_preload.so"}
