@@ -7,7 +7,7 @@ use netstack::ring::mark::{LEVELS, LEVEL_SIZE};
 use netstack::ring::{Memory, Shared, Sink, Slots, Source, Tripwire, AHEAD};
 
 use crate::conn::guard::Guard;
-use crate::layout::{Block, SideLine, SideNumber, RELEASED};
+use crate::layout::{Block, SideLine, SideNumber, CONFIRMED, RELEASED};
 use crate::pair::{Other, Pair, PairSegment, DAEMON};
 use crate::sys::fetch::{fetch_eight_to_write, fetch_two_to_read, fetch_two_to_write};
 use crate::{inline, upkeep};
@@ -199,6 +199,15 @@ impl Link {
         fence(Ordering::SeqCst);
         self.pair
             .ring(&self.segment, 1 - self.side, self.conn, DAEMON);
+    }
+
+    /// The daemon may ask us, if it could not yet: from here on everybody who waits hears of it.
+    pub fn confirm_late(&self) {
+        let stage = &self.mine().stage;
+        if self.is_nic && stage.load(Ordering::Relaxed) != CONFIRMED {
+            stage.store(CONFIRMED, Ordering::Release);
+            self.ring_daemon();
+        }
     }
 
     #[cold]

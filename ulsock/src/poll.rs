@@ -19,7 +19,7 @@ use crate::conn::wait::{answer_bells, left_to_sleep, poll_now, Deadline};
 use crate::conn::{send, Conn, Handle};
 use crate::options::record_of;
 use crate::pointer::is_bad;
-use crate::record::State;
+use crate::record::{Record, State};
 use crate::signal::Seen;
 use crate::spin;
 use crate::table::{self, Slot};
@@ -119,6 +119,16 @@ pub fn poll_ours(
     Some(poll.run())
 }
 
+/// What a daemon asks can be agreed to only while nobody is inside the gates.
+#[inline]
+fn attend_before_gates(record: &Record, handle: Handle) {
+    if !record.rx.gate.is_closed() {
+        if let Some(conn) = Conn::enter(handle) {
+            conn.attend();
+        }
+    }
+}
+
 /// All of it happens inside a critical section but the sleep, so that a handler never finds gates
 /// entered or wires armed; fields are dropped in this order, the critical section last.
 struct Poll<'a> {
@@ -186,6 +196,7 @@ impl Poll<'_> {
                     };
                     let handle = Handle::new(family, number, entry.fd);
                     if record.state() == State::Managed {
+                        attend_before_gates(record, handle);
                         self.lists.watched.push(Watched { index, handle });
                     }
                     self.lists.enter_gates(record, handle, entry.events);

@@ -468,7 +468,10 @@ fn establish(
         return control.retire(link);
     }
     crate::options::load(record, socket);
-    link.mine().stage.store(CONFIRMED, Ordering::Release);
+    // A daemon asks those who are ready to be asked. Who sleeps inside the gate does not hear of it.
+    if !link.is_nic || record.rx.gate.is_idle() {
+        link.mine().stage.store(CONFIRMED, Ordering::Release);
+    }
     log::debug(format_args!(
         "connection {:?} -> {:?} has a ring pair",
         record.local(),

@@ -1,6 +1,7 @@
 //! Programs on two or three hosts, which are network namespaces: servers and their clients, OpenMPI, many
 //! connections, a long stream, a bad cable, a long one, IPv6, daemons at rest, and what happens to a transfer when something between its ends fails.
 
+mod asked;
 mod compare;
 mod distant;
 mod faults;

@@ -64,6 +64,7 @@ pub fn begin_rx(conn: &Conn<'_>) -> bool {
     if let Some(mut held) = conn.lock_rx() {
         conn.receiver(held.state()).wish(true);
     }
+    conn.link.confirm_late();
     true
 }
 

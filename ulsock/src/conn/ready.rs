@@ -296,8 +296,13 @@ impl Conn<'_> {
     /// then the kernel has been asked for. The caller looks again before it sleeps.
     pub fn arm(&self, wanted: c_short, name: u32) -> Option<Armed> {
         let mut armed = Armed::default();
-        if wanted & (IN | POLLRDHUP) != 0 && self.record.rx.gate.is_closed() {
-            armed.data = Some(self.arm_data(name)?);
+        if wanted & (IN | POLLRDHUP) != 0 {
+            armed.data = match self.record.rx.gate.is_closed() {
+                true => Some(self.arm_data(name)?),
+                // Nothing comes by the ring yet, but a daemon may ask whether it shall.
+                false if self.is_nic() => self.arm_data(name),
+                false => None,
+            };
         }
         if wanted & OUT != 0 && self.record.tx.gate.is_closed() {
             (armed.space, armed.capped) = self.arm_space(name, armed)?;
@@ -315,7 +320,9 @@ impl Conn<'_> {
     pub fn arm_data_at(&self, slot: usize, name: u32, seen: u64) {
         chaos::be_late();
         if let Some(mut held) = self.lock_rx() {
-            super::recv::prefer_ring(self, held.state());
+            if self.record.rx.gate.is_closed() {
+                super::recv::prefer_ring(self, held.state());
+            }
             let rx = self.receiver(held.state());
             let at = rx.state.pos.max(seen) + 1;
             rx.arm_data(slot, name, at);

@@ -47,7 +47,7 @@ impl Conn<'_> {
 
     /// Looks whether something has happened to a promotion. With no lock held.
     #[inline]
-    pub(in crate::conn) fn attend(&self) {
+    pub fn attend(&self) {
         if !self.is_nic() {
             return;
         }
