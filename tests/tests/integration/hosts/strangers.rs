@@ -67,7 +67,8 @@ fn all_stay(nic: &str, reason: &str) {
         let server = server.args("conns=4 host=:: port=7000").start();
         let server = server.listening(7000);
         let client = hosts.own(1, "echo_client");
-        let client = client.args("conns=4 rounds=300 port=7000");
+        // On a busy machine, all of it could be over before the daemon has said a word.
+        let client = client.args("conns=4 rounds=600 rest_ms=300 port=7000");
         let address = hosts.host(0).address();
         client.args(&format!("host={address}")).run();
         server.succeed();
