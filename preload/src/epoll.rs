@@ -4,13 +4,31 @@ use crate::errno;
 use crate::readiness::{from_millis, pointer, valid};
 use libc::{c_int, epoll_event, sigset_t, timespec};
 use std::ptr::null;
-use ulsock::api::{self, Verdict};
+use ulsock::api::{self, Begun, Doze, Verdict};
 
 fn opened(fd: c_int) -> c_int {
     if fd >= 0 {
         errno::keep(|| api::epoll_opened(fd));
     }
     fd
+}
+
+/// A wait by the real function, or by `api`, or first by the one and then by the other.
+macro_rules! wait {
+    ($begun:expr, $real:expr, $end:expr) => {
+        // SAFETY: the program's own arguments, handed on as it gave them.
+        match unsafe { $begun } {
+            Begun::Verdict(verdict) => answer!(verdict, $real),
+            Begun::Plain(doze) => {
+                // SAFETY: as above.
+                let (n, more) = unsafe {
+                    let n = $real;
+                    (n, $end(doze, n))
+                };
+                more.map_or(n, |verdict| answer!(verdict, $real))
+            }
+        }
+    };
 }
 
 hooks! {
@@ -30,24 +48,27 @@ hooks! {
 
     redhook fn epoll_wait(epfd: c_int, events: *mut epoll_event, max: c_int, ms: c_int) -> c_int {
         let timeout = from_millis(ms);
-        answer!(
+        wait!(
             api::epoll_wait(epfd, events, max, pointer(&timeout), null()),
-            real()(epfd, events, max, ms)
+            real()(epfd, events, max, ms),
+            |doze: Doze, n| doze.end(n, epfd, events, max, null())
         )
     }
 
     redhook fn epoll_pwait(epfd: c_int, events: *mut epoll_event, max: c_int, ms: c_int, mask: *const sigset_t) -> c_int {
         let timeout = from_millis(ms);
-        answer!(
+        wait!(
             api::epoll_wait(epfd, events, max, pointer(&timeout), mask),
-            real()(epfd, events, max, ms, mask)
+            real()(epfd, events, max, ms, mask),
+            |doze: Doze, n| doze.end(n, epfd, events, max, mask)
         )
     }
 
     by_hand fn epoll_pwait2(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int {
-        answer!(
-            if valid(timeout) { api::epoll_wait(epfd, events, max, timeout, mask) } else { Verdict::Bypass },
-            real()(epfd, events, max, timeout, mask)
+        wait!(
+            if valid(timeout) { api::epoll_wait(epfd, events, max, timeout, mask) } else { Begun::Verdict(Verdict::Bypass) },
+            real()(epfd, events, max, timeout, mask),
+            |doze: Doze, n| doze.end(n, epfd, events, max, mask)
         )
     }
 }

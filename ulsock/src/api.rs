@@ -14,7 +14,7 @@ use crate::thread::Thread;
 pub use crate::cancel::{
     init as cancellation, requested as cancelling, type_changed as cancel_type_changed,
 };
-pub use crate::epoll::{epoll_ctl, epoll_wait};
+pub use crate::epoll::{epoll_ctl, epoll_wait, Begun, Doze};
 pub use crate::inherit::{
     before_chroot, before_exec, before_plugin, before_sandbox, before_spawn, before_spawn_of_all,
     exec_failed, exiting, fork_child, fork_parent, fork_prepare,

@@ -52,7 +52,10 @@ const KERNEL_ONLY: c_int = libc::MSG_OOB | libc::MSG_ZEROCOPY | libc::MSG_FASTOP
 
 #[inline]
 fn carry(fd: c_int, way: Way, flags: c_int) -> Carry {
-    match table::get(fd) {
+    let Some(word) = table::attended(fd) else {
+        return Carry::Verdict(Verdict::Bypass);
+    };
+    match word.slot() {
         Slot::Foreign | Slot::Fresh | Slot::Listener | Slot::Epoll(_) => {
             Carry::Verdict(Verdict::Bypass)
         }

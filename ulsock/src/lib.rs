@@ -4,6 +4,7 @@
 //! `api` is what the preload library calls. `table` and `record` say what an fd is, `upgrade` finds
 //! the peer, `conn` moves bytes, `poll` and `epoll` tell readiness, `inherit` follows processes.
 
+mod alone;
 pub mod api;
 mod backoff;
 mod bed;

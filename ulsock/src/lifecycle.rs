@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::fcntl_getfd;
 
+use crate::alone;
 use crate::api::Verdict;
 use crate::conn::handover::Rest;
 use crate::conn::{self, Handle};
@@ -213,6 +214,10 @@ fn release(fd: RawFd, still_open: bool) {
         Some(Slot::Record(number)) => {
             if let Some(family) = process::family().filter(|_| still_open) {
                 conn::watch::keep_open(family, number, fd);
+                let record = family.record(number);
+                if alone::is_left(record) && family.refs(number).load(Ordering::Relaxed) == 1 {
+                    alone::count(record, fd);
+                }
             }
             crate::epoll::number_closes(fd, number);
             drop_reference(fd, number);

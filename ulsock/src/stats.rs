@@ -12,12 +12,14 @@ use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io;
 use serde::Serialize;
 
+use crate::alone;
 use crate::config::Report;
 use crate::family::{Family, Header, MAGIC, RECORDS};
+use crate::lifecycle;
 use crate::log;
 use crate::process;
 use crate::reason::Reason;
-use crate::record::{flag, Record, State};
+use crate::record::{flag, Counts, Record, State};
 use crate::rundir::{RunDir, FAMILY};
 use crate::sys::fds::{InternalFd, Transient};
 use crate::sys::{self, proc};
@@ -103,6 +105,15 @@ fn row(record: &Record) -> Option<ConnectionRow> {
         _ => "shm",
     };
     let (tx, rx) = (&record.tx.counts, &record.rx.counts);
+    let bytes = |counts: &Counts| {
+        counts.ring_bytes.load(Ordering::Relaxed) + counts.kernel_bytes.load(Ordering::Relaxed)
+    };
+    let (mut tx_bytes, mut rx_bytes) = (bytes(tx), bytes(rx));
+    if alone::is_left(record) {
+        if let Some(passed) = alone::of_another(record.local(), record.peer()) {
+            (tx_bytes, rx_bytes) = (passed.sent, passed.received);
+        }
+    }
     let (carrier_tx, carrier_rx) = (
         carrier(record.tx.carrier.load(Ordering::Relaxed)),
         carrier(record.rx.carrier.load(Ordering::Relaxed)),
@@ -115,8 +126,8 @@ fn row(record: &Record) -> Option<ConnectionRow> {
         peer: record.peer(),
         carrier_tx,
         carrier_rx,
-        tx_bytes: tx.ring_bytes.load(Ordering::Relaxed) + tx.kernel_bytes.load(Ordering::Relaxed),
-        rx_bytes: rx.ring_bytes.load(Ordering::Relaxed) + rx.kernel_bytes.load(Ordering::Relaxed),
+        tx_bytes,
+        rx_bytes,
         tx_msgs: tx.messages.load(Ordering::Relaxed),
         rx_msgs: rx.messages.load(Ordering::Relaxed),
         reason: if on_kernel {
@@ -151,7 +162,11 @@ impl Totals {
             carried: std::array::from_fn(|n| load(&header.carried[n])),
             reasons: std::array::from_fn(|n| load(&header.reasons[n])),
         };
-        for record in family.held().map(|number| family.record(number)) {
+        for number in family.held() {
+            let record = family.record(number);
+            if let Some(fd) = lifecycle::fd_of(number).filter(|_| alone::is_left(record)) {
+                alone::count(record, fd);
+            }
             totals.upgraded += u64::from(record.has(flag::UPGRADED));
             totals.linked += u64::from(record.has(flag::NIC_USED));
             for (total, counter) in totals.carried.iter_mut().zip(record.carried()) {

@@ -17,6 +17,8 @@ const INTERNAL: u32 = u32::MAX;
 const FRESH: u32 = u32::MAX - 1;
 const LISTENER: u32 = u32::MAX - 2;
 const EPOLL: u32 = 1 << 31;
+/// Of a connection that is not left alone. So whose data calls concern us is one comparison.
+const ATTENDED: u32 = 1 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {
@@ -64,7 +66,28 @@ impl Word {
     #[inline]
     pub fn record(self) -> Option<u32> {
         let word = self.0.get();
-        (word & EPOLL == 0).then(|| word - 1)
+        (word & EPOLL == 0).then(|| (word & !ATTENDED) - 1)
+    }
+
+    #[inline]
+    pub fn slot(self) -> Slot {
+        decode(self.0.get())
+    }
+}
+
+/// `None`: its data calls are none of our business.
+#[inline]
+pub fn attended(fd: RawFd) -> Option<Word> {
+    let word = word(fd)?.load(Ordering::Acquire);
+    NonZeroU32::new(word).filter(|_| word >= ATTENDED).map(Word)
+}
+
+/// Nothing is done at the data calls of this connection any more, if the number still means it.
+pub fn leave_alone(fd: RawFd, number: u32) {
+    let slot = encode(Slot::Record(number));
+    if let Some(word) = word(fd) {
+        let order = Ordering::Relaxed;
+        let _ = word.compare_exchange(slot, slot & !ATTENDED, order, order);
     }
 }
 
@@ -76,7 +99,7 @@ pub fn ours(fd: RawFd) -> Option<Word> {
 
 #[inline]
 pub fn get(fd: RawFd) -> Slot {
-    ours(fd).map_or(Slot::Foreign, |word| decode(word.0.get()))
+    ours(fd).map_or(Slot::Foreign, Word::slot)
 }
 
 #[inline]
@@ -87,7 +110,7 @@ fn decode(word: u32) -> Slot {
         FRESH => Slot::Fresh,
         LISTENER => Slot::Listener,
         other if other & EPOLL != 0 => Slot::Epoll(other & !EPOLL),
-        other => Slot::Record(other - 1),
+        other => Slot::Record((other & !ATTENDED) - 1),
     }
 }
 
@@ -99,7 +122,7 @@ fn encode(slot: Slot) -> u32 {
         Slot::Fresh => FRESH,
         Slot::Listener => LISTENER,
         Slot::Epoll(number) => number | EPOLL,
-        Slot::Record(number) => number + 1,
+        Slot::Record(number) => (number + 1) | ATTENDED,
     }
 }
 
@@ -177,5 +200,23 @@ mod tests {
         ] {
             assert_eq!(decode(encode(slot)), slot);
         }
+    }
+
+    #[test]
+    fn who_is_left_alone_is_known_all_the_same() {
+        const FD: RawFd = 7;
+        init();
+        set(FD, Slot::Record(65_535));
+        leave_alone(FD, 3);
+        assert!(attended(FD).is_some(), "another connection");
+        leave_alone(FD, 65_535);
+        assert!(attended(FD).is_none());
+        assert_eq!(get(FD), Slot::Record(65_535));
+        assert_eq!(ours(FD).and_then(Word::record), Some(65_535));
+        for slot in [Slot::Internal, Slot::Fresh, Slot::Listener, Slot::Epoll(7)] {
+            assert!(replace(FD, slot).is_some());
+            assert!(attended(FD).is_some(), "{slot:?}");
+        }
+        set(FD, Slot::Foreign);
     }
 }

@@ -39,6 +39,43 @@ fn run_and_top() {
     place.check(Rings::Most);
 }
 
+/// Nobody counts at the calls of a connection that stays on the kernel; what it has moved is known all the same, while
+/// it lives and after.
+#[test]
+fn top_of_the_kernels() {
+    const ROUNDS: u64 = 1000;
+    let port = ports::free();
+    let place = Place::new(Ends::both()).with("ULSOCK_EXCLUDE", port);
+    let server = place.own(Side::Server, "echo_epoll");
+    let server = server.args(&format!("port={port}")).piped().start();
+    let mut server = server.listening(port);
+    let client = place.own(Side::Client, "idle");
+    let arguments = format!("port={port} conns=3 rounds={ROUNDS} wait=epoll");
+    let mut client = client.args(&arguments).start();
+    client.prints("idle");
+    if !kernel_only() {
+        let rows = top::rows(place.run_dir());
+        assert_eq!(rows.len(), 6, "{rows:?}");
+        for row in &rows {
+            assert_eq!(row.reason, "excluded", "{row:?}");
+            // As large as the messages of `idle`.
+            assert_eq!([row.tx_bytes, row.rx_bytes], [32 * ROUNDS; 2], "{row:?}");
+        }
+    }
+    server.tell("poke\n");
+    client.succeed();
+    server.succeed();
+    if !kernel_only() {
+        let (sent, received) = (3 * 32 * ROUNDS, 3 * (32 * ROUNDS + 1));
+        let (report, _) = place.report(Side::Client);
+        let carried = [report.kernel_tx_bytes, report.kernel_rx_bytes];
+        assert_eq!(carried, [sent, received], "{report:?}");
+        let (report, _) = place.report(Side::Server);
+        let carried = [report.kernel_tx_bytes, report.kernel_rx_bytes];
+        assert_eq!(carried, [received, sent], "{report:?}");
+    }
+}
+
 #[test]
 fn run_passes_the_exit_status_on() {
     let place = Place::new(Ends::both());

@@ -34,8 +34,9 @@ use crate::record::flag;
 use crate::table::{self, Slot};
 
 pub use ctl::epoll_ctl;
+pub use plain::Doze;
 pub use set::Set;
-pub use wait::epoll_wait;
+pub use wait::{epoll_wait, Begun};
 
 /// Epoll sets of one process at a time; more are left to the kernel alone.
 const MOST: usize = 4096;

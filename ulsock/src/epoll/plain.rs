@@ -8,17 +8,14 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use libc::{epoll_event, sigset_t};
-use rustix::io::Errno;
-use rustix::time::Timespec;
+use libc::{c_int, epoll_event, sigset_t};
 
-use super::kernel::raw_wait;
 use super::set::Set;
 use super::state::State;
 use super::tag::Aliases;
-use crate::cancel;
+use super::wait::{wait_for_ours, Limit, Wait};
+use crate::api::Verdict;
 use crate::process;
-use crate::sys::door::Door;
 use crate::thread::{self, Thread};
 
 #[derive(Default)]
@@ -78,28 +75,9 @@ impl Set {
         self.plain.holds()
     }
 
-    /// As the kernel's wait. `None`: the set has ceased to be plain, and there is nothing to tell yet.
-    pub fn wait_plainly(
-        &'static self,
-        me: &'static Thread,
-        epfd: RawFd,
-        events: &mut [epoll_event],
-        left: Option<Timespec>,
-        mask: *const sigset_t,
-    ) -> Option<Result<usize, Errno>> {
-        let result = self.doze(me, || {
-            raw_wait(Door::always_open(), epfd, events, left, mask)
-        })?;
-        // Who makes a member ours is about to say so, but the kernel may have been faster.
-        let ours = |event: &epoll_event| Aliases::needed(event.u64);
-        if self.plain.holds() && !events.iter().take(result.unwrap_or(0)).any(ours) {
-            return Some(result);
-        }
-        self.after_doze(events, result)
-    }
-
-    /// Sleeps so that who makes a member ours can wake us.
-    fn doze<T>(&'static self, me: &'static Thread, wait: impl FnOnce() -> T) -> Option<T> {
+    /// Before the kernel's wait; who makes a member ours can wake us there. `None`: the set has ceased to be plain.
+    #[inline]
+    pub fn doze(&'static self, me: &'static Thread, limit: Limit) -> Option<Doze> {
         let bed = me.bed();
         // In a handler that has interrupted a dozer, or after one has jumped out of it.
         if bed.is_dozing() {
@@ -107,28 +85,79 @@ impl Set {
         }
         self.plain.begin();
         bed.doze(self);
-        let result = self.plain.holds().then(|| {
-            me.asleep(true);
-            let result = cancel::asleep(wait);
-            me.asleep(false);
-            result
-        });
-        bed.end_doze();
-        result
+        if !self.plain.holds() {
+            bed.end_doze();
+            return None;
+        }
+        me.asleep(true);
+        Some(Doze {
+            set: self,
+            me,
+            limit,
+        })
+    }
+}
+
+/// A wait of the kernel's, which is to end with [`Doze::end`]. A thread that is cancelled in it, or a handler that jumps
+/// out of it, leaves it in the thread's bed.
+#[must_use]
+pub struct Doze {
+    pub(super) set: &'static Set,
+    pub(super) me: &'static Thread,
+    pub(super) limit: Limit,
+}
+
+impl Doze {
+    /// The kernel's wait has returned `n`. `None`: so does ours. The caller's `errno` is left alone.
+    ///
+    /// # Safety
+    /// The arguments of the wait.
+    #[inline]
+    pub unsafe fn end(
+        self,
+        n: c_int,
+        epfd: RawFd,
+        events: *mut epoll_event,
+        max: c_int,
+        mask: *const sigset_t,
+    ) -> Option<Verdict> {
+        self.me.asleep(false);
+        self.me.bed().end_doze();
+        let told = match usize::try_from(n) {
+            // SAFETY: the kernel has written so many.
+            Ok(n @ 1..) => unsafe { std::slice::from_raw_parts(events, n) },
+            _ => &[],
+        };
+        // Who makes a member ours is about to say so, but the kernel may have been faster.
+        let ours = |event: &epoll_event| Aliases::needed(event.u64);
+        if self.set.plain.holds() && !told.iter().any(ours) {
+            return None;
+        }
+        // SAFETY: the kernel has not refused them.
+        unsafe { self.go_on(n, epfd, events, max, mask) }
     }
 
     /// What the kernel said may be about members of ours.
+    ///
+    /// # Safety
+    /// As for `end`.
     #[cold]
-    fn after_doze(
-        &self,
-        events: &mut [epoll_event],
-        result: Result<usize, Errno>,
-    ) -> Option<Result<usize, Errno>> {
-        self.rest_if_all_are_up();
-        match result {
-            Ok(n) => Some(Ok(self.keep_theirs(events, n))).filter(|kept| *kept != Ok(0)),
-            error => Some(error),
-        }
+    unsafe fn go_on(
+        self,
+        n: c_int,
+        epfd: RawFd,
+        events: *mut epoll_event,
+        max: c_int,
+        mask: *const sigset_t,
+    ) -> Option<Verdict> {
+        self.set.rest_if_all_are_up();
+        let n = usize::try_from(n).ok()?;
+        // SAFETY: room for `max` events, and the kernel has taken that for a number of them.
+        let events = unsafe { std::slice::from_raw_parts_mut(events, max as usize) };
+        Some(match self.set.keep_theirs(events, n) {
+            0 => wait_for_ours(Wait::new(self.set, epfd, self.me, self.limit, mask), events),
+            kept => Verdict::Done(kept as isize),
+        })
     }
 }
 

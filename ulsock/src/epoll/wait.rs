@@ -11,6 +11,7 @@ use rustix::time::Timespec;
 
 use super::kernel::raw_wait;
 use super::look::gather;
+use super::plain::Doze;
 use super::set::{Lain, Set};
 use crate::api::Verdict;
 use crate::bed::Sleep;
@@ -31,6 +32,13 @@ const HURRY: u32 = 8;
 /// The kernel takes no more room than this, in bytes.
 const MOST: usize = i32::MAX as usize;
 
+/// How a wait begins.
+pub enum Begun {
+    /// Call the real function, then [`Doze::end`].
+    Plain(Doze),
+    Verdict(Verdict),
+}
+
 /// # Safety
 /// As libc's `epoll_pwait2`.
 pub unsafe fn epoll_wait(
@@ -39,70 +47,95 @@ pub unsafe fn epoll_wait(
     max: c_int,
     timeout: *const timespec,
     mask: *const sigset_t,
-) -> Verdict {
+) -> Begun {
     let number = match table::get(epfd) {
         Slot::Epoll(number) => number,
-        Slot::Internal => return Verdict::Fail(libc::EBADF),
-        _ => return Verdict::Bypass,
+        Slot::Internal => return Begun::Verdict(Verdict::Fail(libc::EBADF)),
+        _ => return Begun::Verdict(Verdict::Bypass),
     };
     cancel::point();
     let (Some(set), Some(me)) = (super::get(number), Thread::me()) else {
+        return Begun::Verdict(Verdict::Bypass);
+    };
+    let plain = set.is_plain();
+    // The only thread: nothing can become ours while it sleeps.
+    if plain && thread::is_single() {
+        return Begun::Verdict(Verdict::Bypass);
+    }
+    // SAFETY: null or valid by contract.
+    let timeout = unsafe { timeout.as_ref() };
+    let doze = plain.then(|| doze(set, me, timeout)).flatten();
+    doze.map_or_else(
+        // SAFETY: by contract.
+        || Begun::Verdict(unsafe { wait_long(set, me, epfd, events, max, timeout, mask) }),
+        Begun::Plain,
+    )
+}
+
+/// The kernel keeps the time, as long as the set stays plain. Neither this nor [`wait_long`] is inlined: a wait that needs
+/// nothing of ours must not pay for their frames.
+#[inline(never)]
+fn doze(set: &'static Set, me: &'static Thread, timeout: Option<&timespec>) -> Option<Doze> {
+    set.doze(me, Limit::new(timeout, Deadline::roughly_after)?)
+}
+
+/// When it ends by itself.
+#[derive(Clone, Copy)]
+pub struct Limit {
+    deadline: Deadline,
+    impatient: bool,
+}
+
+impl Limit {
+    /// `None` for a time that the kernel shall refuse itself.
+    #[inline]
+    fn new(timeout: Option<&timespec>, after: impl Fn(Duration) -> Deadline) -> Option<Limit> {
+        let deadline = match timeout {
+            None => Deadline::never(),
+            Some(time) if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) => {
+                return None
+            }
+            Some(time) => after(Duration::new(time.tv_sec as u64, time.tv_nsec as u32)),
+        };
+        let impatient = timeout.is_some_and(|time| time.tv_sec == 0 && time.tv_nsec == 0);
+        Some(Limit {
+            deadline,
+            impatient,
+        })
+    }
+}
+
+/// If the arguments are what they should be; others the kernel answers as it likes.
+///
+/// # Safety
+/// As for `epoll_wait`.
+#[inline(never)]
+unsafe fn wait_long(
+    set: &'static Set,
+    me: &'static Thread,
+    epfd: c_int,
+    events: *mut epoll_event,
+    max: c_int,
+    timeout: Option<&timespec>,
+    mask: *const sigset_t,
+) -> Verdict {
+    let Some(limit) = Limit::new(timeout, Deadline::after) else {
         return Verdict::Bypass;
     };
-    // The only thread: nothing can become ours while it sleeps.
-    if thread::is_single() && set.is_plain() {
-        return Verdict::Bypass;
-    }
     if max <= 0 || max as usize > MOST / size_of::<epoll_event>() {
         return Verdict::Bypass;
     }
     if let Some(fault) = pointer::fault(events, max as usize * size_of::<epoll_event>()) {
+        let timeout = timeout.map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: by contract.
         return unsafe { without_room(epfd, fault, timeout, mask) };
     }
     // SAFETY: the program says that there is room for `max` events; none is read before it is written.
     let events = unsafe { std::slice::from_raw_parts_mut(events, max as usize) };
-    // SAFETY: null or valid by contract.
-    let timeout = unsafe { timeout.as_ref() }.map(|time| Timespec {
-        tv_sec: time.tv_sec,
-        tv_nsec: time.tv_nsec,
-    });
-    let plain = set.is_plain();
-    let deadline = match timeout {
-        None => Deadline::never(),
-        Some(time) if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) => {
-            return Verdict::Bypass
-        }
-        // The kernel keeps the time, as long as the set stays plain.
-        Some(time) if plain => Deadline::roughly_after(duration(time)),
-        Some(time) => Deadline::after(duration(time)),
-    };
-    if plain {
-        if let Some(result) = set.wait_plainly(me, epfd, events, timeout, mask) {
-            return verdict(result);
-        }
-    }
-    let impatient = timeout == Some(ZERO);
-    let wait = Wait {
-        set,
-        epfd,
-        me,
-        deadline,
-        impatient,
-        mask,
-        seen: Cell::new(Seen::now(me)),
-        bed: Cell::new(None),
-    };
-    wait_for_ours(wait, events)
+    wait_for_ours(Wait::new(set, epfd, me, limit, mask), events)
 }
 
-fn duration(time: Timespec) -> Duration {
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-/// Not inlined: a wait in a plain set must not pay for its frame.
-#[inline(never)]
-fn wait_for_ours(wait: Wait, events: &mut [epoll_event]) -> Verdict {
+pub(super) fn wait_for_ours(wait: Wait, events: &mut [epoll_event]) -> Verdict {
     let (set, result) = (wait.set, wait.run(events));
     drop(wait);
     if set.watched.load(Ordering::Relaxed) {
@@ -155,7 +188,7 @@ const ALMOST_ZERO: Timespec = Timespec {
     tv_nsec: 1,
 };
 
-struct Wait {
+pub(super) struct Wait {
     set: &'static Set,
     epfd: RawFd,
     me: &'static Thread,
@@ -167,6 +200,25 @@ struct Wait {
 }
 
 impl Wait {
+    pub(super) fn new(
+        set: &'static Set,
+        epfd: RawFd,
+        me: &'static Thread,
+        limit: Limit,
+        mask: *const sigset_t,
+    ) -> Wait {
+        Wait {
+            set,
+            epfd,
+            me,
+            deadline: limit.deadline,
+            impatient: limit.impatient,
+            mask,
+            seen: Cell::new(Seen::now(me)),
+            bed: Cell::new(None),
+        }
+    }
+
     fn run(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
         loop {
             inline::glance();

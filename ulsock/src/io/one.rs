@@ -102,7 +102,7 @@ pub enum First {
 /// As libc's `recv`.
 #[inline(always)]
 pub unsafe fn recv_first(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> First {
-    let Some(word) = table::ours(fd) else {
+    let Some(word) = table::attended(fd) else {
         return First::Foreign;
     };
     receive_first(fd, buf, len, flags, word).map_or(First::Other, |n| First::Done(n as isize))
@@ -114,7 +114,7 @@ pub unsafe fn recv_first(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) 
 /// As libc's `send`.
 #[inline(always)]
 pub unsafe fn send_first(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> First {
-    let Some(word) = table::ours(fd) else {
+    let Some(word) = table::attended(fd) else {
         return First::Foreign;
     };
     transmit_first(fd, buf, len, flags, word).map_or(First::Other, |n| First::Done(n as isize))

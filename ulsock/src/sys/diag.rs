@@ -13,6 +13,7 @@ use rustix::net::{
 };
 
 use super::fds::Transient;
+use super::tcp::Passed;
 
 /// The socket at the other end of a connection of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,36 @@ pub fn other_end_by(
     let question = Question::new(peer, local, sequence).ok_or(Errno::INVAL)?;
     let mut answer = [0; 1024];
     question.judge(ask(fd, &question.encode(), sequence, &mut answer)?)
+}
+
+/// What has gone through the connection between these two, if there is one in this network namespace.
+pub fn passed(local: &SocketAddr, peer: &SocketAddr) -> io::Result<Option<Passed>> {
+    /// idiag_ext: tell INET_DIAG_INFO, too.
+    const INFO: u16 = 2;
+    let question = Question::new(local, peer, 1).ok_or(Errno::INVAL)?;
+    let mut request = question.encode();
+    request[18] = 1 << (INFO - 1);
+    let mut answer = [0; 1024];
+    let answer = ask(open()?.as_fd(), &request, 1, &mut answer)?;
+    if question.judge(answer)?.is_none() {
+        return Ok(None);
+    }
+    let socket = body(answer, SOCKET)?.unwrap_or_default();
+    Ok(attribute(socket.get(SOCKET..).unwrap_or_default(), INFO).and_then(Passed::read))
+}
+
+/// The payload of the first attribute of a kind (struct nlattr: length, kind; each begins at a multiple of four).
+fn attribute(mut rest: &[u8], kind: u16) -> Option<&[u8]> {
+    const HEAD: usize = 4;
+    loop {
+        let length = usize::from(u16_at(rest, 0).ok()?);
+        let found = u16_at(rest, 2).ok()?;
+        let payload = rest.get(HEAD..length)?;
+        if found == kind {
+            return Some(payload);
+        }
+        rest = rest.get(length.next_multiple_of(HEAD)..)?;
+    }
 }
 
 /// A socket to ask by, for the network namespace that we are in.
@@ -272,6 +303,43 @@ mod tests {
         mutual("[::]:0", "127.0.0.1");
         mutual("127.0.0.1:0", "::ffff:127.0.0.1");
         mutual("[::]:0", "::ffff:127.0.0.1");
+    }
+
+    #[test]
+    fn tells_what_has_passed() {
+        use std::io::{Read, Write};
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        client.write_all(&[1; 1000]).unwrap();
+        server.read_exact(&mut [0; 1000]).unwrap();
+        server.write_all(&[1; 30]).unwrap();
+        client.read_exact(&mut [0; 30]).unwrap();
+        let by_diag = |fd: BorrowedFd<'_>| {
+            passed(&tcp::local_addr(fd)?, &tcp::peer_addr(fd)?).map(Option::unwrap)
+        };
+        for (fd, sent, received) in [(client.as_fd(), 1000, 30), (server.as_fd(), 30, 1000)] {
+            let known = tcp::passed(fd).unwrap();
+            assert_eq!((known.sent, known.received), (sent, received));
+            assert!(known.packets_sent > 0 && known.packets_received > 0);
+            assert_eq!(by_diag(fd), Ok(known));
+        }
+        // A FIN is no byte.
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(server.read(&mut [0]).unwrap(), 0);
+        assert_eq!(tcp::passed(client.as_fd()).unwrap().sent, 1000);
+        assert_eq!(tcp::passed(server.as_fd()).unwrap().received, 1000);
+    }
+
+    #[test]
+    fn attributes_end_somewhere() {
+        let two = [5, 0, 1, 0, 9, 0, 0, 0, 6, 0, 2, 0, 7, 8];
+        assert_eq!(attribute(&two, 1), Some(&[9][..]));
+        assert_eq!(attribute(&two, 2), Some(&[7, 8][..]));
+        assert_eq!(attribute(&two, 3), None);
+        assert_eq!(attribute(&two[..13], 2), None, "cut off");
+        assert_eq!(attribute(&[0; 64], 1), None, "no length");
+        assert_eq!(attribute(&[3, 0, 1, 0], 1), None, "shorter than its head");
     }
 
     #[test]

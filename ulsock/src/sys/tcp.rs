@@ -41,6 +41,9 @@ pub fn netns_cookie(fd: BorrowedFd<'_>) -> io::Result<u64> {
 // tcpi_bytes_acked and tcpi_bytes_received (since Linux 4.1).
 const BYTES_ACKED: usize = 120;
 const BYTES_RECEIVED: usize = 128;
+const DATA_SEGS_IN: usize = 152;
+const BYTES_SENT: usize = 200;
+const BYTES_RETRANS: usize = 208;
 
 /// The part of TCP_INFO that we use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,13 +70,62 @@ pub fn info(fd: BorrowedFd<'_>) -> io::Result<Info> {
 
 /// Packets with data that have come and gone: `tcpi_data_segs_in`, `tcpi_data_segs_out` (since Linux 4.6).
 pub fn data_packets(fd: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
-    const DATA_SEGS_IN: usize = 152;
     let mut bytes = [0; 160];
     let len = getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
     exactly(len, bytes.len())?;
     let both = word(&bytes, DATA_SEGS_IN).to_ne_bytes();
     let half = |at: usize| u32::from_ne_bytes([both[at], both[at + 1], both[at + 2], both[at + 3]]);
     Ok((half(0), half(4)))
+}
+
+/// What has gone through a socket, by TCP_INFO (as of Linux 4.19).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Bytes that the program has written, and that have come.
+    pub sent: u64,
+    pub received: u64,
+    /// Packets with data.
+    pub packets_sent: u32,
+    pub packets_received: u32,
+}
+
+impl Passed {
+    const NEEDED: usize = BYTES_RETRANS + 8;
+
+    /// From a struct tcp_info; `None` if it is not whole.
+    pub fn read(info: &[u8]) -> Option<Passed> {
+        const NOT_SENT: usize = 144;
+        const DATA_SEGS_OUT: usize = DATA_SEGS_IN + 4;
+        let info = info.get(..Passed::NEEDED)?;
+        let half = |at: usize| word(info, at) as u32;
+        let gone = word(info, BYTES_SENT).saturating_sub(word(info, BYTES_RETRANS));
+        let fin = fins(info[0]).1;
+        Some(Passed {
+            sent: gone + u64::from(half(NOT_SENT)),
+            received: word(info, BYTES_RECEIVED).saturating_sub(fin),
+            packets_sent: half(DATA_SEGS_OUT),
+            packets_received: half(DATA_SEGS_IN),
+        })
+    }
+}
+
+/// The same of a socket of ours.
+pub fn passed(fd: BorrowedFd<'_>) -> io::Result<Passed> {
+    let mut bytes = [0; Passed::NEEDED];
+    let len = getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
+    let read = bytes.get(..len as usize).and_then(Passed::read);
+    read.ok_or(Errno::NOTSUP)
+}
+
+/// How many FINs are counted among the bytes, ours that was acknowledged and the peer's that has arrived, by the state
+/// (include/net/tcp_states.h).
+fn fins(state: u8) -> (u64, u64) {
+    match state {
+        5 => (1, 0),
+        6 => (1, 1),
+        8 | 9 | 11 => (0, 1),
+        _ => (0, 0),
+    }
 }
 
 /// Is a classic filter attached? Asked without room, the kernel tells its length.
@@ -98,15 +150,7 @@ pub struct Totals {
 impl Totals {
     /// Puts them into a TCP_INFO that the kernel has filled, as far as the program has room for it.
     pub fn write(&self, info: &mut [u8]) {
-        const BYTES_SENT: usize = 200;
-        const BYTES_RETRANS: usize = 208;
-        // include/net/tcp_states.h: our FIN has been acknowledged; the peer's has arrived.
-        let (ours, theirs) = match info.first() {
-            Some(5) => (1, 0),
-            Some(6) => (1, 1),
-            Some(8 | 9 | 11) => (0, 1),
-            _ => (0, 0),
-        };
+        let (ours, theirs) = info.first().map_or((0, 0), |state| fins(*state));
         let sent = self.sent + word(info, BYTES_RETRANS);
         let fields = [
             (BYTES_ACKED, self.acked + ours),

@@ -9,7 +9,7 @@ use crate::control::Control;
 use crate::reason::Reason;
 use crate::record::{flag, Record};
 use crate::sys::tcp;
-use crate::{daemon, process};
+use crate::{alone, daemon, process};
 
 /// Both ends have made many calls by then, unless one makes a hundred for one of the other's.
 const ENOUGH: u32 = 4096;
@@ -51,4 +51,7 @@ pub(super) fn stay(control: &mut Control, number: u32, record: &Record) {
     record.set(flag::PINNED | flag::STAYS);
     record.next_look.store(u32::MAX, Ordering::Relaxed);
     crate::epoll::stays_on_kernel(number);
+    if alone::is_left(record) {
+        alone::leave(number, record);
+    }
 }
