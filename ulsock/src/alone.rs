@@ -25,6 +25,10 @@ pub fn leave(number: u32, record: &Record) {
         }
     }
     table::leave_alone(fd, number);
+    // Another thread has closed it meanwhile, and the next connection has the same number and record.
+    if !is_left(record) {
+        table::attend(fd, number);
+    }
 }
 
 pub fn is_left(record: &Record) -> bool {

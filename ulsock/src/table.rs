@@ -85,9 +85,19 @@ pub fn attended(fd: RawFd) -> Option<Word> {
 /// Nothing is done at the data calls of this connection any more, if the number still means it.
 pub fn leave_alone(fd: RawFd, number: u32) {
     let slot = encode(Slot::Record(number));
+    exchange(fd, slot, slot & !ATTENDED);
+}
+
+/// The contrary.
+pub fn attend(fd: RawFd, number: u32) {
+    let slot = encode(Slot::Record(number));
+    exchange(fd, slot & !ATTENDED, slot);
+}
+
+fn exchange(fd: RawFd, old: u32, new: u32) {
     if let Some(word) = word(fd) {
-        let order = Ordering::Relaxed;
-        let _ = word.compare_exchange(slot, slot & !ATTENDED, order, order);
+        let order = Ordering::SeqCst;
+        let _ = word.compare_exchange(old, new, order, order);
     }
 }
 
@@ -213,6 +223,8 @@ mod tests {
         assert!(attended(FD).is_none());
         assert_eq!(get(FD), Slot::Record(65_535));
         assert_eq!(ours(FD).and_then(Word::record), Some(65_535));
+        attend(FD, 65_535);
+        assert!(attended(FD).is_some());
         for slot in [Slot::Internal, Slot::Fresh, Slot::Listener, Slot::Epoll(7)] {
             assert!(replace(FD, slot).is_some());
             assert!(attended(FD).is_some(), "{slot:?}");

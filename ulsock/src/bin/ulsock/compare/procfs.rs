@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 /// CPU time of a process and its descendants, those included that it has waited for.
@@ -65,6 +66,22 @@ pub fn listens(pid: u32, port: u16) -> bool {
     listeners(pid).iter().any(|(known, _)| *known == port)
 }
 
+/// Whether a Unix socket listens at `path`. `bind` makes it, and `listen` comes later.
+pub fn listens_at(pid: u32, path: &Path) -> bool {
+    let table = fs::read_to_string(format!("/proc/{pid}/net/unix")).unwrap_or_default();
+    let mut listeners = table.lines().filter_map(unix_listener);
+    listeners.any(|known| Path::new(known) == path)
+}
+
+/// The path of a line of /proc/net/unix, if its flags say that it accepts (__SO_ACCEPTCON, include/linux/net.h).
+fn unix_listener(line: &str) -> Option<&str> {
+    const ACCEPTS: u32 = 1 << 16;
+    let flags = line.split_whitespace().nth(3)?;
+    let flags = u32::from_str_radix(flags, 16).ok()?;
+    let path = line.find(" /").map(|at| line[at + 1..].trim_end())?;
+    (flags & ACCEPTS != 0).then_some(path)
+}
+
 /// Whether this process or one of its descendants has a listening TCP socket.
 pub fn has_listener(pid: u32) -> bool {
     let inodes: BTreeSet<String> = listeners(pid).into_iter().map(|(_, inode)| inode).collect();
@@ -115,6 +132,29 @@ mod tests {
         assert_eq!(listener(listening), Some((8080, "31337".to_owned())));
         assert_eq!(listener(&listening.replace(" 0A ", " 01 ")), None);
         assert_eq!(listener("  sl  local_address rem_address   st"), None);
+        let listening = "0000000000000000: 00000002 00000000 00010000 0001 01 31337 /tmp/a socket";
+        assert_eq!(unix_listener(listening), Some("/tmp/a socket"));
+        assert_eq!(
+            unix_listener(&listening.replace("00010000", "00000000")),
+            None
+        );
+        assert_eq!(
+            unix_listener("Num       RefCount Protocol Flags    Type St Inode Path"),
+            None
+        );
+    }
+
+    #[test]
+    fn a_unix_socket_that_is_bound_does_not_listen_yet() {
+        use rustix::net::{bind, listen, socket, AddressFamily, SocketAddrUnix, SocketType};
+        let path = std::env::temp_dir().join(format!("ulsock-unix-{}", std::process::id()));
+        let here = std::process::id();
+        let server = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        bind(&server, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        assert!(path.exists() && !listens_at(here, &path));
+        listen(&server, 1).unwrap();
+        assert!(listens_at(here, &path));
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -245,7 +245,7 @@ impl Stage {
         let server = self.start(how, End::Server, &mut duel.server)?;
         let ready = || match &duel.ready {
             Ready::Port(port) => procfs::listens(server.id(), *port),
-            Ready::Path(path) => path.exists(),
+            Ready::Path(path) => procfs::listens_at(server.id(), path),
             Ready::Says(text) => server.errors().contains(text),
             Ready::Listener => procfs::has_listener(server.id()),
         };
