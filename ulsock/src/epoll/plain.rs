@@ -15,6 +15,7 @@ use super::state::State;
 use super::tag::Aliases;
 use super::wait::{wait_for_ours, Limit, Wait};
 use crate::api::Verdict;
+use crate::pointer::is_bad;
 use crate::process;
 use crate::thread::{self, Thread};
 
@@ -152,8 +153,16 @@ impl Doze {
     ) -> Option<Verdict> {
         self.set.rest_if_all_are_up();
         let n = usize::try_from(n).ok()?;
-        // SAFETY: room for `max` events, and the kernel has taken that for a number of them.
-        let events = unsafe { std::slice::from_raw_parts_mut(events, max as usize) };
+        // The kernel has looked at the room for those that it told of, and at no more.
+        let room = match is_bad(events, max as usize * size_of::<epoll_event>()) {
+            true => n,
+            false => max as usize,
+        };
+        if room == 0 {
+            return None;
+        }
+        // SAFETY: the program says that there is room, or the kernel has found it.
+        let events = unsafe { std::slice::from_raw_parts_mut(events, room) };
         Some(match self.set.keep_theirs(events, n) {
             0 => wait_for_ours(Wait::new(self.set, epfd, self.me, self.limit, mask), events),
             kept => Verdict::Done(kept as isize),
