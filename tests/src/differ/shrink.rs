@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::compare::{Difference, Judge, Verdict};
+use super::generate;
 use super::mode::Mode;
 use super::program::Program;
 
@@ -54,6 +55,9 @@ impl Shrinker<'_> {
 
     /// Keeps a smaller program if it differs too.
     fn attempt(&mut self, program: Program) -> bool {
+        if !generate::is_determined(&program) {
+            return false;
+        }
         for _ in 0..TRIES {
             if self.is_over() {
                 return false;

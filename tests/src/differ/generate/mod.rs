@@ -53,21 +53,33 @@ pub fn program(seed: u64, hand_over: bool) -> Program {
     }
 }
 
+/// Has it nothing that [`program`] would have taken out? A smaller program could else show another difference
+/// than the one that was found.
+pub fn is_determined(program: &Program) -> bool {
+    let mut steps = program.steps.clone();
+    keep_determined(&mut steps);
+    steps == program.steps
+}
+
 /// Takes out what the kernel does not determine, or the manual names as a difference.
 fn keep_determined(steps: &mut [Step]) {
     // An edge-triggered member can be told once more when its connection becomes accelerated, as one
     // does later that has exchanged little at first.
     let late = |step: &Step| step.call == "link" && step.get("rounds") < 8;
     let becomes_accelerated = steps.iter().any(late);
-    let (mut shut, mut ended) = (false, false);
+    let (mut shut, mut ended, mut lowat) = (false, false, 0);
     for step in steps {
         let receives = step.call.starts_with("recv");
+        let reads = step.call.starts_with("read") || step.call.starts_with("pread");
+        lowat = lowat.max(low_water_mark(step));
         let polls = step.call.ends_with("poll") || step.call.ends_with("select");
         for (key, value) in &mut step.args {
             match key.as_str() {
                 "events" if becomes_accelerated => *value &= !(1 << 31),
                 // The acknowledgement of a FIN, whenever it comes, wakes a receive of no bytes.
-                "len" if shut && receives => *value = (*value).max(1),
+                "len" if shut && receives => *value = (*value).max(lowat.max(1)),
+                // The kernel does not wake who wants fewer than SO_RCVLOWAT says.
+                "len" if (receives || reads) && *value > 0 => *value = (*value).max(lowat),
                 "shape" if shut && receives && matches!(*value, 1 | 7) => *value = 0,
                 // An epoll set that is polled can show once too often when a member has ended.
                 "set" if ended && polls => *value &= !(1 << 6 | 1 << 7),
@@ -79,6 +91,15 @@ fn keep_determined(steps: &mut [Step]) {
             step.call.as_str(),
             "shutdown" | "close" | "close_range" | "dup2" | "dup3" | "exit" | "_exit"
         );
+    }
+}
+
+/// What it sets SO_RCVLOWAT to, or nothing.
+fn low_water_mark(step: &Step) -> i64 {
+    let option = OPTIONS.get(step.get("option") as usize);
+    match step.call == "setsockopt" && option.is_some_and(|option| option.0 == "SO_RCVLOWAT") {
+        true => step.get("value"),
+        false => 0,
     }
 }
 
