@@ -5,6 +5,7 @@
 //! a FIN, an error and kernel bytes always wake and never loop. Ring events come from the boards.
 //! Sets are numbered and never freed, only used again.
 
+mod asked;
 mod ctl;
 mod follow;
 pub mod kernel;
@@ -33,6 +34,7 @@ use crate::process;
 use crate::record::flag;
 use crate::table::{self, Slot};
 
+pub use asked::put_off;
 pub use ctl::epoll_ctl;
 pub use plain::Doze;
 pub use set::Set;

@@ -7,6 +7,7 @@
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::Ordering;
 
+use super::asked;
 use super::kernel;
 use super::look::{self, Finding};
 use super::set::Set;
@@ -60,6 +61,9 @@ impl Set {
         }
         if let Some(mut held) = self.hold() {
             held.state().show_outside();
+            let asked = held.take_asked();
+            drop(held);
+            asked::answer(&asked);
         }
     }
 }

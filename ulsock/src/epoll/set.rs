@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use libc::epoll_event;
 use netstack::ring::SideLock;
 
+use super::asked::Asked;
 use super::member::Moved;
 use super::plain::Plain;
 use super::state::State;
@@ -23,7 +24,7 @@ use crate::thread::{self, Critical, Thread};
 use crate::waiter;
 
 pub struct Set {
-    lock: SideLock,
+    pub(super) lock: SideLock,
     state: UnsafeCell<State>,
     /// Numbers of this process that name the set; 0: free.
     pub numbers: AtomicU32,
@@ -37,9 +38,10 @@ pub struct Set {
     /// Somebody waits for the set itself; see [`super::outside`].
     pub watched: AtomicBool,
     pub(super) plain: Plain,
+    pub(super) asked: Asked,
 }
 
-// SAFETY: `state` is touched only under `lock`.
+// SAFETY: `state` and `asked` are touched only under `lock`.
 unsafe impl Sync for Set {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Set {}
@@ -79,6 +81,10 @@ impl Held<'_> {
         // SAFETY: the lock is held, and this guard is the only way to the state.
         unsafe { &mut *self.set.state.get() }
     }
+
+    pub(super) fn set(&self) -> &Set {
+        self.set
+    }
 }
 
 impl Drop for Held<'_> {
@@ -100,6 +106,7 @@ impl Set {
             hurried: AtomicU32::new(0),
             watched: AtomicBool::new(false),
             plain: Plain::default(),
+            asked: Asked::default(),
         }
     }
 

@@ -9,10 +9,12 @@ use libc::{c_int, epoll_event, pollfd, sigset_t, timespec};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
+use super::asked;
 use super::kernel::raw_wait;
-use super::look::gather;
+use super::look;
 use super::plain::Doze;
 use super::set::{Lain, Set};
+use super::state::State;
 use crate::api::Verdict;
 use crate::bed::Sleep;
 use crate::conn::space::STALL;
@@ -255,16 +257,32 @@ impl Wait {
         if events.is_empty() {
             return 0;
         }
+        match self.look(events) {
+            (0, true) => self.look(events).0,
+            (told, _) => told,
+        }
+    }
+
+    /// How many there are, and whether a question has been answered since: then there may be more.
+    #[inline]
+    fn look(&self, events: &mut [epoll_event]) -> (usize, bool) {
         let Some(mut held) = self.set.hold() else {
-            return 0;
+            return (0, false);
         };
-        let state = held.state();
+        let told = self.gather(held.state(), events);
+        let asked = held.take_asked();
+        drop(held);
+        asked::answer(&asked);
+        (told, !asked.is_empty())
+    }
+
+    fn gather(&self, state: &mut State, events: &mut [epoll_event]) -> usize {
         let mut told = state.tell_left(events);
         if !state.has_managed() {
             return told;
         }
         state.collect();
-        told += gather(state, &mut events[told..], &self.set.spin);
+        told += look::gather(state, &mut events[told..], &self.set.spin);
         // Who has no place in this answer, or is told at every wait, is for another thread too.
         if told > 0 && state.queued() > 0 && self.set.sleepers.load(Ordering::Relaxed) > 0 {
             state.ring_myself();

@@ -13,12 +13,12 @@ use super::super::begin::begin_tx;
 use super::super::Conn;
 use super::patience::{allows_long_waits, Wait};
 use crate::backoff::Backoff;
-use crate::inline;
 use crate::layout::{Promotion, CONFIRMED, NIC_LEVEL};
 use crate::reason::Reason;
 use crate::record::{flag, Role};
 use crate::sys::{random, tcp};
 use crate::upkeep;
+use crate::{epoll, inline};
 
 /// Milliseconds until the next proposal, after one that has failed; doubled each time, up to the longest.
 const FIRST_PAUSE: u64 = 10;
@@ -73,6 +73,9 @@ impl Conn<'_> {
 
     #[cold]
     fn attend_now(&self, asked: u64) {
+        if self.record.role() == Role::Accepted && !self.is_begun() && epoll::put_off(self.handle) {
+            return;
+        }
         self.record.nic.tried.store(asked, Ordering::Relaxed);
         if self.is_joining() {
             return self.enter_if_open();
@@ -82,6 +85,11 @@ impl Conn<'_> {
         if is_over || self.record.role() == Role::Connected || self.agree() {
             self.record.nic.seen.store(asked, Ordering::Relaxed);
         }
+    }
+
+    /// Taken under management: before, to agree touches all sets.
+    fn is_begun(&self) -> bool {
+        self.record.tx.gate.is_closed() && self.record.rx.gate.is_closed()
     }
 
     /// [F4] This promotion is over, or will never be; the next one needs a block of its own.
@@ -162,7 +170,7 @@ impl Conn<'_> {
 
     /// Under both locks, if the kernel carries both directions and has nothing that we have not read.
     fn at_a_quiet_moment(&self, act: impl FnOnce(&Conn<'_>, &TxState, &RxState) -> bool) -> bool {
-        if !self.record.tx.gate.is_closed() || !self.record.rx.gate.is_closed() {
+        if !self.is_begun() {
             return false;
         }
         let (Some(mut rx), Some(mut tx)) = (self.lock_rx(), self.lock_tx()) else {
