@@ -5,8 +5,9 @@
 
 use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
+use netstack::failover::Prepare;
 use netstack::ring::mark::{LEVELS, LEVEL_SIZE};
-use netstack::ring::Shared;
+use netstack::ring::{Shared, Tail};
 
 /// Sizes of segments: the first of a pair is small, more are large.
 pub const SMALL: u32 = 64;
@@ -99,6 +100,34 @@ pub struct Promotion {
     pub route: AtomicU64,
     /// The daemon's: the peer has agreed to this epoch, and the program's engine shall open it.
     pub agreed: AtomicU64,
+}
+
+impl Promotion {
+    /// In place of an earlier one, if nobody has agreed to that: who asks meanwhile finds none.
+    pub fn put(&self, it: &Prepare) {
+        self.epoch.store(0, Ordering::Relaxed);
+        // Who finds a new field finds the epoch gone.
+        fence(Ordering::Release);
+        self.key.store(it.key, Ordering::Relaxed);
+        self.sent.store(it.sent, Ordering::Relaxed);
+        self.received.store(it.received, Ordering::Relaxed);
+        self.epoch.store(it.epoch, Ordering::Release);
+    }
+
+    /// All of it from one proposal: half of one and half of the next would be a place where nobody stands.
+    pub fn proposal(&self) -> Option<Prepare> {
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let it = Prepare {
+            epoch: self.epoch.load(Ordering::Acquire),
+            key: load(&self.key),
+            sent: load(&self.sent),
+            received: load(&self.received),
+        };
+        fence(Ordering::Acquire);
+        let is_whole = it.epoch != 0 && load(&self.epoch) == it.epoch;
+        let is_one = Tail::is_offset(it.sent) && Tail::is_offset(it.received);
+        (is_whole && is_one).then_some(it)
+    }
 }
 
 /// [F31] What the daemon, which has a duplicate of the socket, goes on by if the program is killed in the middle of a
@@ -200,6 +229,34 @@ mod tests {
             };
             assert_eq!(end, next);
         }
+    }
+
+    /// The daemon writes the next proposal while the library reads the last.
+    #[test]
+    fn proposals_are_not_mixed() {
+        const LAST: u64 = 2_000_000;
+        // SAFETY: all zero is a valid one.
+        let promotion: Promotion = unsafe { std::mem::zeroed() };
+        let mut read = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 1..=LAST {
+                    promotion.put(&Prepare {
+                        epoch: number,
+                        key: number,
+                        sent: number,
+                        received: number,
+                    });
+                }
+            });
+            while read < LAST {
+                if let Some(it) = promotion.proposal() {
+                    assert_eq!([it.key, it.sent, it.received], [it.epoch; 3]);
+                    assert!(it.epoch >= read);
+                    read = it.epoch;
+                }
+            }
+        });
     }
 
     #[test]

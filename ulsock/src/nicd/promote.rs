@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use firmware::{EndpointId, PeerId, Refused};
-use netstack::failover::Segment;
+use netstack::failover::{Prepare, Segment};
 use netstack::time::Instant;
 
 use super::daemon::Nicd;
@@ -253,12 +253,13 @@ impl Nicd {
         if !may_ask || agreed != 0 || it.epoch == 0 || it.inline != line.route.is_some() {
             return None;
         }
-        let promotion = &block.ours().promotion;
-        promotion.key.store(it.key, Ordering::Relaxed);
-        promotion.sent.store(it.sent, Ordering::Relaxed);
-        promotion.received.store(it.received, Ordering::Relaxed);
         block.tell_place(it.name, line.route);
-        promotion.epoch.store(it.epoch, Ordering::Release);
+        block.ours().promotion.put(&Prepare {
+            epoch: it.epoch,
+            key: it.key,
+            sent: it.sent,
+            received: it.received,
+        });
         line.stage = Stage::Asked {
             epoch: it.epoch,
             name: it.name,

@@ -6,14 +6,14 @@
 use std::sync::atomic::Ordering;
 
 use netstack::failover::{Prepare, Segment as _, Stage};
-use netstack::ring::{tail, RxState, Tail, TxState};
+use netstack::ring::{tail, RxState, TxState};
 use rustix::net::sockopt;
 
 use super::super::begin::begin_tx;
 use super::super::Conn;
 use super::patience::{allows_long_waits, Wait};
 use crate::backoff::Backoff;
-use crate::layout::{Promotion, CONFIRMED, NIC_LEVEL};
+use crate::layout::{CONFIRMED, NIC_LEVEL};
 use crate::reason::Reason;
 use crate::record::{flag, Role};
 use crate::sys::{random, tcp};
@@ -147,7 +147,7 @@ impl Conn<'_> {
         if self.record.has(NOT_NOW) || !self.may_use_ring() {
             return false;
         }
-        let Some(prepare) = read(&self.link.theirs().promotion) else {
+        let Some(prepare) = self.link.theirs().promotion.proposal() else {
             return false;
         };
         // A program that only reads has never sent anything.
@@ -206,11 +206,7 @@ impl Conn<'_> {
         if self.record.role() == Role::Accepted {
             self.expect_inline();
         }
-        let ours = &self.link.mine().promotion;
-        ours.key.store(prepare.key, Ordering::Relaxed);
-        ours.sent.store(sent, Ordering::Relaxed);
-        ours.received.store(received, Ordering::Relaxed);
-        ours.epoch.store(prepare.epoch, Ordering::Release);
+        self.link.mine().promotion.put(prepare);
         self.link.ring_daemon();
     }
 
@@ -353,17 +349,4 @@ impl Conn<'_> {
             self.resume(&mut self.sender(tx.state()), tail);
         }
     }
-}
-
-fn read(promotion: &Promotion) -> Option<Prepare> {
-    let load = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
-    let epoch = promotion.epoch.load(Ordering::Acquire);
-    let prepare = Prepare {
-        epoch,
-        key: load(&promotion.key),
-        sent: load(&promotion.sent),
-        received: load(&promotion.received),
-    };
-    let is_one = Tail::is_offset(prepare.sent) && Tail::is_offset(prepare.received);
-    (epoch > 0 && is_one).then_some(prepare)
 }
