@@ -7,7 +7,7 @@
 use netstack::crc32c::Crc;
 use netstack::link::Id;
 use netstack::ring::mark::{LEVELS, LEVEL_SIZE, MAX_OFFSET};
-use netstack::ring::sync::{fence, publish, Ordering};
+use netstack::ring::sync::{publish, Ordering};
 use netstack::ring::{tail, Hostile, Memory, Slots, Tail};
 
 use crate::segment::Segment;
@@ -229,17 +229,11 @@ impl<S: Segment> Endpoint<S> {
         let shared = self.segment.receiving().shared;
         tail::publish(&shared.producer.tail, offset, ended)?;
         self.placed = offset;
-        if ended {
-            // A hint to look, as between two processes; the word is what counts. Who arms too late for the trip
-            // below sees it.
-            shared.producer.closed.store(1, Ordering::Release);
-            fence(Ordering::SeqCst);
-        }
-        let wire = &shared.wait.data;
         let slots = if ended {
-            wire.trip_all()
+            // As between two processes; the word is what counts.
+            shared.hint_end()
         } else {
-            wire.trip(offset)
+            shared.wait.data.trip(offset)
         };
         let asked = self.tripped.is_any();
         self.tripped.data |= slots;

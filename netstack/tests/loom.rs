@@ -14,6 +14,8 @@ mod world;
 
 #[path = "loom/death.rs"]
 mod death;
+#[path = "loom/end.rs"]
+mod end;
 #[path = "loom/establish.rs"]
 mod establish;
 #[path = "loom/freeze.rs"]

@@ -4,8 +4,8 @@
 //! rarely: the sender looks at `wait` after each publish, so it must not share a line with `head`,
 //! which moves at every read. All zero is the valid beginning: everything on the kernel.
 
-use super::sync::{AtomicU32, AtomicU64};
-use super::tripwire::Tripwire;
+use super::sync::{fence, AtomicU32, AtomicU64, Ordering};
+use super::tripwire::{Slots, Tripwire};
 
 /// Marks that may be under way, unconsumed: enter a ring, grow through all levels, leave again.
 pub const MARKS: usize = 8;
@@ -86,6 +86,14 @@ impl Shared {
                 marks: core::array::from_fn(|_| zero()),
             },
         }
+    }
+
+    /// The sender, after its last byte: a hint to look, and the slots to ring now. Who arms too late for that sees
+    /// the hint.
+    pub fn hint_end(&self) -> Slots {
+        self.producer.closed.store(1, Ordering::Release);
+        fence(Ordering::SeqCst);
+        self.wait.data.trip_all()
     }
 }
 
