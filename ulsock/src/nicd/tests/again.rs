@@ -1,4 +1,5 @@
-//! A daemon is replaced before a promotion has come to anything: nobody waits for what the old one would have said.
+//! A daemon is replaced, or an end shown again, before a promotion has come to anything: nobody waits for what would have
+//! been said otherwise.
 
 use rustix::process::Signal;
 
@@ -37,6 +38,20 @@ fn who_was_asked_in_vain_is_asked_again() {
     ends[0].propose(1);
     ends[1].wait_until_asked(1);
     replace(&mut world, 0, &mut ends[0]);
+    ends[0].show();
+    ends[0].take_claim();
+    promote(&mut ends, 2);
+    exchange(&mut ends, 100_000);
+}
+
+/// A has given up and is shown again, to the same daemon: B, which has its block still, is ready for that line as well.
+#[test]
+fn who_is_shown_again_hears_that_the_peer_is_ready() {
+    let world = World::new("packet");
+    let mut ends = shown(&world);
+    ends[0].propose(1);
+    ends[1].wait_until_asked(1);
+    ends[0].let_go();
     ends[0].show();
     ends[0].take_claim();
     promote(&mut ends, 2);

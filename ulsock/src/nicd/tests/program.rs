@@ -132,6 +132,15 @@ impl End {
         block.theirs().stage.store(CONFIRMED, Ordering::Release);
         assert!(self.pair.hand_over(self.waiter));
         self.block = Some(block);
+        self.ring();
+    }
+
+    /// A's library proposes nothing before.
+    pub fn wait_until_ready(&self) {
+        let stage = &self.block().ours().stage;
+        eventually("that the peer is ready", || {
+            (stage.load(Ordering::Acquire) == CONFIRMED).then_some(())
+        });
     }
 
     fn block(&self) -> &Block {
@@ -144,6 +153,7 @@ impl End {
     }
 
     pub fn propose(&self, epoch: u64) {
+        self.wait_until_ready();
         let block = self.block();
         lay_out(block, self.written, self.read);
         let promotion = &block.theirs().promotion;
