@@ -34,10 +34,12 @@ pub enum Reason {
     FailedOver,
     FewCpus,
     OtherHost,
+    Bulk,
+    NoProposal,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 29] = [
+    pub const ALL: [Reason; 31] = [
         Reason::None,
         Reason::Young,
         Reason::NoPeer,
@@ -67,6 +69,8 @@ impl Reason {
         Reason::FailedOver,
         Reason::FewCpus,
         Reason::OtherHost,
+        Reason::Bulk,
+        Reason::NoProposal,
     ];
 
     pub fn name(self) -> &'static str {
@@ -100,6 +104,8 @@ impl Reason {
             Reason::FailedOver => "failed-over",
             Reason::FewCpus => "few-cpus",
             Reason::OtherHost => "other-host",
+            Reason::Bulk => "bulk",
+            Reason::NoProposal => "no-proposal",
         }
     }
 

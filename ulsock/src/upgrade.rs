@@ -477,10 +477,14 @@ fn establish(
         record.local(),
         record.peer()
     ));
+    // The end that connected proposes, and knows why not.
+    record.set_reason(match link.is_nic && record.role() == Role::Accepted {
+        true => Reason::NoProposal,
+        false => Reason::None,
+    });
     if let Some(old) = family.set_link(number, Some(link)) {
         control.retire(old);
     }
-    record.set_reason(Reason::None);
     record.set(flag::USED);
     let to_daemon = family.link(number).filter(|link| link.is_nic);
     record.set_state(State::Managed);

@@ -14,6 +14,7 @@ mod many;
 mod measures;
 mod mpi;
 pub mod programs;
+mod proposals;
 mod rest;
 mod strangers;
 mod transfer;

@@ -100,7 +100,7 @@ impl Conn<'_> {
 
     fn may_propose(&self, len: usize) -> bool {
         self.record.role() == Role::Connected
-            && len <= SMALL
+            && self.is_small(len)
             && self.link.theirs().stage.load(Ordering::Relaxed) == CONFIRMED
             && self.link.mine().promotion.epoch.load(Ordering::Relaxed) == 0
             && !self.record.has(NOT_NOW | flag::RECORD_MAY_COME)
@@ -110,6 +110,14 @@ impl Conn<'_> {
             && self.may_use_ring()
             && self.may_wait()
             && self.may_try_link()
+    }
+
+    fn is_small(&self, len: usize) -> bool {
+        let on_kernel = || self.record.tx.carrier.load(Ordering::Relaxed) == 0;
+        if len > SMALL && self.record.reason() == Reason::None && on_kernel() {
+            self.record.set_reason(Reason::Bulk);
+        }
+        len <= SMALL
     }
 
     /// A wait that is too short would be in vain, and the next try all the later.
