@@ -88,3 +88,55 @@ impl Nic {
         unsafe { *self.owed.get() = Owed::NONE };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: u64 = 10;
+    const LONGEST: u64 = 100;
+
+    fn fresh() -> Nic {
+        // SAFETY: all zero is a valid record.
+        unsafe { std::mem::zeroed() }
+    }
+
+    /// How long after this failure the next proposal may come.
+    fn pause_after(nic: &Nic, now: u64) -> u64 {
+        nic.put_off(now, FIRST, LONGEST);
+        assert!(nic.was_put_off());
+        nic.next.load(Ordering::Relaxed) - now
+    }
+
+    #[test]
+    fn each_failure_doubles_the_pause() {
+        let nic = fresh();
+        assert!(!nic.was_put_off());
+        let pauses = [1_000, 2_000, 3_000, 4_000, 5_000, 6_000].map(|now| pause_after(&nic, now));
+        assert_eq!(pauses, [10, 20, 40, 80, LONGEST, LONGEST]);
+    }
+
+    #[test]
+    fn after_a_success_it_begins_anew() {
+        let nic = fresh();
+        for now in 0..5 {
+            pause_after(&nic, now);
+        }
+        nic.begin();
+        assert!(!nic.was_put_off());
+        assert_eq!(pause_after(&nic, 7_000), FIRST);
+    }
+
+    /// The record is another connection's now.
+    #[test]
+    fn the_next_connection_knows_of_no_pause() {
+        let nic = fresh();
+        for now in 0..5 {
+            pause_after(&nic, now);
+        }
+        nic.reset();
+        assert!(!nic.was_put_off());
+        assert_eq!(nic.next.load(Ordering::Relaxed), 0);
+        assert_eq!(pause_after(&nic, 7_000), FIRST);
+    }
+}

@@ -14,6 +14,7 @@ mod hear;
 mod join;
 mod leave;
 mod patience;
+mod trials;
 mod trust;
 mod verdict;
 mod watch;

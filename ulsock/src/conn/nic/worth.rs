@@ -2,14 +2,15 @@
 //! few; so the connection is measured on both, and the process remembers.
 //!
 //! The end that connected measures time per message, window by window: on the kernel before it proposes,
-//! and on the link. One connection of the process tries the link for all; the others follow when it is faster.
-//! If it is not they go back, and for some time none tries again, twice as long each time.
+//! and on the link. If the link is not faster the connection goes back; when the next one tries is the process's
+//! business ([`trials`](super::trials)).
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::time::{clock_gettime, ClockId};
 
 use super::super::{send, Conn};
+use super::trials::TRIALS;
 use crate::config::Nic;
 use crate::reason::Reason;
 use crate::record::{flag, Role};
@@ -21,31 +22,6 @@ const WINDOW: u64 = 64;
 /// So many windows on the link are compared, the best of them.
 const WINDOWS: u64 = 3;
 const LONGEST: u64 = 500_000_000;
-/// Milliseconds until the process tries again.
-const FIRST_PAUSE: u64 = 1_000;
-const LONGEST_PAUSE: u64 = 64_000;
-
-/// A connection that tries has so many milliseconds before another may.
-const TRIAL: u64 = 1_000;
-
-/// The link was faster, when a connection of this process last measured it.
-static FASTER: AtomicBool = AtomicBool::new(false);
-/// Otherwise, before this time none tries it; and the last pause after a defeat.
-static NEXT: AtomicU64 = AtomicU64::new(0);
-static PAUSE: AtomicU64 = AtomicU64::new(0);
-
-/// May a connection try it now? Then it is the only one for a while.
-fn may_try() -> bool {
-    if FASTER.load(Ordering::Relaxed) {
-        return true;
-    }
-    let (now, next) = (upkeep::now(), NEXT.load(Ordering::Relaxed));
-    let order = Ordering::Relaxed;
-    now >= next
-        && NEXT
-            .compare_exchange(next, now + TRIAL, order, order)
-            .is_ok()
-}
 
 /// What a connection has measured, in the socket record.
 #[derive(Default)]
@@ -118,7 +94,7 @@ impl Conn<'_> {
 
     /// The last question before a proposal.
     pub(super) fn may_try_link(&self) -> bool {
-        !is_asked() || may_try()
+        !is_asked() || TRIALS.may_try(upkeep::now())
     }
 
     /// Where a call on the link had to wait: goes back, if the kernel was faster.
@@ -145,18 +121,14 @@ impl Conn<'_> {
         let kernel = worth.kernel.load(Ordering::Relaxed);
         // Clearly, for it costs the daemons' time too.
         if link * 10 < kernel * 9 {
-            PAUSE.store(0, Ordering::Relaxed);
-            return FASTER.store(true, Ordering::Relaxed);
+            return TRIALS.was_faster();
         }
         self.go_back(link, kernel);
     }
 
     #[cold]
     fn go_back(&self, link: u64, kernel: u64) {
-        let pause = (2 * PAUSE.load(Ordering::Relaxed)).clamp(FIRST_PAUSE, LONGEST_PAUSE);
-        PAUSE.store(pause, Ordering::Relaxed);
-        FASTER.store(false, Ordering::Relaxed);
-        NEXT.store(upkeep::now() + pause, Ordering::Relaxed);
+        TRIALS.was_slower(upkeep::now());
         self.record.set(flag::FAIL_OVER);
         send::leave(self);
         self.record.set_reason(Reason::Slower);
