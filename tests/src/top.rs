@@ -22,6 +22,10 @@ pub struct Row {
     pub tx_bytes: u64,
     /// Bytes received.
     pub rx_bytes: u64,
+    /// Messages sent, as far as its own calls count them.
+    pub tx_msgs: u64,
+    /// Messages received.
+    pub rx_msgs: u64,
     /// Why it is on the kernel.
     pub reason: String,
 }

@@ -5,6 +5,7 @@ use std::fs;
 use tests::ends::kernel_only;
 use tests::hosts::Hosts;
 use tests::program::Program;
+use tests::top;
 
 use crate::{pattern_file, same_content};
 
@@ -118,6 +119,46 @@ fn few_cpus_for_long() {
         assert_eq!(report.ring_bytes(), 0, "{report:?}");
     }
     hosts.check_quiet();
+}
+
+/// No daemon says that the address is another host's: nobody on this host has answered after 4096 calls, and nobody
+/// will. From then on its calls are not ours, and so not counted; the kernel's bytes are.
+#[test]
+fn few_cpus_and_no_daemon() {
+    const ROUNDS: u64 = 6000;
+    const ENOUGH: u64 = 4096;
+    if !has_few_cpus() {
+        return;
+    }
+    let hosts = Hosts::two().with("ULSOCK_NIC", "auto");
+    for host in [0, 1] {
+        hosts.stop_nicd(host);
+    }
+    let server = hosts.own(0, "echo_epoll").args("host=:: port=7000");
+    let mut server = server.piped().start().listening(7000);
+    let client = hosts.own(1, "idle").args("port=7000 conns=2 wait=epoll");
+    let client = client.args(&format!("rounds={ROUNDS} host={}", hosts.host(0).address()));
+    let mut client = client.start();
+    client.prints("idle");
+    for (host, direction) in [(1, "connected"), (0, "accepted")] {
+        let rows = top::rows(hosts.host(host).run_dir());
+        assert_eq!(rows.len(), 2, "{rows:?}");
+        for row in &rows {
+            let counted = row.tx_msgs + row.rx_msgs;
+            assert!(
+                (ENOUGH - 1..ENOUGH + 600).contains(&counted),
+                "{direction}: {row:?}"
+            );
+            assert_eq!(row.reason, "no-peer", "{row:?}");
+        }
+    }
+    server.tell("poke\n");
+    client.succeed();
+    server.succeed();
+    let (report, _) = hosts.host(1).report();
+    // As large as the messages of `idle`.
+    assert_eq!(report.kernel_tx_bytes, 2 * 32 * ROUNDS, "{report:?}");
+    assert_eq!(report.ring_bytes(), 0, "{report:?}");
 }
 
 fn has_few_cpus() -> bool {
