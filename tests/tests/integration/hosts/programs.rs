@@ -106,8 +106,7 @@ fn memcached() {
     client("memccp", "--servers=SERVER value");
     client("memccat", "--servers=SERVER --file=copy value");
     same_content(&hosts.folder().join("value"), &hosts.folder().join("copy"));
-    // Long enough for each of its connections to get to the link, though all are busy from the first moment on.
-    let output = client("memcaslap", "-s SERVER -T 2 -c 16 -x 80000");
+    let output = client("memcaslap", "-s SERVER -T 2 -c 16 -x 20000");
     assert!(output.contains("get_misses: 0"), "{output}");
     let python = hosts.program(1, "/usr/bin/python3");
     let python = python.arg(script("memcached_client.py"));
