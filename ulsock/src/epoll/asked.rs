@@ -44,7 +44,7 @@ pub(super) fn answer(asked: &[Handle]) {
 }
 
 impl Set {
-    fn is_held_by(&self, me: &Thread) -> bool {
+    pub(super) fn is_held_by(&self, me: &Thread) -> bool {
         self.lock.is_held_by(me.id())
     }
 }
