@@ -129,7 +129,7 @@ fn receive(
 
 impl Conn<'_> {
     #[inline]
-    pub(super) fn lowat(&self) -> usize {
+    pub fn lowat(&self) -> usize {
         self.record.recv_lowat.load(Ordering::Relaxed).max(1) as usize
     }
 

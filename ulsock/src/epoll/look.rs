@@ -123,15 +123,21 @@ fn examine_edge(member: &mut Member, conn: &Conn<'_>) -> Finding {
     } else {
         0
     };
+    // Bytes are news even if somebody has read them meanwhile: what else holds is told again. But fewer than
+    // SO_RCVLOWAT says wake nobody.
+    let counts = all & POLLIN != 0 || conn.lowat() == 1;
     let news = !told.once
         || received > told.received
-        || (all & POLLIN != 0 && end > told.end)
+        || counts && end > told.end
         || ends & !told.ends != 0
         || (all & POLLOUT != 0 && told.blocked);
     told.ends &= ends;
     told.blocked |= wanted & POLLOUT != 0 && all & POLLOUT == 0;
     match all & (wanted | POLLHUP | POLLERR) {
-        0 => Finding::Nothing,
+        0 => {
+            told.end = if counts { end } else { told.end };
+            Finding::Nothing
+        }
         revents if news => Finding::News(News {
             revents,
             // Who hears of input finds what has come in between too.

@@ -123,6 +123,11 @@ pub fn edge_both_ways() {
     recv(ends.near, 100);
     recv(ends.far, 100);
     say("read", set.now());
+    send(ends.near, 3);
+    settle();
+    recv(ends.far, 100);
+    say("read before the wait", set.now());
+    say("told", set.now());
     shutdown(ends.far, SHUT_WR);
     say("FIN", set.now());
     send(ends.near, 5);
