@@ -20,6 +20,7 @@ pub mod part;
 pub mod quick;
 pub mod ready;
 pub mod recv;
+mod room;
 pub mod send;
 pub mod shrink;
 pub mod space;

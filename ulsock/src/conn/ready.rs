@@ -156,14 +156,14 @@ impl Conn<'_> {
             return yes_if(room || self.is_stalled());
         }
         // A send that finds it full grows the ring, or spills.
-        let more = tx.level() < super::send::BUSY_LEVEL
+        let more = tx.level() < super::room::BUSY_LEVEL
             && (tx.level() < self.largest() || self.spills_at_once());
         if room || more {
             return Answer::Yes;
         }
         // Whoever is about to sleep has asked twice: if nobody has read in between, nobody may be
         // reading, and the kernel would take more.
-        yes_if(super::send::may_grow_or_spill(&tx) && !tx.consumer_moved().unwrap_or(false))
+        yes_if(super::room::may_grow_or_spill(&tx) && !tx.consumer_moved().unwrap_or(false))
     }
 
     /// Bytes that a receive would find: the FIONREAD of all carriers together.
@@ -342,7 +342,7 @@ impl Conn<'_> {
             Some(slot) => {
                 let want = enough(&tx);
                 tx.arm_space(slot.number, name, want);
-                Some((Some(slot.keep()), super::send::may_grow_or_spill(&tx)))
+                Some((Some(slot.keep()), super::room::may_grow_or_spill(&tx)))
             }
             None => {
                 drop(held);

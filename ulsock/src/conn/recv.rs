@@ -1,8 +1,11 @@
-//! Receiving on a managed connection.
+//! Receiving on a managed connection: the call, and the choice between ring and kernel socket.
+
+mod by_kernel;
+mod end;
 
 use std::sync::atomic::Ordering;
 
-use libc::{c_int, MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC, MSG_WAITALL};
+use libc::{c_int, MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL};
 use netstack::ring::{Look, Receiver, RxState};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -17,7 +20,6 @@ use super::{send, Conn, Handle};
 use crate::link::Rings;
 use crate::record::{flag, Counts};
 use crate::signal::Seen;
-use crate::sys::tcp;
 use crate::thread::Thread;
 use crate::{chaos, inline};
 
@@ -260,232 +262,12 @@ impl Conn<'_> {
         }
     }
 
-    /// From the kernel, never more than this stretch holds: first how many are queued, then where
-    /// the stretch ends. `shown`: so many of them were of earlier stretches, which a peek has left there.
-    fn pull_kernel(
-        &self,
-        rx: &mut Receiver<'_, Rings>,
-        into: &mut dyn Incoming,
-        len: usize,
-        first: bool,
-        shown: &mut u64,
-    ) -> Result<Step, Errno> {
-        if first {
-            self.note_kernel_call();
-        }
-        let queued = u64::from(tcp::inq(self.socket)?).saturating_sub(*shown);
-        let Look::Kernel { skip, limit } = self.look(rx)? else {
-            return Ok(Step::Again);
-        };
-        if queued == 0 {
-            // Asking takes a pending error off the socket: only a call that can report it may ask.
-            return if first {
-                self.at_kernel_end(rx, into, len, rx.peek)
-            } else {
-                Ok(Step::Empty)
-            };
-        }
-        if rx.peek && (skip > 0 || *shown > 0) {
-            let most = limit.min(len as u64).min(queued.saturating_sub(skip));
-            return self.peek_behind(rx, into, skip, most, shown);
-        }
-        if skip > 0 {
-            return self.skip(rx, skip.min(queued));
-        }
-        let most = limit.min(queued).min(len as u64) as usize;
-        let flags = if rx.peek {
-            RecvFlags::PEEK
-        } else {
-            RecvFlags::empty()
-        };
-        match into.kernel_recv(self.socket, most, flags) {
-            Ok(n) => {
-                let slots = rx.consumed(n as u64);
-                self.ring_space(slots);
-                if rx.peek {
-                    *shown = n as u64;
-                } else {
-                    Counts::add(&self.record.rx.counts.kernel_bytes, n as u64);
-                }
-                Ok(if n == 0 { Step::Eof } else { Step::Moved(n) })
-            }
-            Err(Errno::AGAIN) => Ok(Step::Empty),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// From the kernel, which has nothing but what is next, and as it answers: with one system call.
-    fn pull_all(
-        &self,
-        rx: &mut Receiver<'_, Rings>,
-        into: &mut dyn Incoming,
-        len: usize,
-    ) -> Result<Step, Errno> {
-        self.note_kernel_call();
-        match into.kernel_recv(self.socket, len, RecvFlags::empty()) {
-            Ok(n @ 1..) => {
-                let slots = rx.consumed(n as u64);
-                self.ring_space(slots);
-                let counts = &self.record.rx.counts;
-                Counts::add(&counts.messages, 1);
-                Counts::add(&counts.kernel_bytes, n as u64);
-                Ok(Step::Moved(n))
-            }
-            Ok(_) => self.ended(rx, Ok(Step::Eof)),
-            Err(Errno::AGAIN) => Ok(Step::Empty),
-            Err(error) => self.ended(rx, Err(error)),
-        }
-    }
-
-    /// Throws kernel bytes away that came through the ring before.
-    fn skip(&self, rx: &mut Receiver<'_, Rings>, n: u64) -> Result<Step, Errno> {
-        let mut bin = [0u8; 4096];
-        let n = n.min(bin.len() as u64) as usize;
-        let flags = RecvFlags::from_bits_retain((MSG_DONTWAIT | MSG_TRUNC) as u32);
-        let (_, n) = rustix::net::recv(self.socket, &mut bin[..n], flags)?;
-        rx.skipped(n as u64);
-        Ok(Step::Again)
-    }
-
-    /// Peeks at the kernel bytes behind those that were shown already, and those that came through
-    /// the ring before.
-    #[cold]
-    fn peek_behind(
-        &self,
-        rx: &mut Receiver<'_, Rings>,
-        into: &mut dyn Incoming,
-        skip: u64,
-        most: u64,
-        shown: &mut u64,
-    ) -> Result<Step, Errno> {
-        let behind = *shown + skip;
-        let mut bytes = vec![0u8; (behind + most) as usize];
-        let (n, _) = rustix::net::recv(
-            self.socket,
-            &mut bytes[..],
-            RecvFlags::PEEK | RecvFlags::DONTWAIT,
-        )?;
-        let new = bytes[..n].get(behind as usize..).unwrap_or(&[]);
-        if new.is_empty() {
-            return Ok(Step::Empty);
-        }
-        // SAFETY: `new` holds that many bytes.
-        unsafe { into.take(new.as_ptr(), new.len()) };
-        rx.skipped(skip);
-        rx.consumed(new.len() as u64);
-        *shown = behind + new.len() as u64;
-        Ok(Step::Moved(new.len()))
-    }
-
-    /// Before a peek: marks that are reached are passed and skipped bytes thrown away for real; a
-    /// peek itself changes nothing.
-    pub(super) fn settle(&self, rx: &mut Receiver<'_, Rings>) -> Result<(), Errno> {
-        while let Look::Kernel {
-            skip: skip @ 1.., ..
-        } = self.look(rx)?
-        {
-            let queued = u64::from(tcp::inq(self.socket)?);
-            if queued == 0 {
-                break;
-            }
-            self.skip(rx, skip.min(queued))?;
-        }
-        Ok(())
-    }
-
     #[inline]
     fn look(&self, rx: &mut Receiver<'_, Rings>) -> Result<Look, Errno> {
         if self.record.has(flag::BROKEN) {
             return Ok(BY_KERNEL);
         }
         rx.look().map_err(|_| self.broken())
-    }
-
-    /// The stretch is the kernel's and nothing is queued: no more yet, or the end?
-    fn at_kernel_end(
-        &self,
-        rx: &mut Receiver<'_, Rings>,
-        into: &mut dyn Incoming,
-        len: usize,
-        peek: bool,
-    ) -> Result<Step, Errno> {
-        self.record.clear(flag::LOOK);
-        match peek_byte(self.socket) {
-            Ok(0) => Ok(Step::Eof),
-            Ok(_) if tcp::inq(self.socket)? > 0 => Ok(Step::Again),
-            Ok(_) => self.past_urgent_mark(into, len, peek),
-            Err(Errno::AGAIN) => {
-                // Between two looks a mark may have come; then the caller finds it when it arms.
-                let _ = rx.look();
-                Ok(Step::Empty)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// There are bytes, but none are counted: an urgent one is next, which this receive passes over.
-    /// Who sends such bytes is on the kernel for good, and so are we.
-    #[cold]
-    fn past_urgent_mark(
-        &self,
-        into: &mut dyn Incoming,
-        len: usize,
-        peek: bool,
-    ) -> Result<Step, Errno> {
-        self.record.set(flag::BROKEN | flag::PINNED);
-        self.record.set_reason(crate::reason::Reason::Urgent);
-        self.take_plain(into, len, if peek { MSG_PEEK } else { 0 })
-    }
-
-    fn should_probe(&self, glance: bool) -> bool {
-        self.peer_closed()
-            || self
-                .record
-                .has(flag::LOOK | flag::PEER_FIN | flag::SHUT_READING | flag::RECORD_MAY_COME)
-            || (glance && self.glance())
-    }
-
-    /// The ring is empty: has the kernel socket anything to say?
-    fn probe(&self, rx: &mut Receiver<'_, Rings>) -> Result<Step, Errno> {
-        self.record.clear(flag::LOOK);
-        if self.is_nic() && rx.state.on_ring() && !self.record.has(flag::BROKEN) {
-            return self.look_for_link_end(rx);
-        }
-        let end = match peek_byte(self.socket) {
-            Err(Errno::AGAIN) => return Ok(Step::Empty),
-            Ok(0) => Ok(Step::Eof),
-            Ok(_) => Ok(Step::Again),
-            Err(error) => Err(error),
-        };
-        self.ended(rx, end)
-    }
-
-    /// The kernel has said something final: what the ring still holds comes first.
-    fn ended(&self, rx: &mut Receiver<'_, Rings>, end: Result<Step, Errno>) -> Result<Step, Errno> {
-        if matches!(end, Ok(Step::Empty)) {
-            return end;
-        }
-        if matches!(self.look(rx)?, Look::Ring(1..)) {
-            self.record.set(flag::LOOK);
-            return Ok(Step::Again);
-        }
-        match end {
-            Ok(Step::Again) if rx.state.on_ring() => {
-                // Kernel bytes without a mark: somebody wrote who does not know us. They follow
-                // what the ring held, and the ring is out of the game.
-                self.record.set(flag::BROKEN | flag::PINNED);
-                self.record.set_reason(crate::reason::Reason::Protocol);
-            }
-            Ok(Step::Eof) => self.record.set(flag::PEER_FIN),
-            _ => {}
-        }
-        if self.record.has(flag::NIC) && !self.record.has(flag::BROKEN) {
-            return self.ended_after_link(rx, end);
-        }
-        match (end, self.untold()) {
-            (Ok(Step::Eof), Some(error)) => Err(error),
-            (end, _) => end,
-        }
     }
 }
 
@@ -494,12 +276,6 @@ const BY_KERNEL: Look = Look::Kernel {
     skip: 0,
     limit: u64::MAX,
 };
-
-fn peek_byte(socket: std::os::fd::BorrowedFd<'_>) -> Result<usize, Errno> {
-    let mut byte = [0u8; 1];
-    let (n, _) = rustix::net::recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
-    Ok(n)
-}
 
 /// Once the reasons for the kernel are gone, a ring is welcome again.
 pub fn prefer_ring(conn: &Conn<'_>, state: &mut RxState) {

@@ -1,10 +1,11 @@
-//! Sending on a managed connection.
+//! Sending on a managed connection: the call, and one step of it on the ring or by the kernel.
+
+mod carrier;
 
 use std::sync::atomic::Ordering;
 
 use libc::{c_int, MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL};
-use netstack::ring::mark::LEVELS;
-use netstack::ring::{Hostile, Sender};
+use netstack::ring::{Hostile, Sender, Slots};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
@@ -16,21 +17,12 @@ use super::wait::{Deadline, Woken};
 use super::{nic, Conn, Handle};
 use crate::chaos;
 use crate::link::Rings;
-use crate::process;
-use crate::reason::Reason;
 use crate::record::{flag, Counts};
 use crate::signal::Seen;
 use crate::sys::tcp;
-use crate::{spin, thread::Thread};
+use crate::thread::Thread;
 
-/// A ring whose consumer keeps up grows to this level, larger ones only hold what nobody reads.
-pub const BUSY_LEVEL: u8 = 2;
-
-/// The largest ring of all holds as much as kernel TCP would take with nobody reading: when it is
-/// full, the kernel would be too. A smaller one gives way to a larger or to the kernel.
-pub fn may_grow_or_spill(tx: &Sender<'_, Rings>) -> bool {
-    (tx.level() as usize) < LEVELS - 1
-}
+pub use carrier::{leave, poke, serve};
 
 /// What is missing for the rest of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,45 +255,6 @@ impl Conn<'_> {
         }
     }
 
-    /// Changes carriers if the receiver wishes it and nothing stands in the way.
-    #[inline]
-    fn follow_wish(&self, tx: &mut Sender<'_, Rings>) -> Result<(), Hostile> {
-        if tx.state.on_ring() {
-            if tx.wishes_change() {
-                let slots = match self.is_nic() || self.link.peer_shut_both() {
-                    true => self.leave_ring(tx)?,
-                    false => tx.yield_ring()?,
-                };
-                self.ring_data(tx, slots);
-            } else if self
-                .record
-                .has(flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::AWAY | flag::FAIL_OVER)
-                || self.peer_closed()
-                || chaos::strikes()
-            {
-                let slots = self.leave_ring(tx)?;
-                self.ring_data(tx, slots);
-            }
-        } else if !self.is_nic() && tx.wishes_change() && self.may_enter(tx) {
-            if let Some(slots) = tx.enter_ring() {
-                self.record.set(flag::UPGRADED);
-                self.record.set_reason(Reason::None);
-                self.ring_data(tx, slots);
-            }
-        }
-        Ok(())
-    }
-
-    /// Nothing may be held back in the kernel's queue: the bytes behind it would overtake in time.
-    /// Bytes that are sent and not acknowledged do not count: the receiver's kernel has them, and
-    /// it delays the acknowledgement when its answers no longer go through the kernel.
-    fn may_enter(&self, tx: &Sender<'_, Rings>) -> bool {
-        self.may_use_ring()
-            && !tx.state.must_resend()
-            && tx.settled()
-            && tcp::not_sent(self.socket).is_ok_and(|queued| queued == 0 || self.push_out(queued))
-    }
-
     #[inline]
     fn push(
         &self,
@@ -324,33 +277,11 @@ impl Conn<'_> {
         Ok(n as usize)
     }
 
-    /// After a message was put on the ring: wakes whom it concerns, and follows a wish that came
-    /// meanwhile.
-    #[cold]
-    pub(super) fn follow_up(&self, tx: &mut Sender<'_, Rings>, slots: netstack::ring::Slots) {
-        self.ring_data(tx, slots);
-        if tx.wishes_change() && self.follow_wish(tx).is_ok() {
-            let _ = self.flush_resend(tx);
-        }
-        self.note_carriers(Some(tx.state), None);
-    }
-
     /// Wakes whoever waits for data of ours.
-    pub(super) fn ring_data(&self, tx: &mut Sender<'_, Rings>, slots: netstack::ring::Slots) {
+    pub(super) fn ring_data(&self, tx: &mut Sender<'_, Rings>, slots: Slots) {
         if !self.link.ring(&self.link.tx_shared().wait.data, slots) {
             self.poke(tx);
         }
-    }
-
-    /// A sleeper whose bell we do not have: it hears its kernel socket.
-    #[cold]
-    fn poke(&self, tx: &mut Sender<'_, Rings>) {
-        let slots = match self.is_nic() || self.link.peer_shut_both() {
-            true => self.leave_ring(tx).unwrap_or(0),
-            false => tx.leave_with_poke(),
-        };
-        self.link.ring(&self.link.tx_shared().wait.data, slots);
-        let _ = self.flush_resend(tx);
     }
 
     fn by_kernel(
@@ -399,114 +330,5 @@ impl Conn<'_> {
             moved,
             lack: Lack::Nothing,
         })
-    }
-
-    /// The ring is full: a larger one, or the kernel if nobody reads; `false`: wait for space.
-    #[cold]
-    fn make_room(&self, tx: &mut Sender<'_, Rings>, patient: bool) -> Result<bool, Hostile> {
-        if self.is_nic() {
-            let stalled = self.is_stalled();
-            if stalled {
-                self.leave_link(tx)?;
-            }
-            return Ok(stalled);
-        }
-        let largest = self.largest();
-        // A consumer that keeps up is waited for rather than given a ring beyond the cache's size.
-        if tx.level() >= BUSY_LEVEL.min(largest) && self.spin_for_space(tx) {
-            return Ok(true);
-        }
-        let stalled = !tx.consumer_moved()?;
-        let allowed = if stalled {
-            largest
-        } else {
-            largest.min(BUSY_LEVEL)
-        };
-        if self.grow(tx, allowed) {
-            return Ok(true);
-        }
-        let now = stalled || (!patient && self.spills_at_once());
-        let spill = now && may_grow_or_spill(tx);
-        if spill {
-            let slots = self.leave_ring(tx)?;
-            self.ring_data(tx, slots);
-        }
-        Ok(spill)
-    }
-
-    /// The largest ring level that configuration and program allow.
-    pub(super) fn largest(&self) -> u8 {
-        let wanted = self.record.largest.load(Ordering::Relaxed);
-        wanted.min(process::config().largest.into()) as u8
-    }
-
-    /// Is the largest ring so small that the kernel, which takes far more, has the rest of a send that
-    /// does not wait?
-    pub(super) fn spills_at_once(&self) -> bool {
-        self.largest() < BUSY_LEVEL
-    }
-
-    fn spin_for_space(&self, tx: &Sender<'_, Rings>) -> bool {
-        let head = &tx.shared.consumer.head;
-        let before = head.load(Ordering::Relaxed);
-        let near = || self.peer_is_near();
-        spin::until(&self.me.spin, near, || {
-            head.load(Ordering::Relaxed) != before || self.me.deferred.any()
-        }) && head.load(Ordering::Relaxed) != before
-    }
-
-    fn grow(&self, tx: &mut Sender<'_, Rings>, allowed: u8) -> bool {
-        let next = tx.level() + 1;
-        let (segment, conn, side) = (&self.link.segment, self.link.conn, self.link.side);
-        if next > allowed || !segment.populate(next, conn, side) {
-            return false;
-        }
-        let Some(slots) = tx.grow(allowed) else {
-            return false;
-        };
-        self.note_growth(tx);
-        self.ring_data(tx, slots);
-        true
-    }
-}
-
-/// Wakes a peer that sleeps without a bell that we know, through its kernel socket.
-#[cold]
-pub fn poke(conn: &Conn<'_>) {
-    if let Some(mut held) = conn.lock_tx() {
-        conn.poke(&mut conn.sender(held.state()));
-    }
-}
-
-/// Leaves the ring at the next byte, if on it.
-pub fn leave(conn: &Conn<'_>) {
-    if let Some(mut held) = conn.lock_tx() {
-        let mut tx = conn.sender(held.state());
-        let slots = conn.leave_ring(&mut tx).unwrap_or(0);
-        conn.ring_data(&mut tx, slots);
-        conn.note_carriers(Some(held.state()), None);
-    }
-}
-
-/// Serves a receiver that waits for its bytes to come through the kernel, without sending anything
-/// new: called when a bell has rung, whatever it rang for.
-pub fn serve(conn: &Conn<'_>) {
-    if !conn.record.tx.gate.is_closed() || !conn.wished_away() {
-        return;
-    }
-    if let Some(mut held) = conn.lock_tx() {
-        let mut tx = conn.sender(held.state());
-        if tx.state.on_ring() && tx.wishes_change() && conn.follow_wish(&mut tx).is_ok() {
-            let _ = conn.flush_resend(&mut tx);
-        }
-        conn.note_carriers(Some(held.state()), None);
-    }
-}
-
-impl Conn<'_> {
-    /// The peer's wish stands at the kernel: a glance without the lock.
-    fn wished_away(&self) -> bool {
-        self.record.tx.carrier.load(Ordering::Relaxed) != 0
-            && self.link.tx_shared().wait.wish.load(Ordering::Relaxed) & 1 == 0
     }
 }

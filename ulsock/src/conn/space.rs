@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use libc::{POLLIN, POLLOUT, POLLRDHUP};
 
-use super::send::{leave, may_grow_or_spill, Lack};
+use super::room::may_grow_or_spill;
+use super::send::{leave, Lack};
 use super::wait::{sleep, Deadline, Slot, Woken};
 use super::Conn;
 use crate::bed::{Sleep, What};
