@@ -76,6 +76,8 @@ fn level_edge_and_one_shot() {
 #[test]
 fn sets_and_numbers() {
     compare("sets::");
+    compare("nested::");
+    compare("numbers::");
     compare("removed::");
 }
 

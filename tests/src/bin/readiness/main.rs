@@ -2,6 +2,8 @@
 //! what every call gave. The transcript must be the same on kernel TCP and on rings.
 
 mod fairness;
+mod nested;
+mod numbers;
 mod processes;
 mod removed;
 mod set;
@@ -26,9 +28,9 @@ const SCENARIOS: &[Scenario] = scenarios! {
         receive_low_water_mark full_and_drained never_connected closed_number;
     triggers: level edge_input edge_both_ways edge_output edge_blocked_with_unread_input one_shot
         one_shot_output urgent_edge low_water_mark member_before_it_moves;
-    sets: several_sets duplicated_set errors loops nested_sets nested_edges polled_set_wakes
-        closed_with_duplicate closed_alone replaced_number any_data told_once_when_another_leaves
-        twin_shots all_numbers_by_select high_numbers;
+    sets: several_sets duplicated_set errors any_data told_once_when_another_leaves twin_shots;
+    nested: loops nested_sets nested_edges polled_set_wakes;
+    numbers: closed_with_duplicate closed_alone replaced_number all_numbers_by_select high_numbers;
     removed: added_again moved in_an_inner_set changed_meanwhile used_by_a_child;
     fairness: one_at_a_time busy_connection_and_pipe busy_pipe_and_connection timeouts;
     threads: edge_events_come_once one_shot_comes_once one_shot_for_a_sleeper level_wakes_all accelerated_while_they_sleep
