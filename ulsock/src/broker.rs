@@ -10,8 +10,8 @@ use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use crate::channel::Channel;
 use crate::daemon;
-use crate::mailbox::Channel;
 use crate::message::{Introduction, Message};
 use crate::pair::{Mail, Other, Pair};
 use crate::reason::Reason;

@@ -11,10 +11,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use crate::broker::Broker;
+use crate::channel::Channel;
 use crate::conn::Handle;
 use crate::daemon::Daemons;
 use crate::link::Link;
-use crate::mailbox::{Channel, Mailbox, MailboxName};
+use crate::mailbox::{Mailbox, MailboxName};
 use crate::offers::{ForeignTable, Key, Offer, OffersTable, SlotId};
 use crate::pair::Pair;
 use crate::record::flag;

@@ -10,10 +10,10 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::fs::fstat;
 
+use crate::channel::Channel;
 use crate::config::Nic;
 use crate::layout::OFFERER;
 use crate::link::Link;
-use crate::mailbox::Channel;
 use crate::message::Message;
 use crate::pair::{Mail, Other, Pair};
 use crate::reason::Reason;

@@ -11,6 +11,7 @@ mod bed;
 mod block;
 mod broker;
 mod cancel;
+mod channel;
 mod chaos;
 pub mod config;
 mod conn;

@@ -12,9 +12,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::channel::{Channel, Credentials};
 use crate::doorbell::Ringer;
 use crate::layout::{SideNumber, BOARDS, LARGE, SMALL};
-use crate::mailbox::{Channel, Credentials, MailboxName};
+use crate::mailbox::MailboxName;
 use crate::message::{Introduction, Message, VERSION};
 use crate::process;
 use crate::segment::ReadOnlySegment;

@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 
 use rustix::process::geteuid;
 
+use crate::channel::Channel;
 use crate::layout::{self, Layout};
-use crate::mailbox::Channel;
 use crate::rundir::{RunDir, HOST, HOST_DOOR};
 use crate::segment::Segment;
 use crate::sys::{diag, raw, tcp};

@@ -10,7 +10,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use super::Control;
-use crate::mailbox::{Channel, MailboxName};
+use crate::channel::Channel;
+use crate::mailbox::MailboxName;
 use crate::message::Message;
 use crate::offers::{self, Key, Offer};
 use crate::pair::{Mail, Pair};

@@ -4,16 +4,14 @@
 
 use std::fmt;
 use std::io::Write;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::fs::{chmodat, flock, openat, AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::{self, Errno};
-use rustix::net::{
-    accept_with, bind, listen, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType,
-};
+use rustix::net::{accept_with, bind, listen, socket_with, AddressFamily, SocketFlags, SocketType};
 
-use crate::mailbox::Channel;
+use crate::channel::{address, Channel};
 use crate::rundir::{RunDir, HOST, HOST_DOOR, LOCK};
 use crate::sys::tcp;
 
@@ -41,11 +39,6 @@ impl fmt::Display for NoDoor {
     }
 }
 
-/// The file name for a network namespace.
-pub fn name(namespace: u64) -> String {
-    format!("nicd.{namespace:016x}")
-}
-
 /// The network namespace that we are in.
 pub fn namespace() -> io::Result<u64> {
     let flags = SocketFlags::CLOEXEC;
@@ -67,7 +60,8 @@ impl Door {
     pub fn open(dir: &RunDir) -> Result<Door, NoDoor> {
         let failed = |what| move |errno| NoDoor::Failed(what, errno);
         let namespace = namespace().map_err(failed("cannot name the network namespace"))?;
-        let name = name(namespace);
+        let name = address::daemon_file(namespace).map_err(failed("no name for the socket"))?;
+        let name = name.to_string();
         let lock = take_lock(dir, &name)?;
         let open = |kind, file: &str| {
             dir.remove(file);
@@ -193,16 +187,10 @@ fn take_lock(dir: &RunDir, name: &str) -> Result<OwnedFd, NoDoor> {
 fn open_socket(dir: &RunDir, kind: SocketType, name: &str) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, kind, flags, None)?;
-    bind(&socket, &address(dir, name)?)?;
+    bind(&socket, &address::of_file(dir, name)?)?;
     chmodat(dir, name, Mode::from_raw_mode(0o666), AtFlags::empty())?;
     listen(&socket, BACKLOG)?;
     Ok(socket)
-}
-
-/// There is no bindat(2): /proc stands in, and keeps the path short.
-fn address(dir: &RunDir, name: &str) -> io::Result<SocketAddrUnix> {
-    let dir = dir.as_fd().as_raw_fd();
-    SocketAddrUnix::new(format!("/proc/self/fd/{dir}/{name}"))
 }
 
 #[cfg(test)]
@@ -220,7 +208,8 @@ mod tests {
         }
         let mut names = dir.names();
         names.sort();
-        let name = name(door.namespace);
+        let name = address::daemon_file(door.namespace).unwrap();
+        let name = &*name;
         let all = ["", LOCK, STATUS].map(|end| format!("{name}{end}"));
         assert_eq!(names, all);
         drop(door);

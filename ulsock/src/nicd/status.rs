@@ -10,6 +10,7 @@ use super::broker::Broker;
 use super::daemon::Nicd;
 use super::door;
 use super::line::Stage;
+use crate::channel::address::daemon_file;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Status {
@@ -63,7 +64,7 @@ pub struct InterfaceStatus {
 
 /// Asks the daemon of this network namespace.
 pub fn ask(run_dir: &Path) -> io::Result<Status> {
-    let name = format!("{}{}", door::name(door::namespace()?), door::STATUS);
+    let name = format!("{}{}", &*daemon_file(door::namespace()?)?, door::STATUS);
     let mut text = String::new();
     UnixStream::connect(run_dir.join(name))?.read_to_string(&mut text)?;
     Ok(serde_json::from_str(&text)?)

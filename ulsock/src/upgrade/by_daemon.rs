@@ -4,11 +4,11 @@
 use std::os::fd::BorrowedFd;
 
 use super::{elsewhere, establish, Attempt, Progress};
+use crate::channel::Channel;
 use crate::conn::nic;
 use crate::control::Control;
 use crate::daemon::{self, Answer};
 use crate::lifecycle;
-use crate::mailbox::Channel;
 use crate::reason::Reason;
 use crate::record::{flag, Role, State};
 use crate::sys::tcp;

@@ -11,7 +11,7 @@ use rustix::net::{
 
 use super::program::{streams, streams_to, waiter};
 use super::world::{eventually, Host, World};
-use crate::mailbox::Channel;
+use crate::channel::Channel;
 use crate::message::{Introduction, Message};
 use crate::pair::{Mail, Other, Pair};
 use crate::reason::Reason;

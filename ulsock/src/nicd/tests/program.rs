@@ -15,8 +15,9 @@ use rustix::net::{connect, socket_with, AddressFamily, SocketAddrUnix, SocketFla
 
 use super::world::{eventually, Host, World};
 use crate::block::Block;
+use crate::channel::address::daemon_file;
+use crate::channel::Channel;
 use crate::layout::{CLAIMER, CONFIRMED, NIC_LEVEL, RELEASED};
-use crate::mailbox::Channel;
 use crate::message::Message;
 use crate::nicd::door;
 use crate::pair::{Mail, Other, Pair};
@@ -80,7 +81,8 @@ pub fn meet(host: &Host) -> Arc<Pair> {
         None,
     );
     let socket = socket.expect("a socket");
-    let path = host.run_dir.join(door::name(namespace));
+    let name = daemon_file(namespace).expect("a name");
+    let path = host.run_dir.join(&*name);
     let address = SocketAddrUnix::new(&path).expect("an address");
     connect(&socket, &address).expect("a daemon");
     let channel = Channel::accepted(socket).expect("a channel");
