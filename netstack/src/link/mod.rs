@@ -20,6 +20,7 @@ mod ledger;
 mod meet;
 mod mtu;
 mod next;
+mod owed;
 mod pacer;
 mod path;
 mod probe;
