@@ -9,7 +9,8 @@
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use super::{answer_claims, look};
+use super::confirm::answer_claims;
+use super::look;
 use crate::conn::wait::Deadline;
 use crate::conn::{self, Handle};
 use crate::family::Family;

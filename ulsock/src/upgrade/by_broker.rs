@@ -2,7 +2,8 @@
 //! host: it is shown to that one, which finds the other end, checks that it is, and introduces the two programs.
 //! Then it is claimed and confirmed as ever.
 
-use super::{elsewhere, Attempt, Progress};
+use super::attempt::{Attempt, Progress};
+use super::elsewhere;
 use crate::control::Control;
 use crate::family::Family;
 use crate::reason::Reason;

@@ -3,7 +3,9 @@
 
 use std::os::fd::BorrowedFd;
 
-use super::{elsewhere, establish, Attempt, Progress};
+use super::attempt::{Attempt, Progress};
+use super::confirm::establish;
+use super::elsewhere;
 use crate::channel::Channel;
 use crate::conn::nic;
 use crate::control::Control;

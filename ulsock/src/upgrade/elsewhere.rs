@@ -7,7 +7,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::{answer_claims, pair_with, Attempt, Progress, TCP_ESTABLISHED};
+use super::attempt::{pair_with, Attempt, Progress, TCP_ESTABLISHED};
+use super::confirm::answer_claims;
 use crate::config::Reach;
 use crate::control::Control;
 use crate::offers::{Key, Offer};

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::Attempt;
+use super::attempt::Attempt;
 use crate::config::Nic;
 use crate::control::Control;
 use crate::reason::Reason;

@@ -1,0 +1,206 @@
+//! One attempt at a plain connection: the connecting side offers it, the accepting side claims it.
+
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use super::confirm::{answer_claims, establish};
+use super::names_one_user;
+use crate::config::{Nic, OutOfScope, Reach};
+use crate::control::Control;
+use crate::family::Family;
+use crate::layout::{CLAIMER, CONFIRMED};
+use crate::link::Link;
+use crate::offers::{Key, Offer};
+use crate::options;
+use crate::pair::{Claim, Pair};
+use crate::process;
+use crate::reason::Reason;
+use crate::record::{flag, Record, Role};
+use crate::sockopt;
+use crate::sys::{diag, tcp};
+
+pub(super) const TCP_ESTABLISHED: u8 = 1;
+/// A claim that is not confirmed by this call is looked at less often.
+const PATIENCE: u32 = 1024;
+
+pub(super) enum Progress {
+    Waiting,
+    Soon,
+    /// The daemon of this host has been shown it, for another host.
+    Shown,
+}
+
+pub(super) struct Attempt<'a> {
+    pub family: &'a Family,
+    pub number: u32,
+    pub record: &'a Record,
+    pub socket: BorrowedFd<'a>,
+}
+
+impl Attempt<'_> {
+    pub(super) fn as_connected(&self, control: &mut Control) -> Result<Progress, Reason> {
+        if !control.offers.contains_key(&self.number) {
+            let key = self.key()?;
+            self.check_kind()?;
+            let cookie = tcp::cookie(self.socket).map_err(|_| Reason::Call)?;
+            let full = |full| {
+                if full {
+                    Reason::TableFull
+                } else {
+                    Reason::RunDir
+                }
+            };
+            control.offer(self.number, key, cookie).map_err(full)?;
+            self.record.set(flag::PENDING);
+            self.record.set_reason(Reason::NoPeer);
+            return Ok(Progress::Soon);
+        }
+        answer_claims(self.family, control);
+        Ok(if control.is_wanted(self.number) {
+            Progress::Soon
+        } else {
+            Progress::Waiting
+        })
+    }
+
+    pub(super) fn as_accepted(&self, control: &mut Control) -> Result<Progress, Reason> {
+        if control.claims.contains_key(&self.number) {
+            return self.check_confirmation(control);
+        }
+        let key = self.key()?;
+        let (local, peer) = self.ends()?;
+        let reach = Reach::of(local, peer);
+        // A peer on another host never makes an offer here, and asking the kernel about it costs more.
+        if reach == Reach::Host && control.is_offered_by_nobody(&key) {
+            return Err(Reason::NoPeer);
+        }
+        self.check_kind()?;
+        match diag::other_end(&local, &peer).ok().flatten() {
+            Some(other) => {
+                let offer = control.find_offer(&key, other.uid).ok_or(Reason::NoPeer)?;
+                if offer.cookie != other.cookie {
+                    return Err(Reason::Identity);
+                }
+                let pair = pair_with(control, &offer, other.uid)?;
+                self.claim(control, &pair, offer.cookie)
+            }
+            None if reach == Reach::Host => self.claim_elsewhere(control, &key, local, peer),
+            None => Err(Reason::NoPeer),
+        }
+    }
+
+    pub(super) fn claim(
+        &self,
+        control: &mut Control,
+        pair: &Arc<Pair>,
+        offer_cookie: u64,
+    ) -> Result<Progress, Reason> {
+        let claim_cookie = tcp::cookie(self.socket).map_err(|_| Reason::Call)?;
+        let (segment, conn) = pair.allocate().ok_or(Reason::Memory)?;
+        let claim = Claim {
+            offer_cookie,
+            claim_cookie,
+            segment: segment.number,
+            conn,
+        };
+        let link = Box::new(Link::new(pair.clone(), segment, conn, CLAIMER));
+        if !pair.send_claim(claim) {
+            link.was_not_claimed();
+            return Err(Reason::PeerGone);
+        }
+        control.claims.insert(self.number, link);
+        self.record.set(flag::PENDING);
+        Ok(Progress::Soon)
+    }
+
+    fn check_confirmation(&self, control: &mut Control) -> Result<Progress, Reason> {
+        let confirmed = |link: &Link| link.theirs().stage.load(Ordering::Acquire) == CONFIRMED;
+        if !control
+            .claims
+            .get(&self.number)
+            .is_some_and(|link| confirmed(link))
+        {
+            let calls = self.record.calls.load(Ordering::Relaxed);
+            return Ok(if calls < PATIENCE {
+                Progress::Soon
+            } else {
+                Progress::Waiting
+            });
+        }
+        if let Some(link) = control.claims.remove(&self.number) {
+            establish(self.family, control, self.number, self.socket, link);
+        }
+        Ok(Progress::Waiting)
+    }
+
+    /// Another host has the other end, as far as addresses tell, and the program may talk to it by the
+    /// daemon.
+    pub(super) fn is_to_other_host(&self) -> bool {
+        let ends = self.record.local().zip(self.record.peer());
+        let config = process::config();
+        config.nic != Nic::Off
+            && ends.is_some_and(|(local, peer)| config.scope.allows_other_hosts(local, peer))
+    }
+
+    fn ends(&self) -> Result<(SocketAddr, SocketAddr), Reason> {
+        let ends = self.record.local().zip(self.record.peer());
+        ends.ok_or(Reason::Call)
+    }
+
+    /// The connection's name, once it is known to be in scope.
+    pub(super) fn key(&self) -> Result<Key, Reason> {
+        if !names_one_user(rustix::process::geteuid().as_raw()) {
+            return Err(Reason::Identity);
+        }
+        let local = tcp::local_addr(self.socket).map_err(|_| Reason::Call)?;
+        let peer = tcp::peer_addr(self.socket).map_err(|_| Reason::Call)?;
+        self.record.set_addresses(local, peer);
+        if let Err(out) = process::config().scope.check(Some(local), peer) {
+            if !self.is_to_other_host() {
+                self.record.set(flag::PINNED);
+            }
+            return Err(match out {
+                OutOfScope::Address => Reason::Scope,
+                OutOfScope::Excluded => Reason::Excluded,
+            });
+        }
+        let netns = match Reach::of(local, peer) {
+            Reach::Namespace => tcp::netns_cookie(self.socket).map_err(|_| Reason::Call)?,
+            Reach::Host => Key::ANY_NETNS,
+        };
+        let (client, server) = match self.record.role() {
+            Role::Connected => (local, peer),
+            Role::Accepted => (peer, local),
+        };
+        Key::new(netns, client, server).ok_or(Reason::Call)
+    }
+
+    /// Is it of a kind that can be upgraded?
+    pub(super) fn check_kind(&self) -> Result<(), Reason> {
+        let (local, peer) = self.ends()?;
+        let established = tcp::info(self.socket).is_ok_and(|info| info.state == TCP_ESTABLISHED);
+        if crate::uring::found() {
+            return Err(Reason::IoUring);
+        }
+        let unfit = local == peer
+            || !established
+            || tcp::is_mptcp(self.socket)
+            || options::is_asynchronous(self.socket);
+        if unfit || sockopt::needs_kernel(self.socket) {
+            return Err(Reason::Call);
+        }
+        Ok(())
+    }
+}
+
+/// The process that has made an offer, which must run as `uid`.
+pub(super) fn pair_with(
+    control: &mut Control,
+    offer: &Offer,
+    uid: u32,
+) -> Result<Arc<Pair>, Reason> {
+    let pair = names_one_user(uid).then(|| control.pair_with(offer.mailbox, uid));
+    pair.flatten().ok_or(Reason::Identity)
+}

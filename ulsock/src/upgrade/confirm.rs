@@ -1,0 +1,137 @@
+//! Claims are answered, and both ends know each other: from here on a connection has rings.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{fence, Ordering};
+use std::sync::Arc;
+
+use super::{by_broker, elsewhere, names_one_user};
+use crate::control::Control;
+use crate::family::Family;
+use crate::layout::{CONFIRMED, OFFERER};
+use crate::link::Link;
+use crate::log;
+use crate::pair::{Claim, Other, Pair};
+use crate::reason::Reason;
+use crate::record::{flag, Record, Role, State};
+
+/// Offering side: reads the mail, and gives the records whose claims it has answered.
+pub(super) fn answer_claims(family: &Family, control: &mut Control) -> Vec<u32> {
+    let mut answered = Vec::new();
+    by_broker::hear(family, control);
+    let pairs = control.check_mail();
+    for number in control.take_windows(&pairs) {
+        // The claim follows as soon as the other end has looked.
+        family.record(number).look_soon();
+    }
+    for pair in pairs {
+        while let Some(claim) = pair.next_claim() {
+            // A link that is not taken is dropped, and its block is free again.
+            let link = link_of(&pair, claim);
+            if let Some(number) = control.offered(claim.offer_cookie) {
+                match link {
+                    Some(link) => confirm(family, control, number, claim, link),
+                    None => family.record(number).set_reason(Reason::Memory),
+                }
+                answered.push(number);
+            }
+        }
+    }
+    answered
+}
+
+/// `None` for a block that does not exist.
+fn link_of(pair: &Arc<Pair>, claim: Claim) -> Option<Box<Link>> {
+    let segment = pair.segment(claim.segment)?;
+    segment
+        .has_block(claim.conn)
+        .then(|| Box::new(Link::new(pair.clone(), segment, claim.conn, OFFERER)))
+}
+
+/// A claim has come; is it by the process at the other end of that connection?
+fn confirm(family: &Family, control: &mut Control, number: u32, claim: Claim, link: Box<Link>) {
+    let record = family.record(number);
+    let Some((local, peer)) = record.local().zip(record.peer()) else {
+        return;
+    };
+    if link.pair.other() == Other::Introduced {
+        // It was told of us after we were told of it; but that may not have been heard yet.
+        by_broker::hear(family, control);
+        if !control.is_vouched_for(number, &link.pair, claim.claim_cookie) {
+            return record.set_reason(Reason::Identity);
+        }
+        return confirmed(family, control, number, link);
+    }
+    let other = elsewhere::other_end(&link.pair, &local, &peer);
+    let genuine = other.as_ref().is_some_and(|other| {
+        other.cookie == claim.claim_cookie
+            && other.uid == link.pair.peer().uid
+            && names_one_user(other.uid)
+    });
+    if !genuine {
+        let gone = other.is_none();
+        return record.set_reason(if gone {
+            Reason::PeerGone
+        } else {
+            Reason::Identity
+        });
+    }
+    confirmed(family, control, number, link);
+}
+
+fn confirmed(family: &Family, control: &mut Control, number: u32, link: Box<Link>) {
+    let Some(fd) = crate::lifecycle::fd_of(number) else {
+        return;
+    };
+    // SAFETY: the number was taken from our own table just now.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    establish(family, control, number, socket, link);
+}
+
+fn may_be_managed(record: &Record) -> bool {
+    record.state() == State::Plain
+        && record.procs.load(Ordering::Acquire) == 1
+        && !record.stays_on_kernel()
+}
+
+/// Both ends know each other: from here on every call on this connection is ours.
+pub(super) fn establish(
+    family: &Family,
+    control: &mut Control,
+    number: u32,
+    socket: BorrowedFd<'_>,
+    link: Box<Link>,
+) {
+    let record = family.record(number);
+    control.forget(number);
+    record.clear(flag::PENDING);
+    if !may_be_managed(record) {
+        return control.retire(link);
+    }
+    crate::options::load(record, socket);
+    // A daemon asks those who are ready to be asked. Who sleeps inside the gate does not hear of it.
+    if !link.is_nic || record.rx.gate.is_idle() {
+        link.mine().stage.store(CONFIRMED, Ordering::Release);
+    }
+    log::debug(format_args!(
+        "connection {:?} -> {:?} has a ring pair",
+        record.local(),
+        record.peer()
+    ));
+    // The end that connected proposes, and knows why not.
+    record.set_reason(match link.is_nic && record.role() == Role::Accepted {
+        true => Reason::NoProposal,
+        false => Reason::None,
+    });
+    if let Some(old) = family.set_link(number, Some(link)) {
+        control.retire(old);
+    }
+    record.set(flag::USED);
+    let to_daemon = family.link(number).filter(|link| link.is_nic);
+    record.set_state(State::Managed);
+    if let Some(link) = to_daemon {
+        link.ring_daemon();
+    }
+    // Who adds it to a set says so first and then looks at the state: one of the two sees the other.
+    fence(Ordering::SeqCst);
+    crate::epoll::convert(number);
+}
