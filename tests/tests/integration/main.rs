@@ -98,7 +98,6 @@ fn compare_with_kernel(name: &str, arguments: &str, spins: &[&str], rings: Rings
     }
     for spin in spins {
         let place = Place::new(Ends::Both).eager().with("ULSOCK_SPIN_US", spin);
-        let program = c_program(name, &place);
         let accelerated = place.client(&program).args(arguments).run();
         assert_eq!(accelerated, kernel, "{name} with ULSOCK_SPIN_US={spin}");
         place.check_quiet();
