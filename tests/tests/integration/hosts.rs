@@ -18,3 +18,13 @@ mod proposals;
 mod rest;
 mod strangers;
 mod transfer;
+
+use tests::hosts::Hosts;
+use tests::program::Program;
+
+use crate::script;
+
+/// A script of `tests/scripts` on a host.
+fn python(hosts: &Hosts, host: usize, name: &str) -> Program {
+    hosts.program(host, "/usr/bin/python3").arg(script(name))
+}

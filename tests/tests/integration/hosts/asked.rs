@@ -6,7 +6,7 @@ use std::fs;
 use tests::ends::kernel_only;
 use tests::hosts::{Hosts, Nic};
 
-use crate::script;
+use super::python;
 
 const CONNECTIONS: u64 = 17;
 
@@ -32,11 +32,7 @@ fn run(way: &str) {
 
 /// So many threads of the client ask at the same time.
 fn call(hosts: &Hosts, way: &str, connections: u64, threads: u32) {
-    let python = |host| {
-        hosts
-            .program(host, "/usr/bin/python3")
-            .arg(script("asked.py"))
-    };
+    let python = |host| python(hosts, host, "asked.py");
     let server = python(0).args(&format!("serve 7000 {connections} {way}"));
     let server = server.start().listening(7000);
     let address = hosts.host(0).address();

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tests::ends::kernel_only;
 use tests::hosts::{Hosts, Nic};
 
+use super::python;
 use super::transfer::{Ended, Transfer};
-use crate::script;
 
 /// What goes on meanwhile.
 const STYLES: [&str; 2] = ["style=stream conns=2", "style=echo conns=4"];
@@ -219,11 +219,10 @@ fn closing_resets() {
 #[test]
 fn host_gone_before_exec() {
     let hosts = Hosts::on_a_bridge(2);
-    let script = script("verdict.py");
-    let server = hosts.program(0, "/usr/bin/python3").arg(&script);
-    let server = server.args("serve :: 7000").start().listening(7000);
-    let client = hosts.program(1, "/usr/bin/python3").arg(&script);
-    let client = client.args("call").arg(hosts.host(0).address());
+    let server = python(&hosts, 0, "verdict.py").args("serve :: 7000");
+    let server = server.start().listening(7000);
+    let client = python(&hosts, 1, "verdict.py").args("call");
+    let client = client.arg(hosts.host(0).address());
     let mut client = client.args("7000").piped().start();
     client.prints("ready");
     hosts.wait_until_served(1);

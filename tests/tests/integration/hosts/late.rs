@@ -3,7 +3,7 @@
 
 use tests::hosts::{Hosts, Nic};
 
-use crate::script;
+use super::python;
 
 const CONNECTIONS: u32 = 4;
 
@@ -12,11 +12,7 @@ const LATE: u32 = 3_000;
 
 fn run(way: &str) {
     let hosts = Hosts::two().eager();
-    let python = |host| {
-        hosts
-            .program(host, "/usr/bin/python3")
-            .arg(script("late.py"))
-    };
+    let python = |host| python(&hosts, host, "late.py");
     let server = python(0).args(&format!("serve 7000 {CONNECTIONS} {way}"));
     let server = server.env("ULSOCK_LATE", LATE.to_string());
     let server = server.start().listening(7000);

@@ -6,7 +6,8 @@ use std::os::unix::fs::chown;
 use tests::hosts::{Hosts, Nic};
 use tests::program::{user_ids, Program};
 
-use crate::{pattern_file, postgres, same_content, script};
+use super::python;
+use crate::{pattern_file, postgres, same_content};
 
 #[test]
 fn redis() {
@@ -108,8 +109,7 @@ fn memcached() {
     same_content(&hosts.folder().join("value"), &hosts.folder().join("copy"));
     let output = client("memcaslap", "-s SERVER -T 2 -c 16 -x 20000");
     assert!(output.contains("get_misses: 0"), "{output}");
-    let python = hosts.program(1, "/usr/bin/python3");
-    let python = python.arg(script("memcached_client.py"));
+    let python = python(&hosts, 1, "memcached_client.py");
     assert_eq!(python.arg("11211").arg(&address).run(), "ok\n");
     server.stop(libc::SIGTERM);
     // Those of memcaslap; what the others store and fetch is bulk, which the kernel may carry.

@@ -7,13 +7,10 @@ use tests::hosts::Hosts;
 use tests::program::Running;
 use tests::top;
 
-use crate::script;
+use super::python;
 
 fn start(hosts: &Hosts, serve: &str, call: &str) -> [Running; 2] {
-    let python = |host| {
-        let python = hosts.program(host, "/usr/bin/python3");
-        python.arg(script("proposals.py"))
-    };
+    let python = |host| python(hosts, host, "proposals.py");
     let server = python(0).args(&format!("serve 7000 {serve}"));
     let server = server.start().listening(7000);
     let address = hosts.host(0).address();
