@@ -89,7 +89,7 @@ impl Broker {
         self.pair.is_some()
     }
 
-    /// Shows it a connection; `false` if that cannot be done now.
+    /// Lets it look for the other end of a connection; `false` if it cannot, or has said that it finds none.
     pub fn seek(
         &mut self,
         number: u32,
@@ -97,6 +97,9 @@ impl Broker {
         connected: bool,
         socket: BorrowedFd<'_>,
     ) -> bool {
+        if self.refused.contains(&number) {
+            return false;
+        }
         let message = Message::Seek { cookie, connected };
         let pair = self.pair.as_ref();
         let shown = pair.is_some_and(|pair| pair.tell(&message, Some(socket)));
@@ -179,9 +182,10 @@ impl Broker {
         self.found.get(&number)
     }
 
-    /// It can do nothing for that connection.
-    pub fn has_refused(&self, number: u32) -> bool {
-        self.refused.contains(&number)
+    /// Does it say that the socket with this cookie, of the process behind `pair`, is the other end of ours?
+    pub fn vouches_for(&self, number: u32, pair: &Arc<Pair>, cookie: u64) -> bool {
+        let other = self.other_end(number);
+        other.is_some_and(|other| Arc::ptr_eq(&other.pair, pair) && other.cookie == cookie)
     }
 
     /// It has said that another host has this address.

@@ -39,7 +39,7 @@ pub struct Control {
     /// What we have claimed and the peer has not confirmed yet, by record number.
     pub claims: HashMap<u32, Box<Link>>,
     daemons: Daemons,
-    broker: Broker,
+    pub broker: Broker,
     /// Between network namespaces.
     meeting: Meeting,
     retired: Vec<Retired>,

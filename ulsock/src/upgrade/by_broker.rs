@@ -30,7 +30,7 @@ pub fn attempt(
         // The other end has heard it when it has looked for claims.
         hear(attempt.family, control);
     }
-    match control.introduced(attempt.number) {
+    match control.broker.other_end(attempt.number).cloned() {
         Some(other) if !connected => attempt.claim(control, &other.pair, other.cookie),
         // It is for the other end to claim.
         Some(_) if control.is_wanted(attempt.number) => Ok(Progress::Soon),
@@ -45,12 +45,13 @@ fn seek(
     before: Result<Progress, Reason>,
     connected: bool,
 ) -> Result<Progress, Reason> {
-    let soon = match control.is_sought(attempt.number) {
+    let soon = match control.broker.may_answer_soon(attempt.number) {
         Some(soon) => soon,
         None => {
             attempt.check_kind()?;
             let cookie = tcp::cookie(attempt.socket).map_err(|_| Reason::Call)?;
-            if !control.seek(attempt.number, cookie, connected, attempt.socket) {
+            let broker = &mut control.broker;
+            if !broker.seek(attempt.number, cookie, connected, attempt.socket) {
                 return before;
             }
             attempt.record.set(flag::PENDING);
@@ -79,7 +80,7 @@ pub fn hear(family: &Family, control: &mut Control) {
             Reason::NoPeer => {}
             Reason::OtherHost => {
                 if let Some(peer) = record.peer() {
-                    control.note_other_host(peer.ip());
+                    control.broker.note_other_host(peer.ip());
                 }
                 record.look_soon();
             }

@@ -56,7 +56,8 @@ fn confirm(family: &Family, control: &mut Control, number: u32, claim: Claim, li
     if link.pair.other() == Other::Introduced {
         // It was told of us after we were told of it; but that may not have been heard yet.
         by_broker::hear(family, control);
-        if !control.is_vouched_for(number, &link.pair, claim.claim_cookie) {
+        let broker = &control.broker;
+        if !broker.vouches_for(number, &link.pair, claim.claim_cookie) {
             return record.set_reason(Reason::Identity);
         }
         return confirmed(family, control, number, link);

@@ -25,13 +25,13 @@ impl Attempt<'_> {
         };
         let peer = || tcp::peer_addr(self.socket).ok();
         let peer = self.record.peer().or_else(peer)?;
-        let stays = control.is_other_host(peer.ip()) && !self.is_met(control);
+        let stays = control.broker.is_other_host(peer.ip()) && !self.is_met(control);
         stays.then_some(reason)
     }
 
     /// Somebody on this host is about to share rings with it.
     fn is_met(&self, control: &Control) -> bool {
-        control.claims.contains_key(&self.number) || control.introduced(self.number).is_some()
+        control.claims.contains_key(&self.number) || control.broker.other_end(self.number).is_some()
     }
 
     /// After so many calls, and no sign of a peer. The daemon would take it to another host, but has not enough
