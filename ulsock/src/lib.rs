@@ -1,8 +1,9 @@
-//! The sockets layer of ulsock: connections between programs of one host leave kernel TCP for
-//! rings in shared memory, and return to it at any doubt.
+//! The sockets layer of ulsock: connections leave kernel TCP for rings in shared memory, and return to it at
+//! any doubt. Those between programs of one host share them; to another host they lead to an engine.
 //!
 //! `api` is what the preload library calls. `table` and `record` say what an fd is, `upgrade` finds
-//! the peer, `conn` moves bytes, `poll` and `epoll` tell readiness, `inherit` follows processes.
+//! the peer, `conn` moves bytes, `poll` and `epoll` tell readiness, `inherit` follows processes. `nicd` is the
+//! daemon of a host, with the engine for all its programs; `inline` has one in a program itself.
 
 mod alone;
 pub mod api;
