@@ -239,17 +239,26 @@ fn killed_backend(postgres: &Postgres, way: &str) {
     postgres.wait_until_ready();
 }
 
+fn transactions(postgres: &Postgres) -> usize {
+    let count = postgres.sql("select count(*) from pgbench_history");
+    count.parse().expect("a number")
+}
+
 #[test]
 fn restart_under_load() {
+    const UNDER_WAY: usize = 500;
     for &ends in Ends::all() {
         let mut postgres = Postgres::start(ends);
         postgres.client("pgbench").args("-i -q").run();
         for _ in 0..2 {
-            let load = postgres
+            let before = transactions(&postgres);
+            let mut load = postgres
                 .client("pgbench")
                 .args("-n -c 4 -j 2 -T 60")
                 .start();
-            std::thread::sleep(Duration::from_millis(700));
+            load.until("it is under way", |_| {
+                transactions(&postgres) >= before + UNDER_WAY
+            });
             postgres.halt();
             let finished = load.wait();
             assert!(
@@ -260,11 +269,7 @@ fn restart_under_load() {
             postgres.launch();
             postgres.balanced();
         }
-        let transactions: usize = postgres
-            .sql("select count(*) from pgbench_history")
-            .parse()
-            .expect("a number");
-        assert!(transactions > 0);
+        assert!(transactions(&postgres) >= 2 * UNDER_WAY);
         postgres.stop(Rings::Some);
     }
 }
