@@ -49,6 +49,9 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
             match self.transmit_one(peer, now, port) {
                 Sent::Frame => {
                     self.counters.frames_sent += 1;
+                    if self.is_last(peer) {
+                        let _ = port.flush(now);
+                    }
                     self.queue.push_back(peer);
                 }
                 Sent::Nothing => self.make_appointment(peer),
@@ -63,6 +66,13 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         // Also those of earlier polls: a port in trouble keeps them, and says so to who asks.
         let _ = port.flush(now);
         full
+    }
+
+    /// No frame follows at once: this one need not wait until all is thought of.
+    #[inline]
+    fn is_last(&self, peer: PeerId) -> bool {
+        let known = self.peers.get(peer.index());
+        self.queue.is_empty() && known.is_some_and(|known| !known.link.is_waited_for())
     }
 
     /// Whether it may have something to send now; if not, it is called when it has.

@@ -42,4 +42,26 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
             deadline: earlier(own, port.deadline()),
         }
     }
+
+    /// As [`Engine::poll`], for who waits for bytes: if frames have come, and nothing is due at once, it has
+    /// them before the rest is done, and mostly answers them. The poll that sends the answer then does
+    /// for both; whoever does not answer has to poll soon.
+    pub fn poll_in(&mut self, now: Instant, port: &mut impl Port, bells: &mut impl Bells) -> Rest {
+        if self.receive(now, port) == 0 || self.is_pressed(now) {
+            return self.poll(now, port, bells);
+        }
+        self.counters.polls += 1;
+        self.ring(bells);
+        Rest {
+            busy: true,
+            full: false,
+            deadline: None,
+        }
+    }
+
+    /// Does one of those that may have something to send have to do so now?
+    fn is_pressed(&self, now: Instant) -> bool {
+        let mut known = self.queue.iter().map(|peer| self.peers.get(peer.index()));
+        known.any(|known| known.is_some_and(|known| known.link.is_pressed(now)))
+    }
 }

@@ -11,6 +11,8 @@ mod support;
 #[path = "engine/world.rs"]
 mod world;
 
+#[path = "engine/glance.rs"]
+mod glance;
 #[path = "engine/neighbours.rs"]
 mod neighbours;
 #[path = "engine/protection.rs"]

@@ -131,8 +131,10 @@ fn spin(history: &History, budget: Duration, ready: &mut impl FnMut() -> bool) -
     let begin = Clock::now();
     while spent < budget {
         for _ in 0..32 {
-            std::hint::spin_loop();
-            inline::glance();
+            // A look at the engine is pause enough, and a frame should not wait for its end.
+            if !inline::glance() {
+                std::hint::spin_loop();
+            }
             if ready() {
                 return Some(spent);
             }

@@ -86,6 +86,21 @@ mod steps {
         black_box(&mut *host).poll(now);
     }
 
+    /// A frame has come for who waits: until it sees its bytes.
+    #[no_mangle]
+    #[inline(never)]
+    pub fn counted_glance_receive(host: &mut engine::Host<Cord>, now: Instant) {
+        host.poll_in(now);
+    }
+
+    /// The answer, and what was left then.
+    #[no_mangle]
+    #[inline(never)]
+    pub fn counted_glance_send(host: &mut engine::Host<Cord>, now: Instant) {
+        black_box(&mut *host).poll(now);
+        black_box(host);
+    }
+
     /// Nothing has happened, and nothing is under way.
     #[no_mangle]
     #[inline(never)]
@@ -131,13 +146,14 @@ mod steps {
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [what, count] = arguments.as_slice() else {
-        return Err("wanted: carried link|tcp|engine|crc COUNT".into());
+        return Err("wanted: carried link|tcp|engine|glance|crc COUNT".into());
     };
     let count = count.parse()?;
     match what.as_str() {
         "link" => over_link(count),
         "tcp" => over_tcp(count),
         "engine" => through_engines(count),
+        "glance" => for_who_waits(count),
         "crc" => copies(count),
         _ => Err(format!("no such thing: {what}").into()),
     }
@@ -222,6 +238,25 @@ fn there_and_back(pair: &mut engine::Pair) -> Result<(), Box<dyn Error>> {
         pair.pass(std::time::Duration::from_micros(2));
         let to = if back { &mut pair.one } else { &mut pair.other };
         steps::counted_engine_receive(to, pair.now);
+        check(to.read(&mut [0; SMALL]) == SMALL)?;
+    }
+    Ok(())
+}
+
+/// The same, with engines that are polled by who waits for the message.
+fn for_who_waits(count: u32) -> Result<(), Box<dyn Error>> {
+    let mut pair = engine::Pair::new();
+    for number in 0..count {
+        pair.pass(std::time::Duration::from_micros(1));
+        let engine::Pair { now, one, other } = &mut pair;
+        let (from, to) = match number % 2 {
+            0 => (one, other),
+            _ => (other, one),
+        };
+        check(from.write(&[7; SMALL]))?;
+        steps::counted_glance_send(from, *now);
+        from.port.carry(&mut to.port);
+        steps::counted_glance_receive(to, *now);
         check(to.read(&mut [0; SMALL]) == SMALL)?;
     }
     Ok(())

@@ -112,6 +112,12 @@ impl<P: Port> Host<P> {
         self.engine.poll(now, &mut self.port, &mut Silent)
     }
 
+    /// By who waits for bytes.
+    #[inline]
+    pub fn poll_in(&mut self, now: Instant) -> Rest {
+        self.engine.poll_in(now, &mut self.port, &mut Silent)
+    }
+
     /// Whether the connection has been opened since the last time.
     pub fn is_open(&mut self) -> bool {
         std::iter::from_fn(|| self.engine.event()).any(|event| matches!(event, Event::Open(_)))

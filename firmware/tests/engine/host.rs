@@ -72,6 +72,9 @@ pub struct Host {
     pub up: Vec<PeerId>,
     rest: Rest,
     is_rung: bool,
+    /// Who waits for bytes polls its engine, and has left something to the next poll.
+    pub glances: bool,
+    owes: bool,
     /// The engine's, for it may have had others before.
     life: u8,
 }
@@ -98,6 +101,8 @@ impl Host {
                 deadline: None,
             },
             is_rung: true,
+            glances: false,
+            owes: false,
             life: 0,
         }
     }
@@ -158,10 +163,14 @@ impl Host {
         }
     }
 
-    fn poll(&mut self, now: Instant) {
+    pub fn poll(&mut self, now: Instant) {
         let mut rung = Rung::default();
         self.is_rung = false;
-        self.rest = self.engine.poll(now, &mut self.port, &mut rung);
+        self.owes = self.glances && !self.owes;
+        self.rest = match self.owes {
+            true => self.engine.poll_in(now, &mut self.port, &mut rung),
+            false => self.engine.poll(now, &mut self.port, &mut rung),
+        };
         for (name, bell, slots) in rung.0 {
             if let Some(program) = self.programs.get_mut(&name) {
                 assert_eq!(bell, program::BELL);

@@ -31,7 +31,16 @@ fn bad() -> Conditions {
 
 /// Both programs write so much, end their streams, and read all.
 fn exchange(conditions: &Conditions, seed: u64, connections: u64, level: u8, bytes: u64) -> World {
-    let mut world = World::new(conditions, seed);
+    exchange_in(
+        World::new(conditions, seed),
+        seed,
+        connections,
+        level,
+        bytes,
+    )
+}
+
+fn exchange_in(mut world: World, seed: u64, connections: u64, level: u8, bytes: u64) -> World {
     for name in 0..connections {
         let (a, b) = world.connect(name, level);
         let ends = [(&mut world.a, a, FROM_A), (&mut world.b, b, FROM_B)];
@@ -72,6 +81,18 @@ fn many_connections() {
 fn a_bad_network() {
     for seed in 3..23 {
         exchange(&bad(), seed, 1 + seed % 7, (seed % 3) as u8, 300_000);
+    }
+}
+
+/// One end's engine, or both ends', is polled by who waits for bytes.
+#[test]
+fn polled_by_who_waits() {
+    for seed in 23..43 {
+        let conditions = if seed % 4 == 0 { good() } else { bad() };
+        let mut world = World::new(&conditions, seed);
+        world.a.glances = true;
+        world.b.glances = seed % 2 == 0;
+        exchange_in(world, seed, 1 + seed % 7, (seed % 3) as u8, 300_000);
     }
 }
 

@@ -211,6 +211,13 @@ impl<W: Window + Clone> Link<W> {
             || self.paths.iter().any(Path::is_waited_for)
     }
 
+    /// Whether the peer should hear of something now, be it only that its packets have arrived.
+    #[inline]
+    pub fn is_pressed(&self, now: Instant) -> bool {
+        let mut dues = self.paths.iter().filter_map(|path| path.received.due());
+        self.is_waited_for() || dues.any(|due| due <= now)
+    }
+
     /// What a path looks like: round trip, window, packet size.
     pub fn path(&self, number: usize) -> Option<PathView<'_>> {
         let path = self.paths.get(number)?;

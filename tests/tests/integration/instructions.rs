@@ -36,7 +36,7 @@ const HEADER: &str = "\
 ";
 
 /// Steps of a packet, and what of `carried` does them.
-const STEPS: [(&str, &str); 16] = [
+const STEPS: [(&str, &str); 18] = [
     ("link_send", "link"),
     ("link_receive", "link"),
     ("link_ack", "link"),
@@ -48,6 +48,8 @@ const STEPS: [(&str, &str); 16] = [
     ("engine_owe", "engine"),
     ("engine_ack", "engine"),
     ("engine_idle", "engine"),
+    ("glance_send", "glance"),
+    ("glance_receive", "glance"),
     ("crc_copy", "crc"),
     ("copy", "crc"),
     ("crc_head", "crc"),
@@ -61,7 +63,8 @@ const LINK_HEADER: &str = "\
 # is that of DATA's header, crc_ack that of an ACK, ip_sum the check of the IPv4 header.
 # engine is a whole poll of an engine with one endpoint, from ring to frame or from frame to ring: a message of
 # 64 B sent and received where each is the answer to the one before (so that it acknowledges that); the ACK of
-# one that nobody answers, sent and heard; a poll in which nothing happens.
+# one that nobody answers, sent and heard; a poll in which nothing happens. glance is the first two where who
+# waits polls by itself: it has the bytes first, and the poll of its answer does the rest.
 # Counted by callgrind (benches/src/bin/carried.rs). To accept a change: BLESS=1 tests/run instructions
 ";
 

@@ -82,12 +82,11 @@ pub fn poll() {
     }
 }
 
-/// As [`poll`], for those who look again and again: nothing but a look for frames, most of the time.
+/// As [`poll`], for those who look again and again: nothing but a look for frames, most of the time. `false`
+/// if it could not look.
 #[inline]
-pub fn glance() {
-    if is_on() {
-        glance_now();
-    }
+pub fn glance() -> bool {
+    is_on() && glance_now()
 }
 
 #[inline(never)]
@@ -96,21 +95,19 @@ fn poll_now() {
 }
 
 #[inline(never)]
-fn glance_now() {
-    try_with(|station| {
-        if station.wants_poll() {
-            station.poll(now());
-        }
-    });
+fn glance_now() -> bool {
+    try_with(Station::glance)
 }
 
 /// Unless somebody else has it, or we are a handler: none runs inside.
 #[inline(always)]
-fn try_with(act: impl FnOnce(&mut Station)) {
-    if let Some(critical) = Critical::enter().filter(|critical| !critical.0.in_handler()) {
-        SEAT.try_with(act);
+fn try_with(act: impl FnOnce(&mut Station)) -> bool {
+    let critical = Critical::enter().filter(|critical| !critical.0.in_handler());
+    critical.is_some_and(|critical| {
+        let acted = SEAT.try_with(act);
         critical.end();
-    }
+        acted
+    })
 }
 
 /// The program has written to a connection, or read from it, and the engine has asked to hear of it.

@@ -37,10 +37,12 @@ pub struct Station {
     routes: HashMap<u32, PeerId>,
     pub rest: Rest,
     glances: u32,
+    /// Frames were taken in, and the rest of that poll is left to the next.
+    owes: bool,
 }
 
 /// Who looks again and again polls at every so many looks, even if no frame has come: time passes.
-const GLANCES: u32 = 16;
+const GLANCES: u32 = 64;
 
 /// The connections that the engine has.
 #[derive(Default)]
@@ -79,6 +81,7 @@ impl Station {
                 deadline: None,
             },
             glances: 0,
+            owes: false,
         })
     }
 
@@ -150,15 +153,31 @@ impl Station {
         true
     }
 
-    /// Whether a glance finds that there is something to do.
+    /// For who waits, and looks again and again.
     #[inline]
-    pub fn wants_poll(&mut self) -> bool {
+    pub fn glance(&mut self) {
         self.glances = self.glances.wrapping_add(1);
-        self.glances.is_multiple_of(GLANCES) || self.port.has_frames()
+        if self.owes || self.glances.is_multiple_of(GLANCES) {
+            self.poll(super::now());
+        } else if self.port.has_frames() {
+            self.take_in(super::now());
+        }
+    }
+
+    fn take_in(&mut self, now: Instant) {
+        let rest = self.engine.poll_in(now, &mut self.port, &mut self.served);
+        self.owes = true;
+        self.has_polled(rest);
     }
 
     pub fn poll(&mut self, now: Instant) {
-        self.rest = self.engine.poll(now, &mut self.port, &mut self.served);
+        let rest = self.engine.poll(now, &mut self.port, &mut self.served);
+        self.owes = false;
+        self.has_polled(rest);
+    }
+
+    fn has_polled(&mut self, rest: Rest) {
+        self.rest = rest;
         helper::note(&self.rest);
         while let Some(event) = self.engine.event() {
             self.served.hear(event);
