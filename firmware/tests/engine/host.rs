@@ -72,8 +72,9 @@ pub struct Host {
     pub up: Vec<PeerId>,
     rest: Rest,
     is_rung: bool,
-    /// Who waits for bytes polls its engine, and has left something to the next poll.
+    /// Who waits for bytes polls its engine.
     pub glances: bool,
+    /// And has left something to the next poll.
     owes: bool,
     /// The engine's, for it may have had others before.
     life: u8,

@@ -1,5 +1,6 @@
 //! The `ulsock` command: starts programs on ulsock, lists live connections, races ulsock against kernel
-//! TCP, says whether it works here, and is the daemon of a host. Each subcommand has a file of its own; this one only parses and dispatches.
+//! TCP, says whether it works here, and is the daemon of a host. Each subcommand has a file of its own;
+//! this one only parses and dispatches.
 #![deny(unsafe_code)]
 
 mod compare;
