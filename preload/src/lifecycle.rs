@@ -1,7 +1,7 @@
 //! Birth and death of sockets and of fd numbers: socket, accept, connect, dup, close.
 
 use crate::errno;
-use libc::{c_int, c_uint, sockaddr, sockaddr_storage, socklen_t, EINPROGRESS};
+use libc::{c_int, c_uint, sockaddr, sockaddr_storage, socklen_t, EINPROGRESS, EINTR};
 use std::mem::{size_of, MaybeUninit};
 use std::ptr::copy_nonoverlapping;
 use ulsock::api::{self, Verdict};
@@ -107,9 +107,9 @@ hooks! {
     }
 
     redhook fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
-        answer!(api::guard(fd), {
+        answer!(api::before_connect(fd, addr, len), {
             let result = real()(fd, addr, len);
-            if result == 0 || errno::get() == EINPROGRESS {
+            if result == 0 || matches!(errno::get(), EINPROGRESS | EINTR) {
                 errno::keep(|| api::connected(fd, addr, len));
             }
             result

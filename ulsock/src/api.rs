@@ -11,6 +11,7 @@ use crate::io::Way;
 use crate::record::Record;
 use crate::thread::Thread;
 
+pub use crate::birth::{accepted, before_connect, connected, listening, socket_opened};
 pub use crate::cancel::{
     init as cancellation, requested as cancelling, type_changed as cancel_type_changed,
 };
@@ -24,8 +25,7 @@ pub use crate::io::{
     sendmmsg, sendmsg, write, writev, First,
 };
 pub use crate::lifecycle::{
-    accepted, close, close_range, connected, dup_over, duped, fd_opened, guard, listening,
-    passing_fds, received_fds, shutdown, socket_opened,
+    close, close_range, dup_over, duped, fd_opened, guard, passing_fds, received_fds, shutdown,
 };
 pub use crate::limits::{
     before_limit, concerns as limit_concerns_us, limit_set, lower as lower_limit,

@@ -129,8 +129,12 @@ impl Family {
             .or_else(|| (0..highest).find(|n| self.record(*n).claim()))?;
         self.hint.store(number, Ordering::Relaxed);
         self.refs(number).store(1, Ordering::Relaxed);
-        self.count(&self.header().connections, 1);
         Some(number)
+    }
+
+    /// A record has become one of a connection.
+    pub fn count_connection(&self) {
+        self.count(&self.header().connections, 1);
     }
 
     /// Adds to a count of the family's, without a locked instruction while nobody else does.
@@ -180,7 +184,10 @@ impl Family {
         if record.has(flag::NIC_USED) {
             self.count(&header.links, 1);
         }
-        if let Some(total) = header.reasons.get(record.reason() as usize) {
+        let reason = record
+            .is_connection()
+            .then(|| header.reasons.get(record.reason() as usize));
+        if let Some(total) = reason.flatten() {
             self.count(total, 1);
         }
         // A thread asleep in a kernel call on the closed number still counts itself out: then the

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use libc::c_char;
 
+use crate::birth;
 use crate::conn::handover::{hand_over, Rest};
 use crate::conn::{self, Conn, Handle};
 use crate::family::Family;
@@ -22,6 +23,7 @@ pub fn fork_prepare() {
     if !process::is_on() {
         return;
     }
+    birth::give_records_to_all();
     process::lock_for_fork();
     crate::epoll::lock_all();
     let Some(family) = process::family() else {
@@ -201,11 +203,12 @@ pub fn before_sandbox() {
 }
 
 fn return_all(reason: Reason, survivors_only: bool, rest: Rest) {
+    let returns = |fd| !survivors_only || !closes_on_exec(fd);
+    birth::leave_to_program(returns);
     let Some(family) = process::family().filter(|_| process::is_on()) else {
         return;
     };
     let mut managed = Vec::new();
-    let returns = |fd| !survivors_only || !closes_on_exec(fd);
     for (fd, slot) in table::all() {
         let number = match slot {
             Slot::Record(number) if returns(fd) => number,

@@ -9,6 +9,7 @@ mod alone;
 pub mod api;
 mod backoff;
 mod bed;
+mod birth;
 mod block;
 mod broker;
 mod cancel;

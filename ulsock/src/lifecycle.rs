@@ -1,13 +1,14 @@
-//! Birth and death of fds: sockets, duplicates, closing, passing on.
+//! The life of numbers: duplicates, closing, passing on.
 
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
 
-use libc::{c_int, sockaddr, socklen_t};
+use libc::c_int;
 use rustix::io::fcntl_getfd;
 
 use crate::alone;
 use crate::api::Verdict;
+use crate::birth;
 use crate::conn::handover::Rest;
 use crate::conn::{self, Handle};
 use crate::family::Family;
@@ -15,9 +16,8 @@ use crate::options;
 use crate::pointer::is_bad;
 use crate::process::{self, Locked};
 use crate::reason::Reason;
-use crate::record::{flag, Role, State};
+use crate::record::{flag, State};
 use crate::sys::raw;
-use crate::sys::tcp;
 use crate::table::{self, Slot};
 use crate::thread;
 use crate::upgrade;
@@ -25,23 +25,6 @@ use crate::upgrade;
 /// Our own fds are born and closed: the program must not see them.
 pub fn internal_fd(fd: RawFd, born: bool) {
     table::set(fd, if born { Slot::Internal } else { Slot::Foreign });
-}
-
-/// After a successful `socket`.
-pub fn socket_opened(fd: RawFd, domain: c_int, kind: c_int, protocol: c_int) {
-    let kind = kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
-    let tcp = matches!(domain, libc::AF_INET | libc::AF_INET6)
-        && kind == libc::SOCK_STREAM
-        && matches!(protocol, 0 | libc::IPPROTO_TCP);
-    fd_opened(fd);
-    table::set(
-        fd,
-        if tcp && process::is_on() {
-            Slot::Fresh
-        } else {
-            Slot::Foreign
-        },
-    );
 }
 
 /// After any other call that returned a new fd. The number may have been ours and closed in a way
@@ -60,124 +43,6 @@ pub fn guard(fd: RawFd) -> Verdict {
     match table::get(fd) {
         Slot::Internal => Verdict::Fail(libc::EBADF),
         _ => Verdict::Bypass,
-    }
-}
-
-pub fn listening(fd: RawFd) {
-    if table::get(fd) == Slot::Fresh {
-        table::set(fd, Slot::Listener);
-    }
-}
-
-/// After a successful `accept`.
-///
-/// # Safety
-/// `addr` has `len` bytes.
-pub unsafe fn accepted(listener: RawFd, fd: RawFd, addr: *const sockaddr, len: socklen_t) {
-    fd_opened(fd);
-    if !process::is_on() || !is_tcp_listener(listener) {
-        return;
-    }
-    // SAFETY: by contract.
-    let peer = unsafe { address(addr, len) };
-    let Some(peer) = peer else { return };
-    begin(fd, peer, Role::Accepted, listener as u32);
-}
-
-/// A listener that was inherited is not in our table yet.
-fn is_tcp_listener(fd: RawFd) -> bool {
-    match table::get(fd) {
-        Slot::Listener | Slot::Fresh => true,
-        Slot::Foreign => {
-            // SAFETY: the program has just called accept on it.
-            let socket = unsafe { BorrowedFd::borrow_raw(fd) };
-            let tcp = rustix::net::sockopt::socket_protocol(socket).ok().flatten()
-                == Some(rustix::net::ipproto::TCP);
-            if tcp {
-                table::set(fd, Slot::Listener);
-            }
-            tcp
-        }
-        _ => false,
-    }
-}
-
-/// After `connect` succeeded or is under way.
-///
-/// # Safety
-/// `addr` has `len` bytes.
-pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t) {
-    if !process::is_on() || table::get(fd) != Slot::Fresh {
-        return;
-    }
-    // SAFETY: by contract.
-    if let Some(peer) = unsafe { address(addr, len) } {
-        begin(fd, peer, Role::Connected, peer.port().into());
-    }
-}
-
-/// A connection that this process had before it became this program.
-pub fn inherited(fd: RawFd, socket: BorrowedFd<'_>, connected: bool) {
-    if let Ok(peer) = tcp::peer_addr(socket) {
-        let role = match connected {
-            true => Role::Connected,
-            false => Role::Accepted,
-        };
-        begin(fd, peer, role, peer.port().into());
-    }
-}
-
-/// A connection is born: it gets its record, or is left alone if it is out of scope. `kin`: what it
-/// has in common with those that are likely to be like it, its listener or the port that it is to.
-fn begin(fd: RawFd, peer: std::net::SocketAddr, role: Role, kin: u32) {
-    let Some(family) = process::begin() else {
-        return;
-    };
-    let Some(number) = family.claim() else { return };
-    let record = family.record(number);
-    if role == Role::Connected {
-        record.set(flag::CONNECTED);
-    }
-    record.set_peer(peer);
-    record.pid.store(process::pid(), Ordering::Relaxed);
-    upgrade::born(record, role, kin);
-    family
-        .fd_word(number)
-        .store(fd as u32 + 1, Ordering::Relaxed);
-    if fd <= 2 {
-        // stdio reads and writes these inside libc, past our hooks.
-        record.set(flag::PINNED);
-        record.set_reason(Reason::Stdio);
-    }
-    if !table::set(fd, Slot::Record(number)) {
-        family.refs(number).store(0, Ordering::Relaxed);
-        family.free(number);
-        return;
-    }
-    upgrade::at_once::begin(family, number, fd);
-}
-
-/// # Safety
-/// `addr` has `len` bytes.
-unsafe fn address(addr: *const sockaddr, len: socklen_t) -> Option<std::net::SocketAddr> {
-    if addr.is_null() || (len as usize) < std::mem::size_of::<libc::sa_family_t>() {
-        return None;
-    }
-    // SAFETY: long enough for the family, and for the rest as checked below.
-    unsafe {
-        match c_int::from((*addr).sa_family) {
-            libc::AF_INET if len as usize >= std::mem::size_of::<libc::sockaddr_in>() => {
-                let addr = addr.cast::<libc::sockaddr_in>().read_unaligned();
-                let ip = std::net::Ipv4Addr::from(u32::from_be(addr.sin_addr.s_addr));
-                Some((ip, u16::from_be(addr.sin_port)).into())
-            }
-            libc::AF_INET6 if len as usize >= std::mem::size_of::<libc::sockaddr_in6>() => {
-                let addr = addr.cast::<libc::sockaddr_in6>().read_unaligned();
-                let ip = std::net::Ipv6Addr::from(addr.sin6_addr.s6_addr).to_canonical();
-                Some((ip, u16::from_be(addr.sin6_port)).into())
-            }
-            _ => None,
-        }
     }
 }
 
@@ -276,7 +141,9 @@ pub fn let_go(family: &Family, number: u32) {
         record.clear(flag::PENDING);
     }
     if last {
-        upgrade::ended(record);
+        if record.is_connection() {
+            upgrade::ended(record);
+        }
         family.free(number);
     }
 }
@@ -317,13 +184,17 @@ fn will_replace(old: RawFd, new: RawFd, flags: c_int) -> bool {
 
 /// After any successful dup.
 pub fn duped(old: RawFd, new: RawFd) {
-    let slot = table::get(old);
+    let mut slot = table::get(old);
     // The number means what it meant, also in the epoll sets that it is in.
     let same = matches!(slot, Slot::Record(_)) && slot == table::get(new);
     if old == new || same {
         return;
     }
     fd_opened(new);
+    if slot == Slot::Fresh {
+        // Either number may be used when it is a connection.
+        slot = birth::give_record(old).map_or(Slot::Foreign, Slot::Record);
+    }
     match slot {
         Slot::Record(number) => {
             if let Some(family) = process::family() {
@@ -337,12 +208,12 @@ pub fn duped(old: RawFd, new: RawFd) {
                 }
             }
         }
-        Slot::Fresh | Slot::Listener => drop(table::set(new, slot)),
+        Slot::Listener => drop(table::set(new, slot)),
         Slot::Epoll(set) => {
             crate::epoll::duped(set);
             table::set(new, slot);
         }
-        Slot::Foreign | Slot::Internal => {}
+        Slot::Foreign | Slot::Fresh | Slot::Internal => {}
     }
 }
 

@@ -105,6 +105,10 @@ pub fn take_error(fd: RawFd) -> Option<rustix::io::Errno> {
 
 /// Returns a connection to the kernel for good, before a call that we do not handle on rings.
 pub fn to_kernel(fd: RawFd, reason: Reason) {
+    if table::get(fd) == Slot::Fresh {
+        table::change(fd, Slot::Fresh, Slot::Foreign);
+        return;
+    }
     if let Some((family, number, record)) = record_of(fd) {
         match record.state() {
             State::Managed => {

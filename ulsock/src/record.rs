@@ -386,6 +386,12 @@ impl Record {
         self.peer.set(peer);
     }
 
+    /// Has it ever been connected, or on the way there?
+    #[inline]
+    pub fn is_connection(&self) -> bool {
+        self.peer.is_known()
+    }
+
     pub fn local(&self) -> Option<SocketAddr> {
         self.local.get()
     }

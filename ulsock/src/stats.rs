@@ -94,7 +94,8 @@ fn read_at<T>(file: &Transient, offset: usize) -> Option<T> {
 }
 
 fn row(record: &Record) -> Option<ConnectionRow> {
-    if record.state() == State::Free || record.procs.load(Ordering::Relaxed) == 0 {
+    let is_held = record.state() != State::Free && record.procs.load(Ordering::Relaxed) > 0;
+    if !is_held || !record.is_connection() {
         return None;
     }
     let pid = record.pid.load(Ordering::Relaxed);
@@ -172,7 +173,7 @@ impl Totals {
             for (total, counter) in totals.carried.iter_mut().zip(record.carried()) {
                 *total += load(counter);
             }
-            totals.reasons[record.reason() as usize % 32] += 1;
+            totals.reasons[record.reason() as usize % 32] += u64::from(record.is_connection());
         }
         totals
     }

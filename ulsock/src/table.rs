@@ -26,7 +26,7 @@ pub enum Slot {
     Foreign,
     /// One of our own: to the program it does not exist.
     Internal,
-    /// A TCP socket that is not connected.
+    /// A TCP socket that is not connected, and has no record yet: see [`crate::birth`].
     Fresh,
     /// A TCP socket that listens.
     Listener,
@@ -169,6 +169,27 @@ pub fn set(fd: RawFd, slot: Slot) -> bool {
         word.store(encode(slot), Ordering::Release);
     }
     word.is_some()
+}
+
+/// Puts `new` there if `old` is there.
+pub fn change(fd: RawFd, old: Slot, new: Slot) -> bool {
+    let (old, new) = (encode(old), encode(new));
+    let Some(word) = word(fd) else { return false };
+    if thread::is_single() {
+        let is_there = word.load(Ordering::Relaxed) == old;
+        if is_there {
+            word.store(new, Ordering::Release);
+        }
+        return is_there;
+    }
+    let order = Ordering::SeqCst;
+    word.compare_exchange(old, new, order, order).is_ok()
+}
+
+/// The numbers of TCP sockets that are not connected and have no record.
+pub fn fresh() -> impl Iterator<Item = RawFd> {
+    // Each of them was opened before our eyes.
+    (0..=HIGHEST.load(Ordering::Relaxed)).filter(|fd| get(*fd) == Slot::Fresh)
 }
 
 /// Puts `slot` there and says what was there before.

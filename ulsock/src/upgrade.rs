@@ -45,8 +45,14 @@ pub fn born(record: &Record, role: Role, kin: u32) {
     record.history.store(kin, Ordering::Relaxed);
     let after = process::config().upgrade_after;
     let after = after.unwrap_or_else(|| history(record).after());
+    record.calls.store(0, Ordering::Relaxed);
     record.first_look.store(after, Ordering::Relaxed);
     record.next_look.store(after, Ordering::Relaxed);
+}
+
+/// A socket has got its record before it is a connection: no call of it is one to look at.
+pub fn not_yet(record: &Record) {
+    record.next_look.store(u32::MAX, Ordering::Relaxed);
 }
 
 /// It has ended: what it was like is told to those that follow.

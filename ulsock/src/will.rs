@@ -14,6 +14,8 @@ use libc::c_char;
 use rustix::fs::{fstat, openat, unlinkat, AtFlags, Mode, OFlags, CWD};
 use rustix::io::{self, pread, pwrite};
 
+use crate::birth;
+use crate::epoll;
 use crate::lifecycle;
 use crate::process::{self, Locked};
 use crate::record::{flag, State};
@@ -70,12 +72,16 @@ impl Will {
             return Will(Vec::new());
         };
         let mut left = Vec::new();
+        // The next program does not know what is registered there.
+        let watched = epoll::in_sets(&stays_open);
         for (fd, slot) in table::all() {
             let Slot::Record(number) = slot else { continue };
             let record = family.record(number);
             let ours = matches!(record.state(), State::Plain | State::Managed)
+                && record.is_connection()
                 && record.procs.load(Ordering::Acquire) == 1
-                && !record.has(flag::PINNED);
+                && !record.has(flag::PINNED)
+                && !watched.contains(&number);
             // SAFETY: a number from our own table.
             let socket = unsafe { BorrowedFd::borrow_raw(fd) };
             let cookie = tcp::cookie(socket).ok().filter(|_| ours && stays_open(fd));
@@ -169,7 +175,7 @@ pub fn take_over(run_dir: &Path) {
         }
         match known.iter().find(|(other, _)| *other == cookie) {
             Some((_, first)) => lifecycle::duped(*first, fd),
-            None => lifecycle::inherited(fd, socket, connected),
+            None => birth::inherited(fd, socket, connected),
         }
         known.push((cookie, fd));
     }

@@ -82,6 +82,11 @@ fn sets_and_numbers() {
 }
 
 #[test]
+fn registered_before_the_connection() {
+    compare("early::");
+}
+
+#[test]
 fn turns_and_timeouts() {
     compare("fairness::");
 }

@@ -12,6 +12,7 @@ use super::set::Set;
 use super::state::State;
 use super::tag::Aliases;
 use crate::api::Verdict;
+use crate::birth;
 use crate::conn::Handle;
 use crate::options;
 use crate::pointer::is_bad;
@@ -38,7 +39,11 @@ pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_eve
 /// As libc's `epoll_ctl`.
 #[inline(never)]
 unsafe fn follow(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> Verdict {
-    let (slot, target) = (table::get(epfd), table::get(fd));
+    let (slot, mut target) = (table::get(epfd), table::get(fd));
+    if op == EPOLL_CTL_ADD && target == Slot::Fresh {
+        // It may be a connection when its events come.
+        target = birth::give_record(fd).map_or(Slot::Foreign, Slot::Record);
+    }
     if matches!(slot, Slot::Internal) || matches!(target, Slot::Internal) {
         return Verdict::Fail(libc::EBADF);
     }

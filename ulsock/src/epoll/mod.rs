@@ -210,6 +210,32 @@ fn each_member_set(number: u32, act: impl Fn(&Set, RawFd)) {
     }
 }
 
+/// A socket listens that was registered before: its events are the kernel's, as the program registered them.
+pub fn is_no_connection(fd: RawFd) {
+    notes::forget(fd);
+    in_use().for_each(|set| set.forget(fd));
+}
+
+/// The connections that are registered in sets whose numbers `stays_open` names.
+pub fn in_sets(stays_open: impl Fn(RawFd) -> bool) -> Vec<u32> {
+    let sets = table::all().filter_map(|(fd, slot)| match slot {
+        Slot::Epoll(set) if stays_open(fd) => get(set),
+        _ => None,
+    });
+    let noted = |set: &Set| {
+        let noted = table::all().filter_map(|(fd, slot)| match slot {
+            Slot::Record(number) => notes::set_of(fd)
+                .filter(|other| std::ptr::eq(*other, set))
+                .map(|_| number),
+            _ => None,
+        });
+        noted.collect::<Vec<_>>()
+    };
+    sets.flat_map(|set| [set.connections(), noted(set)])
+        .flatten()
+        .collect()
+}
+
 /// The number is about to mean another socket, and stays where it was registered: takes it out of all
 /// sets.
 pub fn take_out(fd: RawFd) -> Vec<Entry> {

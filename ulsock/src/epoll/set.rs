@@ -246,6 +246,22 @@ impl Set {
             .collect()
     }
 
+    /// The records of its members.
+    pub fn connections(&self) -> Vec<u32> {
+        let Some(mut held) = self.hold_own() else {
+            return Vec::new();
+        };
+        let members = held.state().members.values();
+        members.map(|member| member.handle.number).collect()
+    }
+
+    /// The kernel's registration stays as it is.
+    pub fn forget(&self, fd: RawFd) {
+        if let Some(mut held) = self.hold_own() {
+            held.state().remove(fd);
+        }
+    }
+
     pub fn convert(&self, fd: RawFd) {
         if let Some(mut held) = self.hold_own() {
             held.state().convert(fd, self.all_are_up());

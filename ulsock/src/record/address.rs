@@ -27,8 +27,13 @@ impl Address {
         self.known.store(0, Ordering::Relaxed);
     }
 
+    #[inline]
+    pub fn is_known(&self) -> bool {
+        self.known.load(Ordering::Acquire) != 0
+    }
+
     pub fn get(&self) -> Option<SocketAddr> {
-        if self.known.load(Ordering::Acquire) == 0 {
+        if !self.is_known() {
             return None;
         }
         let bits = u128::from(self.ip[0].load(Ordering::Relaxed)) << 64

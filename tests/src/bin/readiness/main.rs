@@ -1,6 +1,7 @@
 //! Readiness, scenario by scenario: `readiness list` names them, `readiness NAME` runs one and prints
 //! what every call gave. The transcript must be the same on kernel TCP and on rings.
 
+mod early;
 mod fairness;
 mod nested;
 mod numbers;
@@ -32,6 +33,9 @@ const SCENARIOS: &[Scenario] = scenarios! {
     nested: loops nested_sets nested_edges polled_set_wakes;
     numbers: closed_with_duplicate closed_alone replaced_number all_numbers_by_select high_numbers;
     removed: added_again moved in_an_inner_set changed_meanwhile used_by_a_child;
+    early: before_connect before_connect_and_never_again changed_before_connect unusual_before_connect
+        several_sets_before_connect duplicated_before_connect repeated_connect listens_instead
+        shared_before_connect young_member_kept_over_exec waited_for_during_connect;
     fairness: one_at_a_time busy_connection_and_pipe busy_pipe_and_connection timeouts;
     threads: edge_events_come_once one_shot_comes_once one_shot_for_a_sleeper level_wakes_all accelerated_while_they_sleep
         changes_while_waiting stalled_consumer;
@@ -47,6 +51,9 @@ fn main() {
     }
     if name == "exec" {
         return processes::after_exec();
+    }
+    if name == "exec-young" {
+        return early::after_exec();
     }
     let scenario = SCENARIOS.iter().find(|scenario| scenario.0 == name);
     scenario.expect("a known scenario").1();

@@ -88,30 +88,46 @@ fn loopback6(port: u16) -> libc::sockaddr_in6 {
 }
 
 fn dial(step: &Step, outcome: &mut Outcome) {
-    let port = step.get("port") as u16;
+    let (v6, port) = (step.get("v6") != 0, step.get("port") as u16);
+    let family = if v6 { libc::AF_INET6 } else { libc::AF_INET };
+    // SAFETY: plain numbers.
+    let fd = check("socket", unsafe {
+        libc::socket(family, libc::SOCK_STREAM, 0)
+    });
+    name(step.get("to"), fd);
+    before_connect(step, fd, outcome);
     // SAFETY: the addresses are our own variables of the right length.
-    let fd = unsafe {
-        if step.get("v6") != 0 {
-            let fd = check("socket", libc::socket(libc::AF_INET6, libc::SOCK_STREAM, 0));
+    let connected = unsafe {
+        if v6 {
             let address = loopback6(port);
-            check(
-                "connect",
-                libc::connect(fd, (&raw const address).cast(), 28),
-            );
-            fd
+            libc::connect(fd, (&raw const address).cast(), 28)
         } else {
-            let fd = check("socket", libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0));
             let address = our_address(port);
-            check(
-                "connect",
-                libc::connect(fd, (&raw const address).cast(), 16),
-            );
-            fd
+            libc::connect(fd, (&raw const address).cast(), 16)
         }
     };
+    check("connect", connected);
     set_one(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY);
-    name(step.get("to"), fd);
     outcome.word(fd.to_string());
+}
+
+/// What is said of the socket before it is a connection.
+fn before_connect(step: &Step, fd: c_int, outcome: &mut Outcome) {
+    if let Some(set) = step.find("early") {
+        let mut event = libc::epoll_event {
+            events: step.get("events") as u32,
+            u64: step.get("data") as u64,
+        };
+        let set = number(set);
+        // SAFETY: room for one event.
+        outcome.call(|| unsafe {
+            libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &raw mut event).into()
+        });
+    }
+    if let Some(second) = step.find("dup") {
+        // SAFETY: a number of our own.
+        name(second, check("dup", unsafe { libc::dup(fd) }));
+    }
 }
 
 fn accepted(step: &Step, outcome: &mut Outcome) {

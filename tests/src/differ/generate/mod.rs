@@ -65,7 +65,9 @@ pub fn is_determined(program: &Program) -> bool {
 fn keep_determined(steps: &mut [Step]) {
     // An edge-triggered member can be told once more when its connection becomes accelerated, as one
     // does later that has exchanged little at first.
-    let late = |step: &Step| step.call == "link" && step.get("rounds") < 8;
+    let late = |step: &Step| {
+        step.call == "link" && (step.get("rounds") < 8 || step.find("early").is_some())
+    };
     let becomes_accelerated = steps.iter().any(late);
     let (mut shut, mut ended, mut lowat) = (false, false, 0);
     for step in steps {
@@ -171,10 +173,30 @@ impl Generator {
         if self.chance(10) {
             step = step.with("v6", 1);
         }
+        if self.chance(12) {
+            step = self.said_before(step, 1 - here);
+        }
         self.steps.push(step);
         self.links.push(Link {
             ends: [(here, fd), (1 - here, fd)],
         });
+    }
+
+    /// A link whose socket is known to an epoll set, or has a second name, before it is connected.
+    fn said_before(&mut self, step: Step, dialler: usize) -> Step {
+        if self.chance(25) {
+            return step.with("dup", 4);
+        }
+        let made = |step: &Step| step.call == "epoll_create" && step.actor == dialler;
+        if !self.steps.iter().any(made) {
+            let create = Step::new(dialler, 0, "epoll_create").with("to", 6);
+            self.steps.push(create);
+        }
+        let events = self.rng.pick(&[1, 4, 5, 0x2001, 0x4000_0001, 0]);
+        let data = step.get("peerfd") * 10;
+        step.with("early", 6)
+            .with("events", events)
+            .with("data", data)
     }
 
     fn next(&mut self, theme: usize) {

@@ -7,7 +7,8 @@ use crate::differ::program::Step;
 const LISTENER: i64 = 15;
 
 impl World {
-    /// A connection between `fd` of the step's actor and `peerfd` of `peer`, exchanging `rounds`.
+    /// A connection between `fd` of the step's actor and `peerfd` of `peer`, exchanging `rounds`. Before it is
+    /// connected, `peerfd` is registered in the set `early` for `events`, and gets the second name `dup`.
     pub(super) fn link(&mut self, step: &Step) -> String {
         let (here, there, v6) = (step.actor, step.get("peer") as usize, step.get("v6"));
         if !self.free(there, 0) || !self.free(here, 0) {
@@ -18,11 +19,15 @@ impl World {
         let Some(port) = private(&served, "port") else {
             return served;
         };
-        let dialled = self.finish(
-            order(there, "dial")
-                .with("to", step.get("peerfd"))
-                .with("port", port),
-        );
+        let mut dial = order(there, "dial")
+            .with("to", step.get("peerfd"))
+            .with("port", port);
+        for key in ["early", "events", "data", "dup"] {
+            if let Some(value) = step.find(key) {
+                dial = dial.with(key, value);
+            }
+        }
+        let dialled = self.finish(dial);
         let accepted = self.finish(
             order(here, "accepted")
                 .with("fd", LISTENER)
