@@ -12,8 +12,8 @@ use tests::procfs;
 use tests::program::{built, Finished, Program};
 
 /// All scenarios but those that always take a second for each run: these have a test of their own.
-const SCENARIOS: &str = "ping-pong,stream,netpipe,redis,memcached,nginx-short,pgbench,mpi,churn,\
-                         connections,poll,memory,calls,threads,one-core,loaded,blocking";
+const SCENARIOS: &str = "ping-pong,stream,netpipe,redis,memcached,nginx-short,pgbench,tpc-b,java,\
+                         zmq,mpi,churn,connections,poll,memory,calls,threads,one-core,loaded,blocking";
 const SLOW: &str = "sockperf,iperf3,nginx";
 
 /// The command; its work folder lies in the place's.

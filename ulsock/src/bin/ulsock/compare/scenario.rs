@@ -9,6 +9,7 @@ mod churn;
 mod crowd;
 mod exchange;
 mod iperf3;
+mod java;
 mod memcached;
 mod memory;
 mod mpi;
@@ -18,10 +19,12 @@ mod pgbench;
 mod ping_pong;
 mod redis;
 mod sockperf;
+mod source;
 mod stream;
 mod team;
 pub mod text;
 mod ucx;
+mod zmq;
 
 pub use built_in::PROGRAMS;
 
@@ -188,7 +191,10 @@ pub const SCENARIOS: &[Scenario] = &[
     memcached::SCENARIO,
     nginx::KEEP_ALIVE,
     nginx::SHORT,
-    pgbench::SCENARIO,
+    pgbench::SELECT,
+    pgbench::TPC_B,
+    java::SCENARIO,
+    zmq::SCENARIO,
     exchange::SCENARIO,
     churn::SCENARIO,
     crowd::SCENARIO,

@@ -1,18 +1,16 @@
 //! An MPI program of our own, over TCP: a halo exchange (neighbours swap the edges of their parts and
 //! agree on a sum) and an all-to-all. OpenMPI's shared memory does the same for reference.
 
-use std::path::PathBuf;
-use std::process::Command;
-
 use serde::Deserialize;
 
+use super::source::Source;
+use super::text::json_line;
 use super::{mpi, Case, Effort, Line, Reading, Scenario};
 use crate::compare::bout::Bout;
 use crate::compare::contender::Contender;
 use crate::compare::cores::Placement;
 use crate::compare::figure::{size_text, Per, Unit};
-use crate::compare::programs::{find_or_say, need, need_header};
-use crate::compare::stage::Stage;
+use crate::compare::programs::{need, need_header};
 
 pub const SCENARIO: Scenario = Scenario {
     name: "mpi",
@@ -26,7 +24,13 @@ pub const SCENARIO: Scenario = Scenario {
     ..Scenario::DEFAULT
 };
 
-const SOURCE: &str = include_str!("exchange.c");
+const SOURCE: Source = Source {
+    file: "exchange.c",
+    text: include_str!("exchange.c"),
+    compiler: "mpicc",
+    words: "-O2 -o exchange exchange.c",
+    made: "exchange",
+};
 
 struct Exchange {
     pattern: &'static str,
@@ -67,30 +71,16 @@ impl Case for Exchange {
     }
 
     fn run(&self, bout: &Bout) -> Result<Reading, String> {
-        let program = compiled(bout.stage)?;
+        let program = SOURCE.compiled(bout.stage)?;
         let (warm_up, seconds) = (bout.stage.warm_up.as_secs_f64(), bout.seconds());
         let words = format!("{} {} {warm_up} {seconds}", self.pattern, self.size);
         let mut ran = mpi::run(bout, &program, &words)?;
-        let printed = parse(&ran.output)?;
+        let printed: Printed = json_line(&ran.output)?;
         // mpirun's own start is much of a short run: the program counts what its steps took.
         ran.cpu = std::time::Duration::from_secs_f64(printed.cpu_seconds);
         let micros = printed.seconds * 1e6 / printed.steps;
         Ok(Reading::new(micros, ran, printed.steps / 1e6))
     }
-}
-
-/// The program, compiled at its first use.
-fn compiled(stage: &Stage) -> Result<PathBuf, String> {
-    let program = stage.folder().join("exchange");
-    if !program.exists() {
-        let source = stage.folder().join("exchange.c");
-        std::fs::write(&source, SOURCE)
-            .map_err(|error| format!("{}: {error}", source.display()))?;
-        let mut mpicc = Command::new(find_or_say("mpicc")?);
-        mpicc.arg("-O2").arg("-o").arg(&program).arg(&source);
-        stage.prepare(&mut mpicc)?;
-    }
-    Ok(program)
 }
 
 #[derive(Deserialize)]
@@ -101,14 +91,6 @@ struct Printed {
     cpu_seconds: f64,
 }
 
-fn parse(text: &str) -> Result<Printed, String> {
-    let line = text
-        .lines()
-        .find(|line| line.starts_with('{'))
-        .unwrap_or_default();
-    serde_json::from_str(line).map_err(|error| format!("exchange: {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,8 +99,8 @@ mod tests {
     fn its_line() {
         let text =
             "some remark of mpirun's\n{\"steps\":1000,\"seconds\":0.5,\"cpu_seconds\":0.9}\n";
-        let printed = parse(text).expect("figures");
+        let printed: Printed = json_line(text).expect("figures");
         assert_eq!([printed.steps, printed.seconds], [1000.0, 0.5]);
-        assert!(parse("mpirun was unable to launch").is_err());
+        assert!(json_line::<Printed>("mpirun was unable to launch").is_err());
     }
 }

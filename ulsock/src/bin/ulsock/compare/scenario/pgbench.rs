@@ -1,4 +1,5 @@
-//! PostgreSQL with pgbench's read-only transactions. PostgreSQL refuses to run as root.
+//! PostgreSQL with pgbench: read-only transactions, and those of its default script, which is like TPC-B.
+//! PostgreSQL refuses to run as root.
 
 use std::fs;
 use std::io::Write;
@@ -13,34 +14,77 @@ use crate::compare::bout::Bout;
 use crate::compare::contender::Contender;
 use crate::compare::cores::Placement;
 use crate::compare::figure::{count_text, Per, Unit};
-use crate::compare::programs::need;
+use crate::compare::programs::{need, Need};
 use crate::compare::stage::{How, Ran, Ready, Stage, Stop};
 use crate::compare::user;
 use rustix::process::Signal;
 
-pub const SCENARIO: Scenario = Scenario {
+const NEEDS: &[Need] = &[
+    need("postgres", "postgresql"),
+    need("initdb", "postgresql"),
+    need("pgbench", "postgresql"),
+];
+
+pub const SELECT: Scenario = Scenario {
     name: "pgbench",
     title: "PostgreSQL, select only (pgbench -S)",
-    needs: &[
-        need("postgres", "postgresql"),
-        need("initdb", "postgresql"),
-        need("pgbench", "postgresql"),
-    ],
+    needs: NEEDS,
     quick: true,
     between_hosts: true,
-    cases,
+    cases: |effort| cases(effort, Script::Select),
     ..Scenario::DEFAULT
 };
 
-struct Select {
+pub const TPC_B: Scenario = Scenario {
+    name: "tpc-b",
+    title: "PostgreSQL, transactions of seven statements (pgbench's TPC-B)",
+    needs: NEEDS,
+    cases: |effort| cases(effort, Script::TpcB),
+    ..Scenario::DEFAULT
+};
+
+#[derive(Clone, Copy)]
+enum Script {
+    Select,
+    TpcB,
+}
+
+impl Script {
+    fn option(self) -> &'static str {
+        match self {
+            Script::Select => "-S",
+            Script::TpcB => "-b tpcb-like",
+        }
+    }
+
+    /// What kernel TCP does on a slow machine.
+    fn per_second(self) -> f64 {
+        match self {
+            Script::Select => 20e3,
+            Script::TpcB => 2e3,
+        }
+    }
+
+    /// Each transaction of TPC-B changes one of so many branches: with one, the clients would wait for
+    /// each other's locks.
+    fn scale(self) -> u32 {
+        match self {
+            Script::Select => 1,
+            Script::TpcB => 8,
+        }
+    }
+}
+
+struct Transactions {
+    script: Script,
     clients: u32,
 }
 
-fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
-    effort.cases(&[4], &[1, 4], |clients| Select { clients })
+fn cases(effort: Effort, script: Script) -> Vec<Box<dyn Case>> {
+    effort.cases(&[4], &[1, 4], |clients| Transactions { script, clients })
 }
 
-impl Case for Select {
+impl Case for Transactions {
     fn lines(&self) -> Vec<Line> {
         let label = count_text(self.clients.into(), "client");
         let unit = Unit::PerSecond("transactions");
@@ -52,10 +96,11 @@ impl Case for Select {
     }
 
     fn run(&self, bout: &Bout) -> Result<Reading, String> {
-        let cluster = Cluster::new(bout.stage)?;
-        let each = bout.count(20e3 / f64::from(self.clients), 50.0);
-        let ran = cluster.ask(bout, &format!("-S -n -j 1 -c {} -t {each}", self.clients))?;
-        let transactions = each * f64::from(self.clients);
+        let cluster = Cluster::new(bout.stage, self.script.scale())?;
+        let (script, clients) = (self.script.option(), self.clients);
+        let each = bout.count(self.script.per_second() / f64::from(clients), 50.0);
+        let ran = cluster.ask(bout, &format!("{script} -n -j 1 -c {clients} -t {each}"))?;
+        let transactions = each * f64::from(clients);
         Ok(Reading::new(parse(&ran.output)?, ran, transactions / 1e6))
     }
 }
@@ -66,12 +111,12 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// The one of this comparison; made and filled at its first use.
-    fn new(stage: &Stage) -> Result<Cluster, String> {
-        let folder = stage.folder().join("postgres");
+    /// The one of this comparison that has so many branches; made and filled at its first use.
+    fn new(stage: &Stage, scale: u32) -> Result<Cluster, String> {
+        let folder = stage.folder().join(format!("postgres-{scale}"));
         let cluster = Cluster { folder };
         if !cluster.folder.exists() {
-            cluster.fill(stage).inspect_err(|_| {
+            cluster.fill(stage, scale).inspect_err(|_| {
                 // The next run begins anew; what cannot be removed goes with the work folder.
                 let _ = fs::remove_dir_all(&cluster.folder);
             })?;
@@ -83,7 +128,7 @@ impl Cluster {
         self.folder.join("data")
     }
 
-    fn fill(&self, stage: &Stage) -> Result<(), String> {
+    fn fill(&self, stage: &Stage, scale: u32) -> Result<(), String> {
         make_folder(&self.folder).map_err(|error| format!("{}: {error}", self.folder.display()))?;
         let how = How {
             contender: Contender::Kernel,
@@ -95,7 +140,7 @@ impl Cluster {
         stage.prepare(initdb.arg(self.data()))?;
         self.admit(bout.fill("{host}"))
             .map_err(|error| format!("pg_hba.conf: {error}"))?;
-        self.ask(&bout, "-i -q -s 1").map(drop)
+        self.ask(&bout, &format!("-i -q -s {scale}")).map(drop)
     }
 
     /// Lets everybody in who is on a network with `host`; it knows the loopback's already.

@@ -1,5 +1,7 @@
 //! Finds figures in what programs print.
 
+use serde::de::DeserializeOwned;
+
 /// The number that follows `mark`; white space, `:`, `=` and quotes between them do not count.
 pub fn number_after(text: &str, mark: &str) -> Option<f64> {
     let (_, rest) = text.split_once(mark)?;
@@ -10,6 +12,13 @@ pub fn number_after(text: &str, mark: &str) -> Option<f64> {
 /// The same, or an error that says what is missing.
 pub fn figure_after(text: &str, mark: &str) -> Result<f64, String> {
     number_after(text, mark).ok_or_else(|| format!("printed no \"{}\"", mark.trim()))
+}
+
+/// The figures of the line of JSON that a program of ours prints, among others' remarks.
+pub fn json_line<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let line = text.lines().find(|line| line.starts_with('{'));
+    serde_json::from_str(line.unwrap_or_default())
+        .map_err(|error| format!("client: printed no figures: {error}"))
 }
 
 /// The number that `text` begins with.
