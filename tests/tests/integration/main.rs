@@ -32,6 +32,7 @@ mod nginx;
 mod pipes;
 mod postgres;
 mod programs;
+mod proxies;
 mod pysuite;
 mod python;
 mod readiness;

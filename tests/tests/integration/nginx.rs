@@ -101,11 +101,15 @@ fn program(place: &Place, side: Side) -> Program {
         .arg(folder.join("nginx.conf"))
 }
 
+/// nginx gives its workers only the variables that its configuration names.
+pub const ENVIRONMENT: &str =
+    "env LD_PRELOAD; env ULSOCK_RUN_DIR; env ULSOCK_REPORT; env ULSOCK_UPGRADE_AFTER;
+     env ULSOCK_CHAOS;";
+
 fn config(folder: &Path, port: u16, workers: usize, more: &str) -> String {
     let folder = folder.display();
     format!(
-        "env LD_PRELOAD; env ULSOCK_RUN_DIR; env ULSOCK_REPORT; env ULSOCK_UPGRADE_AFTER;
-         env ULSOCK_CHAOS; user www-data; worker_processes {workers}; pid {folder}/nginx.pid;
+        "{ENVIRONMENT} user www-data; worker_processes {workers}; pid {folder}/nginx.pid;
          error_log {folder}/nginx-error.err; events {{ worker_connections 512; }}
          http {{
              access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000;

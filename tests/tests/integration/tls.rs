@@ -16,7 +16,7 @@ use crate::{pattern_file, same_content};
 const BIG: usize = 20_000_000;
 
 /// A certificate of our own in the work folder.
-fn certificate(folder: &Path) {
+pub fn certificate(folder: &Path) {
     let openssl = Program::new("openssl", &folder.join("log-certificate"));
     let options = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost";
     let openssl = openssl.args(options).args("-keyout key.pem -out cert.pem");
