@@ -3,7 +3,9 @@
 //! `read` and `write` on a socket are `recv` and `send` without flags, in the kernel and here; but for
 //! a read, or a vector, of no bytes.
 
-use libc::{c_int, c_void, iovec, off64_t, off_t, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{
+    c_int, c_void, iovec, off64_t, off_t, size_t, sockaddr, sockaddr_storage, socklen_t, ssize_t,
+};
 use ulsock::api::{self, First, Verdict};
 
 /// UIO_MAXIOV; the kernel refuses longer vectors, so those are its business.
@@ -110,14 +112,21 @@ hooks! {
         )
     }
 
-    /// A connected TCP socket ignores the address.
+    /// A connected TCP socket ignores the address, if it can be one.
     redhook fn sendto(fd: c_int, buf: *const c_void, len: size_t, flags: c_int, addr: *const sockaddr, addrlen: socklen_t) -> ssize_t {
-        answer_first!(
+        let good = addr.is_null() || addrlen as usize <= size_of::<sockaddr_storage>();
+        let first = || match good {
             // SAFETY: the program's own buffer.
-            unsafe { api::send_first(fd, buf, len, flags) },
-            api::send(fd, buf, len, flags),
-            real()(fd, buf, len, flags, addr, addrlen)
-        )
+            true => unsafe { api::send_first(fd, buf, len, flags) },
+            false => First::Other,
+        };
+        let verdict = || match good {
+            // SAFETY: the program's own buffer.
+            true => unsafe { api::send(fd, buf, len, flags) },
+            // The kernel refuses it before it looks at the connection.
+            false => api::guard(fd),
+        };
+        answer_first!(first(), verdict(), real()(fd, buf, len, flags, addr, addrlen))
     }
 
     redhook fn sendfile(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> ssize_t {

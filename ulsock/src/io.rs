@@ -1,5 +1,6 @@
 //! The data calls: who carries this one, the kernel as it is, or we?
 
+mod many;
 mod messages;
 mod one;
 mod sendfile;
@@ -22,7 +23,8 @@ use crate::record::{Counts, Record, State};
 use crate::table::{self, Slot};
 use crate::upgrade;
 
-pub use messages::{recvmmsg, recvmsg, sendmmsg, sendmsg};
+pub use many::{recvmmsg, sendmmsg};
+pub use messages::{recvmsg, sendmsg};
 pub use one::{read, recv, recv_first, recvfrom, send, send_first, write, First};
 pub use sendfile::sendfile;
 pub use vectors::{readv, writev};

@@ -1,6 +1,7 @@
 //! The integration tests, one file per subject: real programs and our own small ones, with both ends
 //! and with one end under ulsock. `tests/run` builds what they need and runs them.
 
+mod calls;
 mod chaos;
 mod command;
 mod compare;

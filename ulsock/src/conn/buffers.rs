@@ -118,7 +118,12 @@ impl<'a> Buffers<'a> {
     pub fn sound(&self) -> Result<(), Unsound> {
         let mut before = 0;
         for piece in self.list {
-            if let Some(fault) = pointer::fault(piece.iov_base, piece.iov_len) {
+            // Of several the kernel looks at the whole of each; one alone is cut first.
+            let len = match self.list.len() {
+                1 => piece.iov_len.min(MOST),
+                _ => piece.iov_len,
+            };
+            if let Some(fault) = pointer::fault(piece.iov_base, len) {
                 if piece.iov_len > 0 {
                     let at = piece.iov_base;
                     return Err(Unsound { before, at, fault });

@@ -8,7 +8,7 @@ use crate::cancel;
 use crate::conn::buffers::{Piece, MOST};
 use crate::conn::{self, Handle};
 use crate::family::Family;
-use crate::pointer::is_bad;
+use crate::pointer::{fault, is_bad, Fault};
 use crate::process;
 use crate::record::{Record, State};
 use crate::table::{self, Slot, Word};
@@ -129,10 +129,13 @@ pub unsafe fn read(fd: c_int, buf: *mut c_void, len: usize) -> Verdict {
     if len == 0 {
         return crate::lifecycle::guard(fd);
     }
+    if is_refused(buf, len) {
+        return crate::lifecycle::guard(fd);
+    }
     if let Some(verdict) = plain(fd, Way::In, len, 0) {
         return verdict;
     }
-    receive(fd, &[piece(buf, len)], 0, Quick::Refused)
+    receive(fd, &[piece(buf, len.min(MOST))], 0, Quick::Refused)
 }
 
 /// After [`recv_first`].
@@ -151,10 +154,14 @@ pub unsafe fn recv(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> Ver
 /// # Safety
 /// As libc's `write`.
 pub unsafe fn write(fd: c_int, buf: *const c_void, len: usize) -> Verdict {
+    if is_refused(buf, len) {
+        return crate::lifecycle::guard(fd);
+    }
     if let Some(verdict) = plain(fd, Way::Out, len, 0) {
         return verdict;
     }
-    transmit(fd, &[piece(buf.cast_mut(), len)], 0, Quick::Refused)
+    let list = [piece(buf.cast_mut(), len.min(MOST))];
+    transmit(fd, &list, 0, Quick::Refused)
 }
 
 /// After [`send_first`].
@@ -167,6 +174,13 @@ pub unsafe fn send(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> V
     }
     let list = [piece(buf.cast_mut(), len.min(MOST))];
     transmit(fd, &list, flags, Quick::Refused)
+}
+
+/// Other calls cut a length that is too long; read and write fail before they look at the socket, if not all of it
+/// lies in user space.
+#[inline]
+fn is_refused(buf: *const c_void, len: usize) -> bool {
+    len > MOST && fault(buf, len) == Some(Fault::Refused)
 }
 
 fn piece(buf: *mut c_void, len: usize) -> iovec {
@@ -193,8 +207,13 @@ pub unsafe fn recvfrom(
         if is_bad(addrlen, size_of::<socklen_t>()) {
             return Verdict::Fail(libc::EFAULT);
         }
-        // SAFETY: by contract; a TCP socket names no sender.
-        unsafe { *addrlen = 0 };
+        // SAFETY: by contract.
+        let room = unsafe { &mut *addrlen };
+        if *room > i32::MAX as socklen_t {
+            return Verdict::Fail(libc::EINVAL);
+        }
+        // A TCP socket names no sender.
+        *room = 0;
     }
     verdict
 }

@@ -19,7 +19,8 @@ pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: us
     if table::get(input) == Slot::Internal {
         return Verdict::Fail(libc::EBADF);
     }
-    if count == 0 {
+    // A negative count the kernel refuses, before it looks at the socket.
+    if count == 0 || count > isize::MAX as usize {
         return crate::lifecycle::guard(out);
     }
     let handle = match carry(out, Way::Out, 0) {
@@ -36,10 +37,10 @@ pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: us
     // SAFETY: the program's own number; a bad one makes the reads fail.
     let file = unsafe { BorrowedFd::borrow_raw(input) };
     // Only what can be read again at a position: the ring may take less than was asked for.
-    if rustix::fs::tell(file).is_err() {
+    let Ok(place) = rustix::fs::tell(file) else {
         options::to_kernel(out, Reason::Call);
         return Verdict::Bypass;
-    }
+    };
     // SAFETY: null or valid by contract.
     let position = unsafe { offset.as_mut() };
     let begin = match &position {
@@ -47,6 +48,10 @@ pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: us
         Some(at) => Some(**at as u64),
         None => None,
     };
+    // A range that ends beyond the largest file is refused as it is, however short the file.
+    if count as u64 > i64::MAX as u64 - begin.unwrap_or(place).min(i64::MAX as u64) {
+        return Verdict::Fail(libc::EINVAL);
+    }
     let mut source = File {
         file,
         offset: begin,

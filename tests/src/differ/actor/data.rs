@@ -44,6 +44,24 @@ fn blank(step: &Step) -> Vec<u8> {
     vec![BLANK; step.get("len").max(0) as usize]
 }
 
+/// For lengths that no buffer has: room for as much as a call moves at most, filled as far as bytes may come.
+fn wide() -> &'static mut [u8] {
+    const SIZE: usize = 3 << 30;
+    const USED: usize = 8 << 20;
+    // Far below the end of user space, and nobody else's; what was there before is gone.
+    const PLACE: usize = 1 << 44;
+    let (prot, anonymous) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_ANONYMOUS);
+    let kind = libc::MAP_PRIVATE | anonymous | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    // SAFETY: memory that only this function gives out, to one receive at a time.
+    unsafe {
+        let base = libc::mmap(PLACE as *mut c_void, SIZE, prot, kind, -1, 0);
+        assert_ne!(base, libc::MAP_FAILED, "map a wide buffer");
+        let wide = std::slice::from_raw_parts_mut(base.cast(), USED);
+        wide.fill(BLANK);
+        wide
+    }
+}
+
 fn flags(step: &Step) -> c_int {
     step.get("flags") as c_int
 }
@@ -62,7 +80,8 @@ fn send(step: &Step, outcome: &mut Outcome) {
             "sendto" => {
                 let nowhere: libc::sockaddr_in = std::mem::zeroed();
                 let address = &raw const nowhere;
-                libc::sendto(fd, base, length, flags(step), address.cast(), 16) as i64
+                let room = step.find("room").unwrap_or(16) as libc::socklen_t;
+                libc::sendto(fd, base, length, flags(step), address.cast(), room) as i64
             }
             _ => libc::send(fd, base, length, flags(step)) as i64,
         }
@@ -201,8 +220,13 @@ fn received(outcome: &mut Outcome, buffer: &[u8], result: i64) {
 }
 
 fn receive(step: &Step, outcome: &mut Outcome) {
-    let (fd, mut buffer) = (number(step.get("fd")), blank(step));
-    let length = buffer.len();
+    let mut owned = blank(step);
+    let claim = step.find("claim").map(|claim| claim as usize);
+    let buffer = match claim {
+        Some(_) => wide(),
+        None => &mut owned[..],
+    };
+    let (fd, length) = (number(step.get("fd")), claim.unwrap_or(buffer.len()));
     let base: *mut c_void = if length == 0 {
         std::ptr::null_mut()
     } else {
@@ -210,7 +234,7 @@ fn receive(step: &Step, outcome: &mut Outcome) {
     };
     // SAFETY: an address of zeroes is a valid one.
     let mut address: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-    let mut address_length = 128;
+    let mut address_length = step.find("room").unwrap_or(128) as libc::socklen_t;
     // SAFETY: base and length describe `buffer`, or nothing.
     let result = outcome.call(|| unsafe {
         match step.call.as_str() {
@@ -223,7 +247,7 @@ fn receive(step: &Step, outcome: &mut Outcome) {
             _ => libc::recv(fd, base, length, flags(step)) as i64,
         }
     });
-    received(outcome, &buffer, result);
+    received(outcome, buffer, result);
     if step.call == "recvfrom" && result >= 0 {
         outcome.address(&address, address_length);
     }
@@ -322,10 +346,11 @@ fn receive_messages(step: &Step, outcome: &mut Outcome) {
         .map(|_| Shape::new(step.get("shape"), blank(step)))
         .collect();
     let mut messages = headers(&mut shapes);
-    let mut limit = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
+    let before = libc::timespec {
+        tv_sec: step.get("sec"),
+        tv_nsec: step.get("nsec"),
     };
+    let mut limit = before;
     let timeout = if step.get("timed") != 0 {
         &raw mut limit
     } else {
@@ -345,4 +370,10 @@ fn receive_messages(step: &Step, outcome: &mut Outcome) {
         received(outcome, &shape.memory, i64::from(message.msg_len));
         describe(outcome, &message.msg_hdr);
     }
+    let left = [limit, before].map(|time| (time.tv_sec, time.tv_nsec));
+    outcome.word(match left[0] {
+        _ if left[0] == left[1] => "left=all",
+        (0, 0) => "left=nothing",
+        _ => "left=some",
+    });
 }

@@ -67,7 +67,11 @@ impl Generator {
                     .with("count", copies)
                     .with("flags", self.send_flags())
             }
-            "send" | "sendto" => step.with("flags", self.send_flags()),
+            "send" => step.with("flags", self.send_flags()),
+            "sendto" => {
+                let step = step.with("flags", self.send_flags());
+                self.odd_room(step)
+            }
             "sendfile" => {
                 let count = self.length(LONGEST);
                 let step = step.with("count", count);
@@ -148,7 +152,15 @@ impl Generator {
         };
         let step = step.with("len", length.max(self.urgent.into()));
         let step = match call {
-            "recv" | "recvfrom" => step.with("flags", self.receive_flags()),
+            "recv" => {
+                let step = step.with("flags", self.receive_flags());
+                self.odd_claim(step)
+            }
+            "read" => self.odd_claim(step),
+            "recvfrom" => {
+                let step = step.with("flags", self.receive_flags());
+                self.odd_room(step)
+            }
             "readv" | "preadv" => step.with("shape", self.shape()),
             "recvmsg" => step
                 .with("shape", self.shape())
@@ -163,6 +175,11 @@ impl Generator {
                     .with("count", self.rng.below(4) as i64)
                     .with("flags", self.receive_flags() | wait)
                     .with("timed", self.rng.below(2) as i64)
+                    .with("sec", self.rng.pick(&[0, 0, 5, -1, i64::MAX]))
+                    .with(
+                        "nsec",
+                        self.rng.pick(&[0, 0, 1, -1, 999_999_999, 1_000_000_000]),
+                    )
             }
             "preadv2" => step
                 .with("shape", self.shape())
@@ -171,6 +188,25 @@ impl Generator {
             _ => step,
         };
         self.steps.push(step);
+    }
+
+    /// A length that no buffer has, now and then.
+    fn odd_claim(&mut self, step: Step) -> Step {
+        if !self.chance(4) {
+            return step;
+        }
+        step.with(
+            "claim",
+            self.rng.pick(&[-1, i64::MIN, i64::MAX, 1 << 47, 1 << 40]),
+        )
+    }
+
+    /// An address of a length that it cannot have, now and then.
+    fn odd_room(&mut self, step: Step) -> Step {
+        if !self.chance(15) {
+            return step;
+        }
+        step.with("room", self.rng.pick(&[-1, 129, 1000, 2, 0]))
     }
 
     /// A send at one end, and maybe something else, and a receive at the other.

@@ -1,6 +1,6 @@
-//! The kernel's verdict on a connection that is or was on the link: an error, which it tells once, to whoever
-//! asks first. That may be a look of our own that cannot report it, or one thread's send while another thread
-//! waits for a record that will never come.
+//! The kernel's verdict on a connection: an error, which it tells once, to whoever asks first. That may be a look
+//! of our own that cannot report it, a call that has moved bytes or messages before, or one thread's send while
+//! another thread waits for a record that will never come.
 //!
 //! So it is kept in the record by who sees it first, told by the first call that can, and from then on reads find
 //! an end and sends EPIPE, as in the kernel.
@@ -28,6 +28,7 @@ fn is_verdict(error: Errno) -> bool {
         Errno::PIPE,
         Errno::BADF,
         Errno::INVAL,
+        Errno::MSGSIZE,
         Errno::NOMEM,
         Errno::NOBUFS,
     ];
@@ -36,15 +37,13 @@ fn is_verdict(error: Errno) -> bool {
 
 /// The program has been told this, past our own calls.
 fn was_told(record: &Record) {
-    if record.has(flag::NIC) {
-        record.nic.error.store(TOLD, Ordering::Relaxed);
-    }
+    record.nic.error.store(TOLD, Ordering::Relaxed);
 }
 
 impl Conn<'_> {
     /// Seen where no call can report it.
-    pub(in crate::conn) fn keep_error(&self, error: Errno) {
-        if !self.record.has(flag::NIC) || !is_verdict(error) {
+    pub fn keep_error(&self, error: Errno) {
+        if !is_verdict(error) {
             return;
         }
         let word = &self.record.nic.error;
@@ -55,9 +54,6 @@ impl Conn<'_> {
 
     /// A verdict that nobody has been told.
     pub(in crate::conn) fn untold(&self) -> Option<Errno> {
-        if !self.record.has(flag::NIC) {
-            return None;
-        }
         match self.record.nic.error.load(Ordering::Relaxed) {
             0 | TOLD => None,
             kept => Some(Errno::from_raw_os_error(kept as i32)),
