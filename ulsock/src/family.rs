@@ -51,6 +51,8 @@ pub struct Family {
     mapping: Mapping,
     pub name: Text,
     refs: *mut AtomicU32,
+    /// Calls that sleep on each record: see [`crate::conn::kept`].
+    callers: *mut AtomicU32,
     links: *mut AtomicPtr<Link>,
     /// Where to look for a free record next.
     hint: AtomicU32,
@@ -70,6 +72,7 @@ impl Family {
         let mapping = Mapping::new(lock.as_fd(), size(), Access::ReadWrite)?;
         let table = |reserved: Option<*mut u8>| reserved.ok_or(Errno::NOMEM);
         let refs = table(reserve_private(RECORDS * 4))?.cast();
+        let callers = table(reserve_private(RECORDS * 4))?.cast();
         let links = table(reserve_pointers(RECORDS * 8))?.cast();
         let fds = table(reserve_private(RECORDS * 4))?.cast();
         rustix::fs::fallocate(&lock, rustix::fs::FallocateFlags::KEEP_SIZE, 0, 8192)?;
@@ -77,6 +80,7 @@ impl Family {
             mapping,
             name,
             refs,
+            callers,
             links,
             fds,
             hint: AtomicU32::new(0),
@@ -208,6 +212,12 @@ impl Family {
         unsafe { &*self.refs.add(number as usize) }
     }
 
+    /// How many calls of this process that sleep keep the record's connection.
+    pub fn callers(&self, number: u32) -> &AtomicU32 {
+        // SAFETY: the table has RECORDS words and is never unmapped.
+        unsafe { &*self.callers.add(number as usize) }
+    }
+
     /// The latest number in this process that holds the record, plus one.
     pub fn fd_word(&self, number: u32) -> &AtomicU32 {
         // SAFETY: the table has RECORDS words and is never unmapped.
@@ -249,13 +259,15 @@ impl Family {
         (!old.is_null()).then(|| unsafe { Box::from_raw(old) })
     }
 
+    /// The records that have been used so far.
+    pub fn used(&self) -> std::ops::Range<u32> {
+        let highest = self.header().highest.load(Ordering::Acquire);
+        0..highest.min(RECORDS as u32)
+    }
+
     /// The records that this process holds.
     pub fn held(&self) -> impl Iterator<Item = u32> + '_ {
-        let highest = self
-            .header()
-            .highest
-            .load(Ordering::Acquire)
-            .min(RECORDS as u32);
-        (0..highest).filter(|number| self.refs(*number).load(Ordering::Relaxed) > 0)
+        self.used()
+            .filter(|number| self.refs(*number).load(Ordering::Relaxed) > 0)
     }
 }

@@ -1,5 +1,5 @@
-//! Kernel calls under way on plain connections, by thread: who leaves one by a jump or is cancelled
-//! in it would stay inside the gate for ever.
+//! Kernel calls under way on plain connections, and calls of ours that sleep, by thread: who leaves one by a jump or is
+//! cancelled in it would stay inside the gate, or keep the connection, for ever.
 //!
 //! The kernel restarts a call after a handler without our seeing it, so the call is not over when a
 //! handler runs. It is over when the thread ends, or makes another call from the same place of its
@@ -8,6 +8,7 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::conn::kept;
 use crate::io::{ended, Way};
 use crate::record::Record;
 
@@ -26,6 +27,8 @@ pub struct Flights {
 struct Flight {
     record: *const Record,
     way: Way,
+    /// Of a call that keeps its connection: the record's number, plus one.
+    keeps: u32,
     /// Where on the stack the call was made.
     at: usize,
 }
@@ -34,6 +37,16 @@ impl Flights {
     /// Writes a call down; its place in the list, if it has one.
     #[inline]
     pub fn begin(&self, record: &'static Record, way: Way) -> Option<usize> {
+        self.note(record, way, 0)
+    }
+
+    /// The same for a call that keeps the connection of this number.
+    pub fn begin_call(&self, number: u32) -> Option<usize> {
+        self.note(std::ptr::null(), Way::In, number + 1)
+    }
+
+    #[inline]
+    fn note(&self, record: *const Record, way: Way, keeps: u32) -> Option<usize> {
         let mark = 0u8;
         let at = &raw const mark as usize;
         let mut count = self.count.load(Ordering::Relaxed);
@@ -43,7 +56,13 @@ impl Flights {
         if count == MOST {
             return None;
         }
-        self.put(count, Flight { record, way, at });
+        let flight = Flight {
+            record,
+            way,
+            keeps,
+            at,
+        };
+        self.put(count, flight);
         self.count.store(count + 1, Ordering::Relaxed);
         Some(count)
     }
@@ -93,6 +112,9 @@ impl Flights {
             // SAFETY: null, or a record of the family mapping, which is never unmapped.
             if let Some(record) = unsafe { flight.record.as_ref() } {
                 ended(record, flight.way, 0);
+            }
+            if let Some(number) = flight.keeps.checked_sub(1) {
+                kept::left(number);
             }
         }
     }

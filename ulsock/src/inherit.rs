@@ -111,6 +111,9 @@ pub fn fork_child() {
     process::unlock_after_fork();
     process::after_fork();
     crate::vfork::after_fork();
+    if let Some(family) = process::family() {
+        conn::kept::forget(family);
+    }
 }
 
 /// Before exec: the next program may not know us. Sockets that it will hold go back to the kernel;

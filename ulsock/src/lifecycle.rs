@@ -85,7 +85,7 @@ fn release(fd: RawFd, still_open: bool) {
                 }
             }
             crate::epoll::number_closes(fd, number);
-            drop_reference(fd, number);
+            drop_reference(fd, number, still_open);
         }
         Some(Slot::Epoll(set)) => crate::epoll::closed(set),
         _ => {}
@@ -93,16 +93,18 @@ fn release(fd: RawFd, still_open: bool) {
 }
 
 /// Before the last number of a managed connection is closed by its last holder: bytes that we have
-/// not read reset the connection, as the kernel's own would; the peer gets a hint to look.
-fn last_words(family: &'static Family, fd: RawFd, number: u32) {
-    let last = family.refs(number).load(Ordering::Relaxed) == 1
+/// not read reset the connection, as the kernel's own would; the peer gets a hint to look. Not while a
+/// call keeps it.
+pub fn last_words(family: &'static Family, fd: RawFd, number: u32) {
+    let last = !conn::kept::has_callers(family, number)
+        && family.refs(number).load(Ordering::Relaxed) == 1
         && family.record(number).procs.load(Ordering::Acquire) == 1;
     if last {
         conn::close::last(Handle::new(family, number, fd));
     }
 }
 
-fn drop_reference(fd: RawFd, number: u32) {
+fn drop_reference(fd: RawFd, number: u32, still_open: bool) {
     let Some(family) = process::family() else {
         return;
     };
@@ -113,7 +115,10 @@ fn drop_reference(fd: RawFd, number: u32) {
                 .fd_word(number)
                 .store(other.map_or(0, |(fd, _)| fd as u32 + 1), Ordering::Relaxed);
         }
-        return;
+        return conn::kept::rouse(family, number);
+    }
+    if still_open && conn::kept::stand_by(family, number, fd) {
+        return conn::kept::rouse(family, number);
     }
     let_go(family, number);
 }

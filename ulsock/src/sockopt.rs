@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use crate::api::Verdict;
+use crate::conn::room::BEYOND;
 use crate::conn::{self, Conn};
 use crate::options::{managed, record_of, to_kernel};
 use crate::pointer::is_bad;
@@ -145,11 +146,15 @@ pub fn load(record: &Record, socket: BorrowedFd<'_>) {
 }
 
 /// If the program has said how much a send may take before it waits, a ring is no larger than that
-/// (but for the smallest), and what it cannot hold goes to the kernel, whose buffers have that limit.
+/// (but for the smallest), and what it cannot hold goes to the kernel, whose buffers have that limit. So it does if no
+/// ring is as large as that.
 fn limit_rings(record: &Record, socket: BorrowedFd<'_>) {
     if let Some(bytes) = tcp::send_buffer(socket) {
         let fits = LEVEL_SIZE.iter().rposition(|size| *size <= bytes.into());
-        let level = fits.unwrap_or(0) as u32;
+        let level = match u64::from(bytes) > LEVEL_SIZE[LEVEL_SIZE.len() - 1] {
+            true => BEYOND,
+            false => fits.unwrap_or(0) as u32,
+        };
         record.largest.store(level, Ordering::Relaxed);
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use libc::{c_short, POLLIN, POLLRDHUP};
 use netstack::ring::{Look, RxState};
 
+use super::kept::Kept;
 use super::recv::{ask_for_kernel, prefer_ring};
 use super::wait::{sleep, Deadline, Slot, Woken};
 use super::{send, Conn, Handle};
@@ -30,7 +31,13 @@ pub struct Wanted {
 
 /// Waits until the stream has moved on by as many bytes as are wanted, or there is something else to
 /// look at.
-pub fn wait(conn: Conn<'_>, wanted: Wanted, deadline: Deadline, seen: Seen) -> Woken {
+pub fn wait(
+    conn: Conn<'_>,
+    wanted: Wanted,
+    deadline: Deadline,
+    seen: Seen,
+    kept: &mut Kept,
+) -> Woken {
     if seen.any_handler(conn.me) {
         return Woken::Interrupted;
     }
@@ -48,6 +55,7 @@ pub fn wait(conn: Conn<'_>, wanted: Wanted, deadline: Deadline, seen: Seen) -> W
     if on_ring && spin::until(&me.spin, || conn.peer_is_near(), moved) {
         return Woken::Look(0);
     }
+    kept.note(&conn);
     sleep_for_data(conn, wanted, on_ring, deadline, seen)
 }
 
@@ -118,7 +126,7 @@ fn sleep_for_data(
     if on_ring {
         chaos::drag();
     }
-    if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle)) {
+    if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle.here())) {
         conn.note_kernel_events(events);
         conn.look_after_link();
         send::serve(&conn);
@@ -186,7 +194,7 @@ fn sleep_on_kernel(
     let woken = paced(sleep(&bed, None, socket, events, until), deadline);
     drop(bed);
     nap.end();
-    if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle)) {
+    if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle.here())) {
         conn.note_kernel_events(events);
         send::serve(&conn);
     }

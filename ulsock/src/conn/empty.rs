@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use super::buffers::Bin;
 use super::data::{self, Wanted};
+use super::kept::Kept;
 use super::wait::{Deadline, Woken};
 use super::{recv, Conn, Handle};
 use crate::record::flag;
@@ -16,6 +17,13 @@ use crate::thread::Thread;
 
 /// `None` when the connection is not managed any more.
 pub fn receive(handle: Handle, flags: c_int) -> Option<Result<usize, Errno>> {
+    let mut kept = Kept::default();
+    let result = wait(handle, flags, &mut kept);
+    kept.end();
+    result
+}
+
+fn wait(mut handle: Handle, flags: c_int, kept: &mut Kept) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
     let seen = Seen::now(me);
     match recv::recv(handle, &mut Bin, 1, MSG_PEEK | MSG_DONTWAIT)? {
@@ -38,7 +46,9 @@ pub fn receive(handle: Handle, flags: c_int) -> Option<Result<usize, Errno>> {
             least: u64::from(record.recv_lowat.load(Ordering::Relaxed).max(1)),
             there: conn.readable_bytes().unwrap_or(0),
         };
-        match data::wait(conn, wanted, deadline, seen) {
+        let woken = data::wait(conn, wanted, deadline, seen, kept);
+        handle = handle.here();
+        match woken {
             Woken::Look(_) => {}
             Woken::Failed(error) => return Some(Err(error)),
             Woken::Interrupted | Woken::TimedOut => return Some(Ok(0)),

@@ -163,7 +163,7 @@ impl Conn<'_> {
         }
         // Whoever is about to sleep has asked twice: if nobody has read in between, nobody may be
         // reading, and the kernel would take more.
-        yes_if(super::room::may_grow_or_spill(&tx) && !tx.consumer_moved().unwrap_or(false))
+        yes_if(self.may_grow_or_spill(&tx) && !tx.consumer_moved().unwrap_or(false))
     }
 
     /// Bytes that a receive would find: the FIONREAD of all carriers together.
@@ -342,7 +342,7 @@ impl Conn<'_> {
             Some(slot) => {
                 let want = enough(&tx);
                 tx.arm_space(slot.number, name, want);
-                Some((Some(slot.keep()), super::room::may_grow_or_spill(&tx)))
+                Some((Some(slot.keep()), self.may_grow_or_spill(&tx)))
             }
             None => {
                 drop(held);

@@ -13,6 +13,7 @@ use rustix::net::RecvFlags;
 use super::begin::begin_rx;
 use super::buffers::{Bin, Incoming};
 use super::data::{self, Wanted};
+use super::kept::Kept;
 use super::midway::Midway;
 use super::nic::Heard;
 use super::wait::{Deadline, Woken};
@@ -39,18 +40,20 @@ pub fn recv(
     len: usize,
     flags: c_int,
 ) -> Option<Result<usize, Errno>> {
-    let mut midway = Midway::default();
-    let result = receive(handle, into, len, flags, &mut midway);
+    let (mut midway, mut kept) = (Midway::default(), Kept::default());
+    let result = receive(handle, into, len, flags, &mut midway, &mut kept);
     midway.end();
+    kept.end();
     result
 }
 
 fn receive(
-    handle: Handle,
+    mut handle: Handle,
     into: &mut dyn Incoming,
     len: usize,
     flags: c_int,
     midway: &mut Midway,
+    kept: &mut Kept,
 ) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
     let mut seen = Seen::now(me);
@@ -118,7 +121,9 @@ fn receive(
             there: left_there as u64,
         };
         midway.note(got > 0 || timeout != 0, handle);
-        over = match data::wait(conn, wanted, deadline, seen) {
+        let woken = data::wait(conn, wanted, deadline, seen, kept);
+        handle = handle.here();
+        over = match woken {
             Woken::Look(_) => None,
             Woken::Interrupted => Some(Errno::INTR),
             Woken::TimedOut => Some(Errno::AGAIN),

@@ -13,13 +13,17 @@ use crate::{process, spin};
 /// A ring whose consumer keeps up grows to this level, larger ones only hold what nobody reads.
 pub const BUSY_LEVEL: u8 = 2;
 
-/// The largest ring of all holds as much as kernel TCP would take with nobody reading: when it is
-/// full, the kernel would be too. A smaller one gives way to a larger or to the kernel.
-pub fn may_grow_or_spill(tx: &Sender<'_, Rings>) -> bool {
-    (tx.level() as usize) < LEVELS - 1
-}
+/// In place of the largest level: the program has set a send buffer that is larger than any ring.
+pub const BEYOND: u32 = LEVELS as u32;
 
 impl Conn<'_> {
+    /// The largest ring of all holds as much as kernel TCP would take with nobody reading: when it is
+    /// full, the kernel would be too, unless the program has set a larger buffer. A smaller one gives way to a
+    /// larger or to the kernel.
+    pub(super) fn may_grow_or_spill(&self, tx: &Sender<'_, Rings>) -> bool {
+        (tx.level() as usize) < LEVELS - 1 || self.record.largest.load(Ordering::Relaxed) == BEYOND
+    }
+
     /// The ring is full: a larger one, or the kernel if nobody reads; `false`: wait for space.
     #[cold]
     pub(super) fn make_room(
@@ -49,7 +53,7 @@ impl Conn<'_> {
             return Ok(true);
         }
         let now = stalled || (!patient && self.spills_at_once());
-        let spill = now && may_grow_or_spill(tx);
+        let spill = now && self.may_grow_or_spill(tx);
         if spill {
             let slots = self.leave_ring(tx)?;
             self.ring_data(tx, slots);

@@ -11,6 +11,7 @@ use rustix::net::SendFlags;
 
 use super::begin::begin_tx;
 use super::buffers::Outgoing;
+use super::kept::Kept;
 use super::midway::Midway;
 use super::space;
 use super::wait::{Deadline, Woken};
@@ -46,18 +47,20 @@ pub fn send(
     len: usize,
     flags: c_int,
 ) -> Option<Result<usize, Errno>> {
-    let mut midway = Midway::default();
-    let result = transmit(handle, out, len, flags, &mut midway);
+    let (mut midway, mut kept) = (Midway::default(), Kept::default());
+    let result = transmit(handle, out, len, flags, &mut midway, &mut kept);
     midway.end();
+    kept.end();
     result
 }
 
 fn transmit(
-    handle: Handle,
+    mut handle: Handle,
     out: &mut dyn Outgoing,
     len: usize,
     flags: c_int,
     midway: &mut Midway,
+    kept: &mut Kept,
 ) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
     let mut seen = Seen::now(me);
@@ -109,7 +112,9 @@ fn transmit(
         let timeout = conn.record.send_timeout_us.load(Ordering::Relaxed);
         let deadline = *deadline.get_or_insert_with(|| Deadline::of_socket(timeout));
         midway.note(sent > 0 || timeout != 0, handle);
-        let ended = match space::wait(conn, step.lack, (len - sent) as u64, deadline, seen) {
+        let woken = space::wait(conn, step.lack, (len - sent) as u64, deadline, seen, kept);
+        handle = handle.here();
+        let ended = match woken {
             Woken::Look(_) => None,
             // As in the kernel: with a timeout set, SA_RESTART does not restart.
             Woken::Interrupted => (seen.ends_call(me) || timeout != 0).then_some(Errno::INTR),

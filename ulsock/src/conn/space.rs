@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use libc::{POLLIN, POLLOUT, POLLRDHUP};
 
-use super::room::may_grow_or_spill;
+use super::kept::Kept;
 use super::send::{leave, Lack};
 use super::wait::{sleep, Deadline, Slot, Woken};
 use super::Conn;
@@ -17,12 +17,20 @@ use crate::{chaos, spin, waiter};
 pub const STALL: Duration = Duration::from_millis(5);
 
 /// Waits until there is room again, or something to look at.
-pub fn wait(conn: Conn<'_>, lack: Lack, want: u64, deadline: Deadline, seen: Seen) -> Woken {
+pub fn wait(
+    conn: Conn<'_>,
+    lack: Lack,
+    want: u64,
+    deadline: Deadline,
+    seen: Seen,
+    kept: &mut Kept,
+) -> Woken {
     let me = conn.me;
     if seen.any_handler(me) {
         return Woken::Interrupted;
     }
     if lack == Lack::KernelSpace {
+        kept.note(&conn);
         let socket = conn.socket;
         drop(conn);
         return match Sleep::prepare(me, seen) {
@@ -44,6 +52,7 @@ pub fn wait(conn: Conn<'_>, lack: Lack, want: u64, deadline: Deadline, seen: See
     if spin::until(&me.spin, || conn.peer_is_near(), moved) {
         return Woken::Look(0);
     }
+    kept.note(&conn);
     sleep_for_space(conn, want, deadline, seen)
 }
 
@@ -94,7 +103,7 @@ fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) ->
         }
     };
     drop(bed);
-    if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle)) {
+    if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle.here())) {
         conn.note_kernel_events(events);
         conn.look_after_link();
         conn.link.guard.note();
@@ -117,5 +126,5 @@ fn arm_space(conn: &Conn<'_>, slot: usize, name: u32, want: u64) -> (bool, bool)
     tx.arm_space(slot, name, want);
     let forked = conn.link.theirs().shared.load(Ordering::Acquire) != 0;
     let ready = forked || tx.wishes_change() || tx.free(want).map_or(true, |free| free >= want);
-    (ready, may_grow_or_spill(&tx))
+    (ready, conn.may_grow_or_spill(&tx))
 }

@@ -282,8 +282,10 @@ pub fn number_closes(fd: RawFd, number: u32) {
         in_use().for_each(|set| set.one_closes(fd, other));
         return;
     }
-    // One that is on the kernel for good may have been passed on.
-    let shared = record.procs.load(Ordering::Acquire) > 1 || record.has(flag::PINNED);
+    // One that is on the kernel for good may have been passed on; one that a call keeps stays in the kernel's set.
+    let shared = record.procs.load(Ordering::Acquire) > 1
+        || record.has(flag::PINNED)
+        || crate::conn::kept::has_callers(family, number);
     let moved = record.has(flag::MOVED);
     in_use().for_each(|set| set.last_closes(fd, number, shared, moved));
 }

@@ -5,10 +5,13 @@ use libc::{c_int, mmsghdr, msghdr, timespec};
 use rustix::io::Errno;
 use rustix::time::{clock_gettime, ClockId};
 
-use super::messages::{recvmsg, sendmsg};
+use super::messages::{on_kept, recvmsg, sendmsg};
+use super::vectors::list;
 use super::{one_by_one, Way};
 use crate::api::Verdict;
-use crate::conn::Conn;
+use crate::conn::buffers::Buffers;
+use crate::conn::kept::Kept;
+use crate::conn::{Conn, Handle};
 use crate::options;
 use crate::pointer::is_bad;
 use crate::sys::raw;
@@ -66,44 +69,85 @@ impl Limit {
     }
 }
 
-/// What became of one message behind the first.
-enum Next {
-    Moved(usize),
-    Failed(Errno),
+/// A call under way: it keeps the connection that it began with, whatever becomes of the number.
+struct Call {
+    handle: Handle,
+    way: Way,
+    flags: c_int,
+    kept: Kept,
 }
 
-/// A message behind the first one: if the connection has gone to the kernel meanwhile, the kernel moves it.
-///
-/// # Safety
-/// As libc's `recvmsg` or `sendmsg`, by `call`.
-unsafe fn next(
-    fd: c_int,
-    call: libc::c_long,
-    msg: *mut msghdr,
-    flags: c_int,
-    ours: Verdict,
-) -> Next {
-    // SAFETY: by contract.
-    let by_kernel = || unsafe {
-        let args = [fd as usize, msg as usize, flags as usize];
-        raw::syscall(call, args)
-    };
-    let result = match ours {
-        Verdict::Done(n) => Ok(n as usize),
-        Verdict::Fail(error) => Err(Errno::from_raw_os_error(error)),
-        Verdict::Bypass => by_kernel(),
-        Verdict::Kernel(inflight) => {
-            let result = by_kernel();
-            inflight.done(moved(result));
-            result
+impl Call {
+    fn begin(handle: Handle, way: Way, flags: c_int) -> Call {
+        let mut kept = Kept::default();
+        if let Some(conn) = Conn::enter(handle) {
+            kept.note(&conn);
         }
-        Verdict::Counted(counted) => {
-            let result = by_kernel();
-            counted.done(moved(result));
-            result
+        Call {
+            handle,
+            way,
+            flags,
+            kept,
         }
-    };
-    result.map_or_else(Next::Failed, Next::Moved)
+    }
+
+    /// The first message decides whether the call is ours: any other verdict is that of the whole call.
+    ///
+    /// # Safety
+    /// As libc's `recvmsg` or `sendmsg`.
+    unsafe fn first(&self, msg: *mut msghdr) -> Verdict {
+        // SAFETY: by contract.
+        unsafe {
+            match self.way {
+                Way::In => recvmsg(self.handle.fd, msg, self.flags),
+                Way::Out => sendmsg(self.handle.fd, msg, self.flags),
+            }
+        }
+    }
+
+    /// A message behind the first one: if the connection has gone to the kernel meanwhile, the kernel moves it.
+    ///
+    /// # Safety
+    /// As libc's `recvmsg` or `sendmsg`.
+    unsafe fn next(&self, msg: *mut msghdr) -> Result<usize, Errno> {
+        if !self.handle.is_open() {
+            // SAFETY: by contract.
+            let result = unsafe { on_kept(self.handle.here(), self.way, msg, self.flags) };
+            return result.unwrap_or(Err(Errno::BADF));
+        }
+        // SAFETY: by contract.
+        let by_kernel = || unsafe {
+            let call = match self.way {
+                Way::In => libc::SYS_recvmsg,
+                Way::Out => libc::SYS_sendmsg,
+            };
+            let args = [self.handle.fd as usize, msg as usize, self.flags as usize];
+            raw::syscall(call, args)
+        };
+        // SAFETY: by contract.
+        match unsafe { self.first(msg) } {
+            Verdict::Done(n) => Ok(n as usize),
+            Verdict::Fail(error) => Err(Errno::from_raw_os_error(error)),
+            Verdict::Bypass => by_kernel(),
+            Verdict::Kernel(inflight) => {
+                let result = by_kernel();
+                inflight.done(moved(result));
+                result
+            }
+            Verdict::Counted(counted) => {
+                let result = by_kernel();
+                counted.done(moved(result));
+                result
+            }
+        }
+    }
+
+    /// An error of the connection, behind messages that have come: the next call tells it.
+    fn keep(&self, error: Errno) {
+        if let Some(conn) = Conn::enter(self.handle.here()) {
+            conn.keep_error(error);
+        }
+    }
 }
 
 fn moved(result: Result<usize, Errno>) -> isize {
@@ -119,9 +163,9 @@ pub unsafe fn recvmmsg(
     flags: c_int,
     timeout: *mut timespec,
 ) -> Verdict {
-    if options::managed(fd).is_none() {
+    let Some(handle) = options::managed(fd) else {
         return one_by_one(fd, Way::In);
-    }
+    };
     if is_bad(vec, size_of::<mmsghdr>())
         || !timeout.is_null() && is_bad(timeout, size_of::<timespec>())
     {
@@ -141,87 +185,102 @@ pub unsafe fn recvmmsg(
             return Verdict::Fail(error.raw_os_error());
         }
     }
+    let mut call = Call::begin(handle, Way::In, flags & !libc::MSG_WAITFORONE);
+    let later = match flags & libc::MSG_WAITFORONE {
+        0 => 0,
+        _ => libc::MSG_DONTWAIT,
+    };
+    let mut is_over = || {
+        limit.as_ref().is_some_and(|limit| {
+            let left = limit.left();
+            // SAFETY: valid by contract; with a limit it is not null.
+            unsafe { *timeout = left };
+            left.tv_sec == 0 && left.tv_nsec == 0
+        })
+    };
     // SAFETY: by contract.
-    unsafe { receive_all(fd, vec, len, flags, limit, timeout) }
+    let verdict = unsafe { receive_all(&mut call, vec, len, later, &mut is_over) };
+    call.kept.end();
+    verdict
 }
 
+/// `later`: flags of all messages but the first.
+///
 /// # Safety
-/// As libc's `recvmmsg`; `limit` is what `timeout` says.
+/// As libc's `recvmmsg`.
 unsafe fn receive_all(
-    fd: c_int,
+    call: &mut Call,
     vec: *mut mmsghdr,
     len: u32,
-    flags: c_int,
-    limit: Option<Limit>,
-    timeout: *mut timespec,
+    later: c_int,
+    is_over: &mut dyn FnMut() -> bool,
 ) -> Verdict {
-    let (wait_for_one, mut flags) = (
-        flags & libc::MSG_WAITFORONE != 0,
-        flags & !libc::MSG_WAITFORONE,
-    );
     let mut done = 0;
     while done < len {
         // SAFETY: below `len`.
         let entry = unsafe { &mut *vec.add(done as usize) };
         let msg = &raw mut entry.msg_hdr;
-        // SAFETY: by contract.
-        let ours = unsafe { recvmsg(fd, msg, flags) };
-        if done == 0 && !matches!(ours, Verdict::Done(_)) {
-            return ours;
-        }
-        // SAFETY: by contract.
-        match unsafe { next(fd, libc::SYS_recvmsg, msg, flags, ours) } {
-            Next::Moved(n) => entry.msg_len = n as u32,
-            Next::Failed(error) => {
-                keep(fd, error);
-                break;
+        if done == 0 {
+            // SAFETY: by contract.
+            match unsafe { call.first(msg) } {
+                Verdict::Done(n) => entry.msg_len = n as u32,
+                other => return other,
+            }
+        } else {
+            // SAFETY: by contract.
+            match unsafe { call.next(msg) } {
+                Ok(n) => entry.msg_len = n as u32,
+                Err(error) => {
+                    call.keep(error);
+                    break;
+                }
             }
         }
         done += 1;
-        if wait_for_one {
-            flags |= libc::MSG_DONTWAIT;
-        }
-        if let Some(limit) = &limit {
-            let left = limit.left();
-            // SAFETY: valid by contract; with a limit it is not null.
-            unsafe { *timeout = left };
-            if left.tv_sec == 0 && left.tv_nsec == 0 {
-                break;
-            }
+        call.flags |= later;
+        if is_over() {
+            break;
         }
     }
     Verdict::Done(done as isize)
 }
 
-/// An error of the connection, behind messages that have come: the next call tells it.
-fn keep(fd: c_int, error: Errno) {
-    if let Some(conn) = options::managed(fd).and_then(Conn::enter) {
-        conn.keep_error(error);
+/// # Safety
+/// As libc's `sendmmsg`.
+pub unsafe fn sendmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int) -> Verdict {
+    let Some(handle) = options::managed(fd) else {
+        return one_by_one(fd, Way::Out);
+    };
+    if is_bad(vec, size_of::<mmsghdr>()) {
+        return Verdict::Bypass;
     }
+    let call = Call::begin(handle, Way::Out, flags);
+    // SAFETY: by contract.
+    let verdict = unsafe { send_all(&call, vec, len.min(MOST_SENT)) };
+    call.kept.end();
+    verdict
 }
 
 /// # Safety
 /// As libc's `sendmmsg`.
-pub unsafe fn sendmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int) -> Verdict {
-    if options::managed(fd).is_none() {
-        return one_by_one(fd, Way::Out);
-    }
-    if is_bad(vec, size_of::<mmsghdr>()) {
-        return Verdict::Bypass;
-    }
+unsafe fn send_all(call: &Call, vec: *mut mmsghdr, len: u32) -> Verdict {
     let mut done = 0;
-    while done < len.min(MOST_SENT) {
+    while done < len {
         // SAFETY: below `len`.
         let entry = unsafe { &mut *vec.add(done as usize) };
         let msg = &raw mut entry.msg_hdr;
-        // SAFETY: by contract.
-        let ours = unsafe { sendmsg(fd, msg, flags) };
-        if done == 0 && !matches!(ours, Verdict::Done(_)) {
-            return ours;
-        }
-        // SAFETY: by contract.
-        let Next::Moved(n) = (unsafe { next(fd, libc::SYS_sendmsg, msg, flags, ours) }) else {
-            break;
+        let n = if done == 0 {
+            // SAFETY: by contract.
+            match unsafe { call.first(msg) } {
+                Verdict::Done(n) => n as usize,
+                other => return other,
+            }
+        } else {
+            // SAFETY: by contract.
+            match unsafe { call.next(msg) } {
+                Ok(n) => n,
+                Err(_) => break,
+            }
         };
         entry.msg_len = n as u32;
         done += 1;
@@ -237,8 +296,5 @@ pub unsafe fn sendmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int) -> 
 /// The vector of `msg` is valid.
 unsafe fn length(msg: *const msghdr) -> usize {
     // SAFETY: by contract.
-    unsafe {
-        super::vectors::list((*msg).msg_iov, (*msg).msg_iovlen)
-            .map_or(0, crate::conn::buffers::Buffers::total)
-    }
+    unsafe { list((*msg).msg_iov, (*msg).msg_iovlen).map_or(0, Buffers::total) }
 }

@@ -2,11 +2,13 @@
 //! [`super::many`].
 
 use libc::{c_int, msghdr};
+use rustix::io::Errno;
 
 use super::vectors::list;
-use super::{receive_into, transmit_from, Quick};
+use super::{receive_into, transmit_from, Quick, Way};
 use crate::api::Verdict;
 use crate::conn::buffers::{Buffers, Control};
+use crate::conn::{self, Handle};
 use crate::options;
 use crate::pointer::is_bad;
 use crate::reason::Reason;
@@ -31,13 +33,48 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> Verdict {
     let mut room = Buffers::with_control(list, &mut control);
     let verdict = receive_into(fd, &mut room, Buffers::total(list), flags, Quick::Try);
     if matches!(verdict, Verdict::Done(_)) {
-        if !header.msg_name.is_null() {
-            header.msg_namelen = 0;
-        }
-        header.msg_controllen = control.written;
-        header.msg_flags = control.flags | flags & libc::MSG_CMSG_CLOEXEC;
+        received(header, &control, flags);
     }
     verdict
+}
+
+/// What a message says that has been received.
+fn received(header: &mut msghdr, control: &Control, flags: c_int) {
+    if !header.msg_name.is_null() {
+        header.msg_namelen = 0;
+    }
+    header.msg_controllen = control.written;
+    header.msg_flags = control.flags | flags & libc::MSG_CMSG_CLOEXEC;
+}
+
+/// One of many messages, on a connection that the call keeps, though its number means something else by now. `None`:
+/// it cannot be moved.
+///
+/// # Safety
+/// As libc's `recvmsg` or `sendmsg`.
+pub(super) unsafe fn on_kept(
+    handle: Handle,
+    way: Way,
+    msg: *mut msghdr,
+    flags: c_int,
+) -> Option<Result<usize, Errno>> {
+    // SAFETY: valid by contract.
+    let header = unsafe { &mut *msg };
+    // SAFETY: by contract.
+    let list = unsafe { list(header.msg_iov, header.msg_iovlen) }?;
+    let (mut control, len) = (control(header), Buffers::total(list));
+    let mut buffers = Buffers::with_control(list, &mut control);
+    if buffers.sound().is_err() {
+        return Some(Err(Errno::FAULT));
+    }
+    let result = match way {
+        Way::In => conn::recv::recv(handle, &mut buffers, len, flags),
+        Way::Out => conn::send::send(handle, &mut buffers, len, flags),
+    };
+    if let (Way::In, Some(Ok(_))) = (way, &result) {
+        received(header, &control, flags);
+    }
+    result
 }
 
 /// # Safety

@@ -82,6 +82,8 @@ pub struct World {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sleep {
     Takes,
+    /// Takes events.
+    Waits,
     /// Takes what comes until it is enough. On a ring it stays there until then, so that others see
     /// it for longer.
     Collects,
@@ -183,13 +185,15 @@ impl World {
         });
         let mut ways = asleep.map(|(_, _, way)| *way);
         match self.way_to_sleep(step) {
-            Sleep::Takes | Sleep::Collects => ways.any(|way| way != Sleep::Other),
-            Sleep::Looks => ways.any(|way| matches!(way, Sleep::Takes | Sleep::Collects)),
+            Sleep::Takes | Sleep::Waits | Sleep::Collects => ways.any(|way| way != Sleep::Other),
+            Sleep::Looks => ways.any(|way| !matches!(way, Sleep::Looks | Sleep::Other)),
             Sleep::Other if matches!(step.call.as_str(), "probe" | "FIONREAD") => {
                 ways.any(|way| way == Sleep::Collects)
             }
-            // A known difference: who sleeps on a number that is closed does not get what comes.
-            Sleep::Other if closes(step) => ways.any(|way| way != Sleep::Other),
+            // A known difference: a poll that sleeps on a number that changes its meaning.
+            Sleep::Other if closes(step) => {
+                ways.any(|way| matches!(way, Sleep::Looks | Sleep::Waits))
+            }
             // A sleeper may wake between two messages, or after the last.
             Sleep::Other if step.call == "sendmmsg" => ways.any(|way| way != Sleep::Other),
             Sleep::Other => false,
@@ -208,7 +212,7 @@ impl World {
                 Sleep::Takes
             }
             "accept" | "accept4" | "splice_out" | "bulk" | "flood" => Sleep::Takes,
-            "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => Sleep::Takes,
+            "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => Sleep::Waits,
             "poll" | "ppoll" | "select" | "pselect" => Sleep::Looks,
             _ => Sleep::Other,
         }
