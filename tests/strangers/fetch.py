@@ -1,0 +1,171 @@
+"""Fetches suites by the clients of their registries, once, into target/strangers: pip, cargo and apt-get.
+
+`prepare` gives the command that runs a suite. Nothing is fetched a second time unless its version has changed."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CACHE = HERE.parents[1] / "target" / "strangers"
+VENV = CACHE / "venv"
+DRIVERS = HERE / "drivers"
+PYTEST = ["pytest==8.3.4", "pytest-timeout==2.3.1"]
+# A fetch that takes longer has a registry that does not answer.
+PATIENCE = 300
+DEB_SRC = """Types: deb-src
+URIs: http://deb.debian.org/debian
+Suites: bookworm
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+"""
+
+
+class Failed(Exception):
+    """A suite is not to be had; the text names cause and cure."""
+
+
+def call(what: str, cure: str, *command, **more) -> str:
+    """Runs a registry's client, or a build of what it brought."""
+    try:
+        done = subprocess.run(
+            [str(word) for word in command], capture_output=True, text=True, timeout=PATIENCE, **more
+        )
+    except FileNotFoundError:
+        raise Failed(f"{what}: {command[0]} is not installed; {cure}") from None
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{what}: no answer in {PATIENCE} s; {cure}") from None
+    if done.returncode:
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        wrong = [line for line in lines if "rror" in line or line.startswith("E:")]
+        raise Failed(f"{what}: {(wrong or lines or ['no message'])[0].strip()}; {cure}")
+    return done.stdout
+
+
+def once(mark: str, make) -> None:
+    """Calls `make` unless it has been done with success before."""
+    done = CACHE / "done" / mark.replace("/", "_")
+    if not done.exists():
+        make()
+        done.parent.mkdir(parents=True, exist_ok=True)
+        done.touch()
+
+
+def pip(*words) -> None:
+    cure = "pip must reach PyPI, or a mirror that PIP_INDEX_URL names"
+    if not (VENV / "bin/pip").exists():
+        cure_venv = "install Debian's python3-venv"
+        call("python3 -m venv", cure_venv, "/usr/bin/python3", "-m", "venv", VENV)
+    call("pip " + words[0], cure, VENV / "bin/pip", "--disable-pip-version-check", *words)
+
+
+def install(packages: list[str]) -> None:
+    wanted = PYTEST + packages
+    once("pip " + " ".join(wanted), lambda: pip("install", "--quiet", *wanted))
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Without the archive's own folder, whose name is not always the expected one."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    cure = f"remove {archive} if it is damaged"
+    call("tar", cure, "tar", "xf", archive, "-C", folder, "--strip-components=1")
+
+
+def sdist(package: str) -> Path:
+    """The unpacked source distribution of a package on PyPI."""
+    name, version = package.split("==")
+    folder = CACHE / f"{name}-{version}"
+
+    def make() -> None:
+        downloads = CACHE / "downloads" / name
+        shutil.rmtree(downloads, ignore_errors=True)
+        pip("download", "--quiet", "--no-deps", "--no-binary", name, "--dest", downloads, package)
+        unpack(next(downloads.glob("*.tar.gz")), folder)
+
+    once("sdist " + package, make)
+    return folder
+
+
+def crate(package: str) -> list[str]:
+    """The test programs of a crate, built."""
+    name, version = package.split("==")
+    cure = "cargo must reach crates.io, or a mirror that its configuration names"
+    source = CACHE / f"vendor-{name}"
+    folder = CACHE / f"crate-{name}-{version}"
+
+    def make() -> None:
+        shutil.rmtree(source, ignore_errors=True)
+        (source / "src").mkdir(parents=True)
+        (source / "src/lib.rs").touch()
+        manifest = f'[package]\nname = "fetch"\nedition = "2021"\n[dependencies]\n{name} = "={version}"\n[workspace]\n'
+        (source / "Cargo.toml").write_text(manifest)
+        call("cargo vendor", cure, "cargo", "vendor", "--versioned-dirs", cwd=source)
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(source / "vendor" / f"{name}-{version}", folder)
+        # Else it would count as a forgotten member of our own workspace.
+        with open(folder / "Cargo.toml", "a") as manifest_file:
+            manifest_file.write("\n[workspace]\n")
+
+    once("crate " + package, make)
+    command = ["cargo", "test", "--no-run", "--message-format=json", "--target-dir", CACHE / "crates"]
+    messages = call("cargo test --no-run", cure, *command, cwd=folder).splitlines()
+    built = [json.loads(line) for line in messages if line.startswith("{")]
+    return [found["executable"] for found in built if found.get("executable") and found["profile"]["test"]]
+
+
+def debian(package: str) -> Path:
+    """The unpacked source of a Debian package, without Debian's patches."""
+    folder = CACHE / f"debian-{package}"
+
+    def make() -> None:
+        state = CACHE / "apt"
+        for part in ["lists/partial", "cache/archives/partial", "parts"]:
+            (state / part).mkdir(parents=True, exist_ok=True)
+        (state / "parts/strangers.sources").write_text(DEB_SRC)
+        places = ["-o", "Dir::Etc::SourceList=/dev/null", "-o", f"Dir::Etc::SourceParts={state}/parts"]
+        places += ["-o", f"Dir::State::Lists={state}/lists", "-o", f"Dir::Cache={state}/cache"]
+        places += ["-o", "APT::Sandbox::User=root"]
+        cure = "apt-get must reach deb.debian.org"
+        once("apt-get update", lambda: call("apt-get update", cure, "apt-get", *places, "update"))
+        downloads = CACHE / "downloads" / package
+        shutil.rmtree(downloads, ignore_errors=True)
+        downloads.mkdir(parents=True)
+        source = ["source", "--download-only", package]
+        call(f"apt-get source {package}", cure, "apt-get", *places, *source, cwd=downloads)
+        unpack(next(downloads.glob("*.orig.tar.*")), folder)
+
+    once("debian " + package, make)
+    return folder
+
+
+def prepare(name: str, suite: dict, say) -> list[str]:
+    """Fetches what `suite` needs; its command, with the folder where it is to run as first word."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    for program in suite.get("needs", []):
+        if not shutil.which(program):
+            raise Failed(f"{program} is not installed; install Debian's {suite['package']}")
+    folder, files = CACHE, []
+    if "pip" in suite:
+        install(suite["pip"])
+    if "sdist" in suite:
+        folder = sdist(suite["sdist"])
+    if "crates" in suite:
+        files = [program for package in suite["crates"] for program in crate(package)]
+    if "debian" in suite:
+        folder = debian(suite["debian"])
+    folder = folder / suite.get("folder", "")
+    words = {"VENV": str(VENV), "DRIVERS": str(DRIVERS), "FILES": " ".join(files)}
+    words["PYTEST"] = f"{VENV}/bin/python -m pytest -q --tb=short -p strangers_pytest -p no:cacheprovider --timeout=40"
+    line = suite["run"]
+    for word, value in words.items():
+        line = line.replace(word, value)
+    command = []
+    for word in shlex.split(line):
+        found = sorted(str(path) for path in folder.glob(word)) if "*" in word and word[0] != "/" else []
+        command += [os.path.relpath(path, folder) for path in found] or [word]
+    say(f"{name}: {suite['what']}")
+    return [str(folder), *command]
