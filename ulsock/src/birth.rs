@@ -16,6 +16,7 @@ use crate::epoll;
 use crate::family::Family;
 use crate::lifecycle::{fd_opened, let_go};
 use crate::options;
+use crate::order;
 use crate::pointer::is_bad;
 use crate::process;
 use crate::reason::Reason;
@@ -201,6 +202,7 @@ pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t) {
     let (Some(named), State::Plain) = (named, record.state()) else {
         return;
     };
+    order::spoke_by_kernel();
     // The end of a connect that is under way goes by the address of its beginning.
     // SAFETY: the program is calling with this number.
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };

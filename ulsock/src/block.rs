@@ -10,6 +10,7 @@ use netstack::ring::{tail, Memory, Tail};
 
 use crate::layout::{Block as Words, SideLine, CLAIMER, CONFIRMED, NIC_LEVEL, OFFERER, RELEASED};
 use crate::link::{Rings, CLOSED};
+use crate::order;
 use crate::pair::{Pair, PairSegment};
 
 /// A block of a program's segment. [F4] It serves one promotion.
@@ -129,6 +130,7 @@ impl Block {
         ];
         for wire in wires {
             let mut slots = wire.trip_all();
+            wire.leave_stamp(order::stamp(false).0);
             while slots != 0 {
                 let name = wire.name(slots.trailing_zeros() as usize);
                 pair.ring(&self.segment, OFFERER, self.conn, name);

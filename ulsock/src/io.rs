@@ -16,6 +16,7 @@ use crate::conn::buffers::{Buffers, Nowhere, Unsound};
 use crate::conn::{self, Handle};
 use crate::family::Family;
 use crate::options;
+use crate::order;
 use crate::pointer::Fault;
 use crate::process;
 use crate::reason::Reason;
@@ -300,6 +301,9 @@ fn transmit_from(
 /// Ends a kernel call on a plain connection.
 #[inline]
 pub fn ended(record: &Record, way: Way, result: isize) {
+    if way == Way::Out && result > 0 {
+        order::spoke_by_kernel();
+    }
     counts(record, way).moved_by_kernel(result);
     gate(record, way).leave();
 }

@@ -40,6 +40,7 @@ mod mlock;
 pub mod nicd;
 mod offers;
 mod options;
+mod order;
 mod pair;
 mod pointer;
 mod poll;

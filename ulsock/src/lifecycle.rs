@@ -13,6 +13,7 @@ use crate::conn::handover::Rest;
 use crate::conn::{self, Handle};
 use crate::family::Family;
 use crate::options;
+use crate::order;
 use crate::pointer::is_bad;
 use crate::process::{self, Locked};
 use crate::reason::Reason;
@@ -77,6 +78,7 @@ pub fn let_number_go(fd: RawFd) {
 fn release(fd: RawFd, still_open: bool) {
     match table::replace(fd, Slot::Foreign) {
         Some(Slot::Record(number)) => {
+            order::spoke_by_kernel();
             if let Some(family) = process::family().filter(|_| still_open) {
                 conn::watch::keep_open(family, number, fd);
                 let record = family.record(number);
@@ -228,6 +230,7 @@ pub fn shutdown(fd: RawFd, how: c_int) -> Verdict {
         Slot::Record(_) => {}
         _ => return Verdict::Bypass,
     }
+    order::spoke_by_kernel();
     let Some(handle) = options::managed(fd) else {
         return Verdict::Bypass;
     };

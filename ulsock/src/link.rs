@@ -211,22 +211,32 @@ impl Link {
     }
 
     #[cold]
-    fn ring_each(&self, wire: &Tripwire, mut slots: Slots) -> bool {
+    fn ring_each(&self, wire: &Tripwire, slots: Slots) -> bool {
         self.guard.note();
         if self.is_inline() {
             inline::notice(self);
             return true;
         }
+        if let Some(stamp) = self.segment.stamp_for(names(wire, slots)) {
+            wire.leave_stamp(stamp.0);
+        }
         let mut all = true;
-        while slots != 0 {
-            let slot = slots.trailing_zeros() as usize;
-            slots &= slots - 1;
+        for name in names(wire, slots) {
             all &= self
                 .pair
-                .ring(&self.segment, 1 - self.side, self.conn, wire.name(slot));
+                .ring(&self.segment, 1 - self.side, self.conn, name);
         }
         all
     }
+}
+
+/// Who hangs at these slots of a wire, as the other side wrote it.
+fn names(wire: &Tripwire, mut slots: Slots) -> impl Iterator<Item = u32> + '_ {
+    std::iter::from_fn(move || {
+        let slot = (slots != 0).then(|| slots.trailing_zeros() as usize)?;
+        slots &= slots - 1;
+        Some(wire.name(slot))
+    })
 }
 
 /// How much of a large ring is used: where the stream stood at a look, and when that was.

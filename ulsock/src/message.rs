@@ -9,7 +9,7 @@ use crate::doorbell::DoorbellKind;
 use crate::mailbox::MailboxName;
 
 /// Version of the messages and of everything that is shared after them.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// No message is longer.
 pub const MAX: usize = 56;

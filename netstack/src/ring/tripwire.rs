@@ -15,13 +15,15 @@ pub type Slots = u32;
 /// Every slot.
 pub const ALL: Slots = (1 << SLOTS) - 1;
 
-/// In shared memory; the waiting side writes it, the moving side only clears bits of `armed`.
+/// In shared memory; the waiting side writes it, the moving side only clears bits of `armed` and leaves its stamp.
 #[repr(C)]
 pub struct Tripwire {
     armed: AtomicU32,
     _reserved: u32,
     at: AtomicU64,
     names: [AtomicU32; SLOTS],
+    /// When it was last tripped, as the moving side says; what it means is theirs to agree on.
+    stamp: AtomicU64,
 }
 
 impl Tripwire {
@@ -31,6 +33,7 @@ impl Tripwire {
             _reserved: 0,
             at: AtomicU64::new(0),
             names: core::array::from_fn(|_| AtomicU32::new(0)),
+            stamp: AtomicU64::new(0),
         }
     }
 
@@ -82,6 +85,16 @@ impl Tripwire {
     /// Moving side: something other than the cursor changed; everybody shall look.
     pub fn trip_all(&self) -> Slots {
         self.trip(u64::MAX)
+    }
+
+    /// Moving side, after it has tripped the wire and before it says so: it owns the cache line now.
+    pub fn leave_stamp(&self, stamp: u64) {
+        self.stamp.store(stamp, Ordering::Relaxed);
+    }
+
+    /// Waiting side, once it has heard.
+    pub fn stamp(&self) -> u64 {
+        self.stamp.load(Ordering::Relaxed)
     }
 
     /// Whose bell hangs at `slot`, as the waiting side wrote it: check before use.

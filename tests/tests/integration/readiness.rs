@@ -92,6 +92,11 @@ fn turns_and_timeouts() {
 }
 
 #[test]
+fn order_of_events() {
+    compare("order::");
+}
+
+#[test]
 fn threads() {
     compare("threads::");
 }

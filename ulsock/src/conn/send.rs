@@ -18,6 +18,7 @@ use super::wait::{Deadline, Woken};
 use super::{nic, Conn, Handle};
 use crate::chaos;
 use crate::link::Rings;
+use crate::order;
 use crate::record::{flag, Counts};
 use crate::signal::Seen;
 use crate::sys::tcp;
@@ -166,6 +167,7 @@ impl Conn<'_> {
         let flags = SendFlags::from_bits_retain((flags & !MSG_DONTWAIT) as u32);
         match out.kernel_send(self.socket, len, flags) {
             Ok(n) => {
+                order::spoke_by_kernel();
                 self.record
                     .tx
                     .counts
@@ -303,6 +305,7 @@ impl Conn<'_> {
             match out.kernel_send(self.socket, len - moved, flags) {
                 Ok(0) => break,
                 Ok(n) => {
+                    order::spoke_by_kernel();
                     tx.sent_by_kernel(n as u64);
                     self.has_spoken();
                     Counts::add(&self.record.tx.counts.kernel_bytes, n as u64);

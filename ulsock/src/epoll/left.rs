@@ -23,6 +23,10 @@ impl State {
         }
     }
 
+    pub fn has_left(&self) -> bool {
+        !self.left.is_empty()
+    }
+
     /// Tells of those with bytes in a ring; who has none any more, and gets no more, is forgotten.
     pub fn tell_left(&mut self, events: &mut [epoll_event]) -> usize {
         let mut told = 0;

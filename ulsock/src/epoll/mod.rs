@@ -22,6 +22,7 @@ mod set;
 mod shared;
 mod state;
 mod tag;
+mod turns;
 mod view;
 mod wait;
 mod wires;

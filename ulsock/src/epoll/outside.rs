@@ -69,6 +69,11 @@ impl Set {
 }
 
 impl State {
+    /// The kernel is about to be asked about sets that have members of ours, or about this one by somebody else.
+    pub(super) fn is_kernels_turn_through_sets(&self) -> bool {
+        (self.watched || !self.inner.is_empty()) && self.turns.is_kernels()
+    }
+
     fn show_outside(&mut self) {
         let Some(waiter) = self.waiter else { return };
         self.collect();

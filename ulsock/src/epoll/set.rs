@@ -30,8 +30,6 @@ pub struct Set {
     /// Threads of this process asleep in the kernel's wait.
     pub sleepers: AtomicU32,
     pub spin: History,
-    /// Waits that ended without asking the kernel, for fairness.
-    pub hurried: AtomicU32,
     /// Somebody waits for the set itself; see [`super::outside`].
     pub watched: AtomicBool,
     pub(super) plain: Plain,
@@ -44,11 +42,14 @@ unsafe impl Sync for Set {}
 unsafe impl Send for Set {}
 
 /// What a thread knows when it has lain down in a set.
+#[derive(Default)]
 pub struct Lain {
     /// Peers ring the set.
     pub ringing: bool,
     /// Somebody waits for space, and only time tells that there will be none.
     pub stalled: bool,
+    /// How many members have become ours so far.
+    pub conversions: u64,
 }
 
 /// The set's lock, within a critical section.
@@ -100,7 +101,6 @@ impl Set {
             uses: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
             spin: History::default(),
-            hurried: AtomicU32::new(0),
             watched: AtomicBool::new(false),
             plain: Plain::default(),
             asked: Asked::default(),
@@ -331,13 +331,17 @@ impl Set {
     pub fn lie_down(&self) -> Lain {
         let mut held = self.hold();
         self.sleepers.fetch_add(1, Ordering::AcqRel);
-        let waiter = held.as_mut().and_then(|held| held.state().waiter);
-        if let Some(waiter) = waiter {
+        let Some(held) = &mut held else {
+            return Lain::default();
+        };
+        let state = held.state();
+        if let Some(waiter) = state.waiter {
             waiter.lie_down();
         }
         Lain {
-            ringing: waiter.is_some(),
-            stalled: held.is_some_and(|mut held| !held.state().stalled.is_empty()),
+            ringing: state.waiter.is_some(),
+            stalled: !state.stalled.is_empty(),
+            conversions: state.conversions,
         }
     }
 
@@ -366,18 +370,10 @@ impl Set {
 
     /// Of `n` kernel events, keeps the program's own and takes note of ours.
     pub fn keep_theirs(&self, events: &mut [epoll_event], n: usize) -> usize {
-        let Some(mut held) = self.hold() else {
-            return n;
-        };
-        let mut kept = 0;
-        for index in 0..n {
-            let event = events[index];
-            if let Some(event) = held.state().take_event(&event) {
-                events[kept] = event;
-                kept += 1;
-            }
+        match self.hold() {
+            Some(mut held) => held.state().keep_theirs(events, n).all,
+            None => n,
         }
-        kept
     }
 
     /// The member's connection is about to be plain again.

@@ -11,6 +11,7 @@ use super::member::{Member, Moved};
 use super::numbers::{NumberMap, NumberSet};
 use super::shared::{Holders, Registration};
 use super::tag::{self, Aliases, Meaning};
+use super::turns::Turns;
 use super::view::View;
 use super::Entry;
 use crate::conn::{Conn, Handle};
@@ -18,6 +19,14 @@ use crate::process;
 use crate::reason::Reason;
 use crate::record::flag;
 use crate::waiter::Waiter;
+
+/// The program's own among the kernel's events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub all: usize,
+    /// Those that came before the first of ours.
+    pub before: usize,
+}
 
 #[derive(Default)]
 pub struct State {
@@ -31,6 +40,9 @@ pub struct State {
     pub(super) queue: VecDeque<(RawFd, u64)>,
     /// Tickets given out.
     tickets: u64,
+    pub(super) turns: Turns,
+    /// How many members have become ours.
+    pub(super) conversions: u64,
     pub waiter: Option<&'static Waiter>,
     pub(super) bells: usize,
     pub(super) boards: Vec<View>,
@@ -266,6 +278,7 @@ impl State {
 
     /// The kernel has our registration: wires up, and a first look.
     fn begin(&mut self, fd: RawFd, awake: bool) {
+        self.conversions += 1;
         if let Some(member) = self.members.get(&fd) {
             if self.shots.get(&member.data) == Some(&fd) {
                 self.shots.remove(&member.data);
@@ -378,6 +391,12 @@ impl State {
         None
     }
 
+    /// Whoever was queued after the first `queued` came before them.
+    pub(super) fn newest_first(&mut self, queued: usize) {
+        let newer = self.queue.len().saturating_sub(queued);
+        self.queue.rotate_right(newer);
+    }
+
     pub fn queued(&self) -> usize {
         self.queue.len()
     }
@@ -401,6 +420,8 @@ impl State {
             }
             Meaning::Bell => {
                 self.answer_bells();
+                // Those behind it in the kernel's list came later.
+                self.collect();
                 None
             }
             Meaning::Member(fd) => {
@@ -412,6 +433,22 @@ impl State {
                 None
             }
         }
+    }
+
+    /// Of `n` kernel events, keeps the program's own and takes note of ours.
+    pub(super) fn keep_theirs(&mut self, events: &mut [epoll_event], n: usize) -> Kept {
+        let mut kept = Kept { all: 0, before: n };
+        for index in 0..n {
+            match self.take_event(&{ events[index] }) {
+                Some(event) => {
+                    events[kept.all] = event;
+                    kept.all += 1;
+                }
+                None => kept.before = kept.before.min(kept.all),
+            }
+        }
+        kept.before = kept.before.min(kept.all);
+        kept
     }
 
     #[inline]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::numbers::NumberMap;
 use crate::layout::{Board, SideNumber};
+use crate::order::Stamp;
 use crate::pair::PairSegment;
 use crate::process;
 
@@ -58,14 +59,19 @@ impl View {
         !self.board().is_empty()
     }
 
-    /// Takes what the peer has posted.
-    pub fn take(&self, mut each: impl FnMut(RawFd)) {
+    /// Takes what the peer has posted: numbers, and by which connection of the segment.
+    pub fn take(&self, mut each: impl FnMut(RawFd, u32)) {
         self.board().take(|conn| {
             for watched in self.watched.of(conn) {
                 self.fetch(conn, watched.record);
-                each(watched.fd);
+                each(watched.fd, conn);
             }
         });
+    }
+
+    /// When that was.
+    pub fn stamp(&self, conn: u32) -> Stamp {
+        self.segment.stamp(conn, self.side)
     }
 
     fn board(&self) -> &Board {

@@ -15,6 +15,7 @@ use super::look;
 use super::plain::Doze;
 use super::set::{Lain, Set};
 use super::state::State;
+use super::turns::Turn;
 use crate::api::Verdict;
 use crate::bed::Sleep;
 use crate::conn::space::STALL;
@@ -29,8 +30,6 @@ use crate::thread::{self, Critical, Thread};
 use crate::upkeep::Nap;
 use crate::{cancel, inline};
 
-/// Kernel members get their turn at least once in so many waits that rings alone could answer.
-const HURRY: u32 = 8;
 /// The kernel takes no more room than this, in bytes.
 const MOST: usize = i32::MAX as usize;
 
@@ -224,14 +223,8 @@ impl Wait {
     fn run(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
         loop {
             inline::glance();
-            // Never both in one answer: a member that has just become ours would be told twice.
-            let told = self.kernel_turn(events);
-            if told > 0 {
-                return Ok(told);
-            }
             let n = self.ring_events(events);
             if n > 0 {
-                self.set.hurried.fetch_add(1, Ordering::Relaxed);
                 return Ok(n);
             }
             if !self.impatient {
@@ -269,20 +262,53 @@ impl Wait {
         let Some(mut held) = self.set.hold() else {
             return (0, false);
         };
-        let told = self.gather(held.state(), events);
+        held.state().collect();
+        if held.state().is_kernels_turn_through_sets() {
+            drop(held);
+            self.set.refresh();
+            match self.set.hold() {
+                Some(again) => held = again,
+                None => return (0, false),
+            }
+        }
+        let told = self.gather(held.state(), events, Kernel::InTurn);
         let asked = held.take_asked();
         drop(held);
         asked::answer(&asked);
         (told, !asked.is_empty())
     }
 
-    fn gather(&self, state: &mut State, events: &mut [epoll_event]) -> usize {
-        let mut told = state.tell_left(events);
+    /// What there is to tell, in the order in which it came. The set is held all the time: a member that becomes ours between
+    /// the kernel's answer and ours would be told twice.
+    fn gather(&self, state: &mut State, events: &mut [epoll_event], kernel: Kernel) -> usize {
+        if state.has_left() {
+            return self.gather_apart(state, events, kernel);
+        }
         if !state.has_managed() {
-            return told;
+            return 0;
         }
         state.collect();
-        told += look::gather(state, &mut events[told..], &self.set.spin);
+        let turn = match kernel {
+            Kernel::InTurn if state.queued() > 0 => state.turns.next(),
+            _ => Turn::Rings,
+        };
+        let mut told = match turn {
+            Turn::KernelFirst => {
+                let queued = state.queued();
+                let told = self.ask_kernel(state, events);
+                state.newest_first(queued);
+                told
+            }
+            Turn::Rings | Turn::KernelToo => 0,
+        };
+        let rings = look::gather(state, &mut events[told..], &self.set.spin);
+        told += rings;
+        if turn == Turn::KernelToo && rings > 0 {
+            match told < events.len() {
+                true => told += self.ask_kernel(state, &mut events[told..]),
+                false => state.turns.no_room(),
+            }
+        }
         // Who has no place in this answer, or is told at every wait, is for another thread too.
         if told > 0 && state.queued() > 0 && self.set.sleepers.load(Ordering::Relaxed) > 0 {
             state.ring_myself();
@@ -290,26 +316,57 @@ impl Wait {
         told
     }
 
-    /// Rings alone could keep the program busy: now and then the kernel members are asked first.
-    fn kernel_turn(&self, events: &mut [epoll_event]) -> usize {
-        let hurried = self.set.hurried.load(Ordering::Relaxed);
-        if hurried % HURRY != HURRY - 1 {
+    /// The kernel and we both know something of the same member: never both in one answer.
+    #[cold]
+    fn gather_apart(&self, state: &mut State, events: &mut [epoll_event], kernel: Kernel) -> usize {
+        if kernel == Kernel::HasTold {
             return 0;
         }
-        self.set
-            .hurried
-            .store(hurried.wrapping_add(1), Ordering::Relaxed);
-        self.set.refresh();
-        match raw_wait(
-            Door::always_open(),
-            self.epfd,
-            events,
-            Some(ZERO),
-            std::ptr::null(),
-        ) {
-            Ok(n) => self.set.keep_theirs(events, n),
-            Err(_) => 0,
+        if state.turns.next() != Turn::Rings {
+            let told = self.ask_kernel(state, events);
+            if told > 0 {
+                return told;
+            }
         }
+        let told = state.tell_left(events);
+        if !state.has_managed() {
+            return told;
+        }
+        state.collect();
+        told + look::gather(state, &mut events[told..], &self.set.spin)
+    }
+
+    /// The members that the kernel watches.
+    fn ask_kernel(&self, state: &mut State, events: &mut [epoll_event]) -> usize {
+        let door = Door::always_open();
+        let found = raw_wait(door, self.epfd, events, Some(ZERO), std::ptr::null());
+        let told = found.map_or(0, |n| state.keep_theirs(events, n).all);
+        state.turns.asked(told > 0);
+        told
+    }
+
+    /// The kernel has told these `n` in a sleep. What rings have comes where the kernel has told that they rang.
+    fn merge(&self, events: &mut [epoll_event], n: usize, lain: &Lain) -> Slept {
+        let Some(mut held) = self.set.hold() else {
+            return Slept::Told(n);
+        };
+        let state = held.state();
+        let kept = state.keep_theirs(events, n);
+        state.turns.asked(kept.all > 0);
+        if kept.all == 0 {
+            return Slept::Look;
+        }
+        // One that has become ours meanwhile would be told twice.
+        if kept.all == events.len() || state.conversions != lain.conversions {
+            return Slept::Told(kept.all);
+        }
+        let rings = self.gather(state, &mut events[kept.all..], Kernel::HasTold);
+        let told = kept.all + rings;
+        events[kept.before..told].rotate_left(kept.all - kept.before);
+        let asked = held.take_asked();
+        drop(held);
+        asked::answer(&asked);
+        Slept::Told(told)
     }
 
     /// Inside a critical section, so that no handler jumps away from a spinner's place.
@@ -373,12 +430,7 @@ impl Wait {
             self.look_at_stalled();
             return Ok(if again { Slept::Look } else { Slept::TimedOut });
         }
-        let theirs = self.set.keep_theirs(events, n);
-        Ok(if theirs > 0 {
-            Slept::Told(theirs)
-        } else {
-            Slept::Look
-        })
+        Ok(self.merge(events, n, &lain))
     }
 
     /// Counts us among the set's sleepers.
@@ -424,6 +476,13 @@ impl Wait {
             stalled.into_iter().for_each(|fd| state.enqueue(fd));
         }
     }
+}
+
+/// What a look has to do with the kernel's members.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kernel {
+    InTurn,
+    HasTold,
 }
 
 enum Slept {

@@ -4,6 +4,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
 use libc::{EPOLLET, EPOLLIN};
+use smallvec::SmallVec;
 
 use super::kernel;
 use super::state::State;
@@ -11,8 +12,12 @@ use super::tag;
 use super::view::{View, Watched};
 use crate::conn::ready::Armed;
 use crate::conn::Conn;
+use crate::order::Stamp;
 use crate::pair::PairSegment;
 use crate::waiter;
+
+/// So many that have something at once need no memory.
+const FEW: usize = 16;
 
 impl State {
     /// A waiter for the set, a bell in the kernel's set, a board in the member's segment.
@@ -152,13 +157,26 @@ impl State {
         self.boards.iter().any(View::is_posted)
     }
 
-    /// Takes what the peers posted.
+    /// Takes what the peers posted, in the order in which it came.
     pub fn collect(&mut self) {
-        let mut fresh = Vec::new();
-        for view in self.boards.iter().filter(|view| view.is_posted()) {
-            view.take(|fd| fresh.push(fd));
+        let mut fresh = SmallVec::<[(RawFd, u32, usize); FEW]>::new();
+        for (index, view) in self.boards.iter().enumerate() {
+            if view.is_posted() {
+                view.take(|fd, conn| fresh.push((fd, conn, index)));
+            }
         }
-        fresh.into_iter().for_each(|fd| self.enqueue(fd));
+        // Not before all of their memory has been asked for.
+        let stamped = fresh
+            .iter()
+            .map(|(fd, conn, view)| (self.boards[*view].stamp(*conn), *fd));
+        let mut stamped: SmallVec<[(Stamp, RawFd); FEW]> = stamped.collect();
+        stamped.sort_unstable();
+        for (stamp, fd) in stamped {
+            if stamp.spoke_before() {
+                self.turns.kernel_first();
+            }
+            self.enqueue(fd);
+        }
     }
 
     /// Wakes a thread of our own that sleeps in the kernel's wait.

@@ -18,6 +18,7 @@ use super::helper;
 use crate::block::Block;
 use crate::layout::{BOARDS, OFFERER};
 use crate::message::{Queue, Route};
+use crate::order;
 use crate::pair::Pair;
 use crate::sys::fds::{self, InternalFd};
 use crate::sys::random;
@@ -246,6 +247,7 @@ impl Bells for Served {
         let Some(block) = self.by_endpoint.get(&endpoint) else {
             return;
         };
+        wire.leave_stamp(order::stamp(false).0);
         let mut left = slots;
         while left != 0 {
             let name = wire.name(left.trailing_zeros() as usize);

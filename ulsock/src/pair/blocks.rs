@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use netstack::ring::mark::LEVEL_SIZE;
 
 use crate::layout::{Block, Board, Layout, SideNumber, BOARDS, CLAIMER, RELEASED};
+use crate::order::{self, Heard, Stamp};
 use crate::segment::Segment;
 use crate::sys::fds::InternalFd;
 use crate::sys::fetch::{fetch_to_read, fetch_to_write};
@@ -19,6 +20,8 @@ pub struct PairSegment {
     /// Claiming side: blocks that are free, and those that only we have released.
     free: Mutex<Free>,
     boards: AtomicU32,
+    /// By the peer's boards.
+    heard: [Heard; BOARDS],
 }
 
 #[derive(Default)]
@@ -48,6 +51,7 @@ impl PairSegment {
             layout,
             free: Mutex::default(),
             boards: AtomicU32::new(0),
+            heard: [const { Heard::new() }; BOARDS],
         }
     }
 
@@ -72,6 +76,22 @@ impl PairSegment {
         fetch_to_read(&rx.room);
         fetch_to_write(&tx.producer);
         fetch_to_write(&rx.wait);
+    }
+
+    /// For those of the peer's waiters that are epoll sets; `None`: none is.
+    pub fn stamp_for(&self, names: impl Iterator<Item = u32>) -> Option<Stamp> {
+        let boards = names.filter_map(|name| (name as usize >> 16).checked_sub(1));
+        let sets = boards.filter_map(|board| self.heard.get(board));
+        let behind = sets.map(Heard::is_behind);
+        behind.reduce(|one, other| one | other).map(order::stamp)
+    }
+
+    /// When the peer last had something for this side's waiters of that connection.
+    pub fn stamp(&self, conn: u32, side: SideNumber) -> Stamp {
+        // SAFETY: as in `fetch`.
+        let block = unsafe { &*self.block(conn) };
+        let (tx, rx) = (&block.directions[side], &block.directions[1 - side]);
+        Stamp(rx.wait.data.stamp().max(tx.room.space.stamp()))
     }
 
     pub fn ring(&self, level: usize, conn: u32, direction: usize) -> *mut u8 {

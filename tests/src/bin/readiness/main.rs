@@ -5,6 +5,7 @@ mod early;
 mod fairness;
 mod nested;
 mod numbers;
+mod order;
 mod processes;
 mod removed;
 mod set;
@@ -37,6 +38,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
         several_sets_before_connect duplicated_before_connect repeated_connect listens_instead
         shared_before_connect young_member_kept_over_exec waited_for_during_connect;
     fairness: one_at_a_time busy_connection_and_pipe busy_pipe_and_connection timeouts;
+    order: on_rings on_both after_a_new_one;
     threads: edge_events_come_once one_shot_comes_once one_shot_for_a_sleeper level_wakes_all accelerated_while_they_sleep
         changes_while_waiting stalled_consumer;
     processes: set_used_by_child set_used_by_both set_of_a_daemon set_passed_on set_kept_over_exec

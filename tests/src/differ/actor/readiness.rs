@@ -196,6 +196,11 @@ fn epoll_wait(step: &Step, outcome: &mut Outcome) {
         result
     });
     check_time(outcome, start, result, timeout);
+    if step.get("ordered") != 0 {
+        outcome.word(result.to_string());
+        let data = found.iter().map(|(data, _)| data.to_string());
+        return data.for_each(|data| outcome.word(data));
+    }
     // With room for fewer than are ready, who comes first is not defined.
     if max < ROOM {
         return outcome.word(result.to_string());

@@ -1,0 +1,109 @@
+//! When a wait that rings could answer asks the kernel, too: about members that the kernel watches. That takes a system call,
+//! several times as long as a look at the rings. So it is asked at once when somebody says that he has spoken by it, at
+//! every wait while it has something to tell, and at every eighth when it is quiet.
+
+/// Of waits that rings alone could answer, one in so many asks the kernel at the least.
+const RAREST: u32 = 8;
+
+/// What a wait asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    Rings,
+    /// What the kernel tells came first.
+    KernelFirst,
+    KernelToo,
+}
+
+pub struct Turns {
+    /// Waits since the kernel was last asked.
+    waits: u32,
+    every: u32,
+    kernel_first: bool,
+}
+
+impl Default for Turns {
+    fn default() -> Turns {
+        Turns {
+            waits: 0,
+            every: 1,
+            kernel_first: false,
+        }
+    }
+}
+
+impl Turns {
+    /// The kernel has something that came before what rings have.
+    pub fn kernel_first(&mut self) {
+        self.kernel_first = true;
+    }
+
+    /// The turn of the next wait.
+    pub fn next(&mut self) -> Turn {
+        self.waits += 1;
+        if std::mem::take(&mut self.kernel_first) {
+            Turn::KernelFirst
+        } else if self.waits >= self.every {
+            Turn::KernelToo
+        } else {
+            Turn::Rings
+        }
+    }
+
+    /// Will the next wait ask the kernel?
+    pub fn is_kernels(&self) -> bool {
+        self.kernel_first || self.waits + 1 >= self.every
+    }
+
+    /// The kernel was asked.
+    pub fn asked(&mut self, told: bool) {
+        self.waits = 0;
+        self.kernel_first = false;
+        self.every = match told {
+            true => 1,
+            false => (2 * self.every).min(RAREST),
+        };
+    }
+
+    /// It was its turn, but rings left it no room.
+    pub fn no_room(&mut self) {
+        self.kernel_first = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn until_asked(turns: &mut Turns) -> u32 {
+        (1..)
+            .find(|_| turns.next() != Turn::Rings)
+            .unwrap_or_default()
+    }
+
+    #[test]
+    fn a_quiet_kernel_is_asked_more_and_more_rarely() {
+        let mut turns = Turns::default();
+        let waits: Vec<u32> = (0..6)
+            .map(|_| {
+                let waits = until_asked(&mut turns);
+                turns.asked(false);
+                waits
+            })
+            .collect();
+        assert_eq!(waits, [1, 2, 4, 8, 8, 8]);
+        turns.asked(true);
+        assert_eq!(until_asked(&mut turns), 1);
+    }
+
+    #[test]
+    fn who_came_first_is_asked_first_once() {
+        let mut turns = Turns::default();
+        (0..4).for_each(|_| turns.asked(false));
+        turns.kernel_first();
+        assert_eq!(turns.next(), Turn::KernelFirst);
+        turns.asked(false);
+        assert_eq!(turns.next(), Turn::Rings);
+        turns.no_room();
+        assert_eq!(turns.next(), Turn::KernelFirst);
+    }
+}
