@@ -81,7 +81,7 @@ fn compare_orders(members: &[Ends], mode: c_int) {
         }
         let (first, rest) = sleeper.join().expect("sleeper");
         say(format!("asleep, {order:?}"), first);
-        say("rest", rest.split(' ').last().unwrap_or_default());
+        say("rest", rest.rsplit(' ').next().unwrap_or_default());
     }
 }
 
