@@ -14,8 +14,9 @@ CACHE = HERE.parents[1] / "target" / "strangers"
 VENV = CACHE / "venv"
 DRIVERS = HERE / "drivers"
 PYTEST = ["pytest==8.3.4", "pytest-timeout==2.3.1"]
-# A fetch that takes longer has a registry that does not answer.
+# A fetch that takes longer has a registry that does not answer. Builds may take longer.
 PATIENCE = 300
+PATIENCE_BUILD = 900
 DEB_SRC = """Types: deb-src
 URIs: http://deb.debian.org/debian
 Suites: bookworm
@@ -28,16 +29,16 @@ class Failed(Exception):
     """A suite is not to be had; the text names cause and cure."""
 
 
-def call(what: str, cure: str, *command, **more) -> str:
+def call(what: str, cure: str, *command, limit: int = PATIENCE, **more) -> str:
     """Runs a registry's client, or a build of what it brought."""
     try:
         done = subprocess.run(
-            [str(word) for word in command], capture_output=True, text=True, timeout=PATIENCE, **more
+            [str(word) for word in command], capture_output=True, text=True, timeout=limit, **more
         )
     except FileNotFoundError:
         raise Failed(f"{what}: {command[0]} is not installed; {cure}") from None
     except subprocess.TimeoutExpired:
-        raise Failed(f"{what}: no answer in {PATIENCE} s; {cure}") from None
+        raise Failed(f"{what}: not done in {limit} s; {cure}") from None
     if done.returncode:
         lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
         wrong = [line for line in lines if "rror" in line or line.startswith("E:")]
@@ -112,7 +113,7 @@ def crate(package: str) -> list[str]:
 
     once("crate " + package, make)
     command = ["cargo", "test", "--no-run", "--message-format=json", "--target-dir", CACHE / "crates"]
-    messages = call("cargo test --no-run", cure, *command, cwd=folder).splitlines()
+    messages = call("cargo test --no-run", cure, *command, limit=PATIENCE_BUILD, cwd=folder).splitlines()
     built = [json.loads(line) for line in messages if line.startswith("{")]
     return [found["executable"] for found in built if found.get("executable") and found["profile"]["test"]]
 

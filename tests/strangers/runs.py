@@ -43,12 +43,12 @@ def check_built() -> None:
 
 @contextlib.contextmanager
 def folder(keep: Path | None):
-    """Where the runs leave outcomes and output."""
-    if keep:
-        keep.mkdir(parents=True, exist_ok=True)
-        yield keep.resolve()
-        return
+    """Where the runs leave outcomes and output, with a copy of the library: a build must not change it meanwhile."""
     with tempfile.TemporaryDirectory(prefix="strangers-") as path:
+        if keep:
+            keep.mkdir(parents=True, exist_ok=True)
+            path = keep.resolve()
+        shutil.copy(LIBRARY, path)
         yield Path(path)
 
 
@@ -76,7 +76,7 @@ def environment(way: str, own: Path, suite: dict) -> dict[str, str]:
     ours |= {"TMPDIR": str(own / "tmp"), "HOME": str(own / "tmp"), "BEFORE": suite.get("before", ":")}
     ours |= suite.get("environment", {})
     if way in WAYS:
-        ours |= {"LD_PRELOAD": str(LIBRARY), "ULSOCK_REPORT": str(own / "report"), "ULSOCK_RUN_DIR": str(run_dir(own))}
+        ours |= {"LD_PRELOAD": str(own.parent / LIBRARY.name), "ULSOCK_REPORT": str(own / "report"), "ULSOCK_RUN_DIR": str(run_dir(own))}
         ours |= WAYS[way]
     return ours
 

@@ -1,11 +1,14 @@
-"""Runs Perl's test programs and writes the outcome of every test to the file $OUTCOMES, as strangers_pytest.py does:
+"""Runs test programs that print TAP and writes the outcome of every test to the file $OUTCOMES, as strangers_pytest.py
+does:
 
-    tap.py SECONDS PROGRAM...
+    tap.py SECONDS INTERPRETER PROGRAM...
 
-Each program is started by itself with so many seconds. A test is named by its program, its number and its text."""
+Each program is started by itself with so many seconds. INTERPRETER is a command line. A test is named by its program,
+its number and its text, as far as it has them."""
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -18,23 +21,25 @@ def outcome(found: re.Match) -> str:
     return "fail" if found[1] else "pass"
 
 
-def main(seconds: str, *programs: str) -> None:
+def main(seconds: str, interpreter: str, *programs: str) -> None:
     with open(os.environ["OUTCOMES"], "a", buffering=1) as file:
         for program in programs:
             file.write(f"start {program}\n")
             whole = "pass"
             try:
-                done = subprocess.run(["perl", "-Ilib", "-It/lib", program], capture_output=True, timeout=float(seconds))
+                command = [*shlex.split(interpreter), program]
+                done = subprocess.run(command, capture_output=True, timeout=float(seconds))
                 output = done.stdout
                 if done.returncode:
                     whole = "fail"
             except subprocess.TimeoutExpired as late:
                 output, whole = late.stdout or b"", "fail"
-            for number, line in enumerate(output.decode(errors="replace").splitlines()):
-                if found := LINE.match(line):
-                    # Ports, process ids and the like differ from run to run.
-                    text = re.sub(r"\d{3,}", "N", found[3].strip())
-                    file.write(f"{outcome(found)} {program} {found[2]} {text}\n")
+            lines = output.decode(errors="replace").splitlines()
+            for count, found in enumerate(filter(None, map(LINE.match, lines)), 1):
+                # Ports, process ids and the like differ from run to run.
+                text = re.sub(r"\d{3,}", "N", found[3].strip()) or "without a name"
+                number = found[2] or (count if text == "without a name" else "")
+                file.write(f"{outcome(found)} {program} {number} {text}\n")
             file.write(f"{whole} {program}\n")
 
 
