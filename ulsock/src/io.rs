@@ -1,5 +1,6 @@
 //! The data calls: who carries this one, the kernel as it is, or we?
 
+pub mod inq;
 mod many;
 mod messages;
 mod one;

@@ -1,6 +1,6 @@
 //! File flags and requests of our connections: what the program sets, we must know.
 
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use libc::{c_int, c_ulong};
 use rustix::fs::OFlags;
@@ -14,10 +14,9 @@ use crate::pointer::is_bad;
 use crate::process;
 use crate::reason::Reason;
 use crate::record::{flag, Record, State};
+use crate::sys::raw;
 use crate::table::{self, Slot};
 
-/// Not in the libc crate.
-const F_SETSIG: c_int = 10;
 /// linux/sockios.h
 const SIOCATMARK: c_ulong = 0x8905;
 
@@ -67,16 +66,13 @@ fn note_fcntl(fd: c_int, cmd: c_int, arg: c_ulong) {
     let Some((_, _, record)) = record_of(fd) else {
         return;
     };
-    match cmd {
-        libc::F_SETFL => {
-            record.put(flag::NONBLOCK, arg & libc::O_NONBLOCK as c_ulong != 0);
-            // Signals on arrival are the kernel's to send.
-            if arg & libc::O_ASYNC as c_ulong != 0 {
-                to_kernel(fd, Reason::Call);
-            }
+    // F_SETOWN and F_SETSIG by themselves cause no signal but SIGURG, and urgent data comes through the kernel socket.
+    if cmd == libc::F_SETFL {
+        record.put(flag::NONBLOCK, arg & libc::O_NONBLOCK as c_ulong != 0);
+        // Signals on arrival are the kernel's to send.
+        if arg & libc::O_ASYNC as c_ulong != 0 {
+            to_kernel(fd, Reason::Call);
         }
-        libc::F_SETOWN | F_SETSIG => to_kernel(fd, Reason::Call),
-        _ => {}
     }
 }
 
@@ -89,7 +85,32 @@ pub fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> rustix::io::Result<()> 
     }
     sockopt::set_socket_linger(to, sockopt::socket_linger(from)?)?;
     sockopt::set_socket_keepalive(to, sockopt::socket_keepalive(from)?)?;
-    sockopt::set_tcp_nodelay(to, sockopt::tcp_nodelay(from)?)
+    sockopt::set_tcp_nodelay(to, sockopt::tcp_nodelay(from)?)?;
+    copy_owner(from, to);
+    crate::io::inq::copy(from, to);
+    Ok(())
+}
+
+/// Whom the kernel sends SIGURG.
+fn copy_owner(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
+    // include/uapi/asm-generic/fcntl.h, with struct f_owner_ex
+    const F_SETOWN_EX: usize = 15;
+    const F_GETOWN_EX: usize = 16;
+    let mut owner = [0 as c_int; 2];
+    let place = owner.as_mut_ptr() as usize;
+    for (socket, request) in [(from, F_GETOWN_EX), (to, F_SETOWN_EX)] {
+        // SAFETY: both requests take a pointer to two ints.
+        let done = unsafe {
+            raw::syscall(
+                libc::SYS_fcntl,
+                [socket.as_raw_fd() as usize, request, place],
+            )
+        };
+        // Nobody is the owner of a new socket.
+        if done.is_err() || owner[1] == 0 {
+            return;
+        }
+    }
 }
 
 /// The error that is pending on a socket; it is told once.
@@ -149,7 +170,10 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> Verdict {
         SIOCATMARK => at_mark(fd, pointer),
         // Signals are the kernel's.
         libc::FIOASYNC => {
-            to_kernel(fd, Reason::Call);
+            // SAFETY: FIOASYNC takes a pointer to an int.
+            if !is_bad(pointer, size_of::<c_int>()) && unsafe { *pointer } != 0 {
+                to_kernel(fd, Reason::Call);
+            }
             Verdict::Bypass
         }
         _ => Verdict::Bypass,

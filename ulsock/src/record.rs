@@ -115,6 +115,10 @@ pub mod flag {
     pub const PARTED: u32 = 1 << 22;
     /// Plain for good. Said under the lock of the control state, and who establishes a ring pair looks for it there.
     pub const STAYS: u32 = 1 << 23;
+    /// The other end has refused our claim, and said why.
+    pub const REFUSED: u32 = 1 << 25;
+    /// Receives tell how many bytes are left (TCP_INQ).
+    pub const INQ: u32 = 1 << 24;
 }
 
 /// Bytes and calls of one direction, by carrier.

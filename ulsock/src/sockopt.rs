@@ -5,22 +5,24 @@
 //! include/uapi. What is not named here either does not show on an established stream, or is the
 //! kernel socket's own affair (keep-alive, marks, priorities, buffer sizes).
 
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use libc::{c_int, c_void, socklen_t, timeval, IPPROTO_TCP, SOL_SOCKET};
 use netstack::ring::mark::LEVEL_SIZE;
 use rustix::io::Errno;
-use rustix::net::sockopt;
+use rustix::net::{self, sockopt};
 
 use crate::api::Verdict;
 use crate::conn::room::BEYOND;
 use crate::conn::{self, Conn};
+use crate::io::inq;
 use crate::options::{managed, record_of, to_kernel};
 use crate::pointer::is_bad;
 use crate::reason::Reason;
 use crate::record::{flag, Record};
+use crate::sys::fds::Transient;
 use crate::sys::{self, tcp};
 use crate::table::{self, Slot};
 
@@ -32,14 +34,13 @@ const SO_TIMESTAMPNS_NEW: c_int = 64;
 const SO_TIMESTAMPING_NEW: c_int = 65;
 const SO_TXTIME: c_int = 61;
 const TCP_ZEROCOPY_RECEIVE: c_int = 35;
-const TCP_INQ: c_int = 36;
+pub const TCP_INQ: c_int = 36;
 const TCP_TX_DELAY: c_int = 37;
 
-/// With a value other than 0: time stamps and counts that come as control data, urgent bytes within
-/// the stream, zero copy, delays on purpose.
-const SWITCHES: [(c_int, c_int); 12] = [
+/// With a value other than 0: time stamps that come as control data, urgent bytes within the stream, delays on purpose.
+/// (SO_ZEROCOPY only permits MSG_ZEROCOPY, and a send with that flag goes to the kernel by itself.)
+const SWITCHES: [(c_int, c_int); 10] = [
     (SOL_SOCKET, libc::SO_OOBINLINE),
-    (SOL_SOCKET, libc::SO_ZEROCOPY),
     (SOL_SOCKET, libc::SO_TIMESTAMP),
     (SOL_SOCKET, libc::SO_TIMESTAMPNS),
     (SOL_SOCKET, libc::SO_TIMESTAMPING),
@@ -47,7 +48,6 @@ const SWITCHES: [(c_int, c_int); 12] = [
     (SOL_SOCKET, SO_TIMESTAMPNS_NEW),
     (SOL_SOCKET, SO_TIMESTAMPING_NEW),
     (SOL_SOCKET, SO_TXTIME),
-    (IPPROTO_TCP, TCP_INQ),
     (IPPROTO_TCP, TCP_TX_DELAY),
     (IPPROTO_TCP, libc::TCP_REPAIR),
 ];
@@ -97,10 +97,38 @@ pub unsafe fn setsockopt(
     }
     let on = SWITCHES.contains(&option) && number != Some(0);
     let peeks = option == (SOL_SOCKET, libc::SO_PEEK_OFF) && number.is_some_and(|at| at >= 0);
-    if on || peeks || ALWAYS.contains(&option) {
+    // SAFETY: by contract.
+    let always = ALWAYS.contains(&option) && unsafe { may_succeed(option, value, len) };
+    if on || peeks || always {
         to_kernel(fd, Reason::Call);
     }
     Verdict::Bypass
+}
+
+/// OpenSSL asks for kernel TLS whether or not the kernel has it. If it has not, that shows on any socket.
+///
+/// # Safety
+/// `value` is null or has `len` bytes.
+unsafe fn may_succeed(option: (c_int, c_int), value: *const c_void, len: socklen_t) -> bool {
+    if option != (IPPROTO_TCP, libc::TCP_ULP) {
+        return true;
+    }
+    let (family, kind) = (net::AddressFamily::INET, net::SocketType::STREAM);
+    let Ok(other) = net::socket_with(family, kind, net::SocketFlags::CLOEXEC, None) else {
+        return true;
+    };
+    let other = Transient::new(other);
+    let fd = other.as_fd().as_raw_fd() as usize;
+    let args = [
+        fd,
+        option.0 as usize,
+        option.1 as usize,
+        value as usize,
+        len as usize,
+    ];
+    // SAFETY: the kernel reads `len` bytes there, or fails.
+    let tried = unsafe { sys::raw::syscall(libc::SYS_setsockopt, args) };
+    tried != Err(Errno::NOENT)
 }
 
 /// After a successful `setsockopt`: what the kernel has made of it is what we go by.
@@ -131,6 +159,7 @@ pub fn option_set(fd: RawFd, level: c_int, name: c_int) {
             }
         }
         (IPPROTO_TCP, libc::TCP_CORK) => set_cork(record, socket),
+        (IPPROTO_TCP, TCP_INQ) => inq::load(record, socket),
         _ => {}
     }
 }
@@ -143,6 +172,7 @@ pub fn load(record: &Record, socket: BorrowedFd<'_>) {
     set_cork(record, socket);
     record.put(flag::NODELAY, sockopt::tcp_nodelay(socket).unwrap_or(true));
     limit_rings(record, socket);
+    inq::load(record, socket);
 }
 
 /// If the program has said how much a send may take before it waits, a ring is no larger than that

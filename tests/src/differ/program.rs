@@ -54,7 +54,7 @@ impl Step {
     /// waits for its peer for a moment, and gets a stand-in if the peer does not answer.
     pub fn hands_over(&self) -> bool {
         const FLAGS: i32 = libc::MSG_OOB | libc::MSG_ZEROCOPY;
-        const OPTIONS: [&str; 4] = ["SO_OOBINLINE", "SO_ZEROCOPY", "SO_TIMESTAMP", "TCP_INQ"];
+        const OPTIONS: [&str; 2] = ["SO_OOBINLINE", "SO_TIMESTAMP"];
         match self.call.as_str() {
             "exec" | "pass" | "take" | "splice_in" | "splice_out" => true,
             "SIOCATMARK" | "sockatmark" => true,

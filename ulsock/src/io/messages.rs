@@ -5,7 +5,7 @@ use libc::{c_int, msghdr};
 use rustix::io::Errno;
 
 use super::vectors::list;
-use super::{receive_into, transmit_from, Quick, Way};
+use super::{inq, receive_into, transmit_from, Quick, Way};
 use crate::api::Verdict;
 use crate::conn::buffers::{Buffers, Control};
 use crate::conn::{self, Handle};
@@ -33,6 +33,7 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> Verdict {
     let mut room = Buffers::with_control(list, &mut control);
     let verdict = receive_into(fd, &mut room, Buffers::total(list), flags, Quick::Try);
     if matches!(verdict, Verdict::Done(_)) {
+        inq::tell(fd, &mut control);
         received(header, &control, flags);
     }
     verdict

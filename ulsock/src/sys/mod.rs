@@ -40,6 +40,14 @@ pub fn getsockopt(
     Ok(value.len().min(len as usize))
 }
 
+/// setsockopt(2).
+pub fn setsockopt(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: &[u8]) -> io::Result<()> {
+    let (fd, from) = (fd.as_raw_fd() as usize, value.as_ptr() as usize);
+    let args = [fd, level as usize, name as usize, from, value.len()];
+    // SAFETY: the kernel reads `value`, which lives until the call returns.
+    unsafe { raw::syscall(libc::SYS_setsockopt, args) }.map(drop)
+}
+
 /// Whether a file may grow to `size`: beyond RLIMIT_FSIZE the kernel would send SIGXFSZ, which by
 /// default kills the program that we live in.
 pub fn may_grow_to(size: u64) -> bool {

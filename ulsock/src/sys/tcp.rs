@@ -56,6 +56,14 @@ pub struct Info {
     pub bytes_received: u64,
 }
 
+impl Info {
+    /// Has the peer's FIN arrived? A socket that is closed altogether has had it, unless it was reset.
+    pub fn has_fin(&self) -> bool {
+        const CLOSE: u8 = 7;
+        self.state == CLOSE || fins(self.state).1 == 1
+    }
+}
+
 /// Reads TCP_INFO.
 pub fn info(fd: BorrowedFd<'_>) -> io::Result<Info> {
     let mut bytes = [0; 136];

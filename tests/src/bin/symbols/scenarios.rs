@@ -26,7 +26,7 @@ pub const SCENARIOS: &[Scenario] = &[
         set(scene, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, 0x18);
         stamped(scene, scene.a, scene.b);
     }),
-    ("unread bytes in control data", "returns", |scene| {
+    ("unread bytes in control data", "handled", |scene| {
         set(scene, libc::IPPROTO_TCP, 36, 1);
         stamped(scene, scene.a, scene.b);
     }),
@@ -45,12 +45,12 @@ pub const SCENARIOS: &[Scenario] = &[
     ("urgent bytes inline", "returns", |scene| {
         set(scene, libc::SOL_SOCKET, libc::SO_OOBINLINE, 1)
     }),
-    ("zero copy", "returns", |scene| {
+    ("permission for zero copy", "handled", |scene| {
         set(scene, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)
     }),
     (
         "a protocol on top that does not exist",
-        "returns",
+        "handled",
         |scene| {
             let name = b"nothing";
             call!(
@@ -75,7 +75,7 @@ pub const SCENARIOS: &[Scenario] = &[
         "returns",
         |scene| {
             tcp_info(scene);
-            set(scene, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1);
+            set(scene, libc::SOL_SOCKET, libc::SO_TIMESTAMP, 1);
             tcp_info(scene);
         },
     ),
@@ -106,6 +106,19 @@ pub const SCENARIOS: &[Scenario] = &[
             libc::RTLD_NOW | libc::RTLD_DEEPBIND
         );
     }),
+    (
+        "a library by its path that is bound to itself",
+        "handled",
+        |scene| {
+            call!(
+                scene,
+                "dlopen",
+                fn(*const u8, c_int) -> *mut c_void,
+                c"/lib/x86_64-linux-gnu/libm.so.6".as_ptr(),
+                libc::RTLD_NOW | libc::RTLD_DEEPBIND
+            );
+        },
+    ),
     ("a library in a space of its own", "returns", |scene| {
         call!(
             scene,
@@ -116,7 +129,7 @@ pub const SCENARIOS: &[Scenario] = &[
             libc::RTLD_NOW
         );
     }),
-    ("signals asked for", "returns", |scene| {
+    ("an owner for signals", "handled", |scene| {
         call!(
             scene,
             "fcntl",

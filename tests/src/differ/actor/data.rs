@@ -295,6 +295,9 @@ fn receive_message(step: &Step, outcome: &mut Outcome) {
     let mut message = shape.message();
     let mut extras = Extras::boxed();
     extras.attach(&mut message);
+    if let Some(room) = step.find("room") {
+        message.msg_controllen = (room as usize).min(CONTROL_BYTES);
+    }
     // SAFETY: all that the message points to outlives the call.
     let result =
         outcome.call(|| unsafe { libc::recvmsg(fd, &raw mut message, flags(step)) as i64 });

@@ -162,9 +162,16 @@ impl Generator {
                 self.odd_room(step)
             }
             "readv" | "preadv" => step.with("shape", self.shape()),
-            "recvmsg" => step
-                .with("shape", self.shape())
-                .with("flags", self.receive_flags()),
+            "recvmsg" => {
+                let step = step
+                    .with("shape", self.shape())
+                    .with("flags", self.receive_flags());
+                // Around the size of the one piece of control data that a stream brings.
+                match self.chance(20) {
+                    true => step.with("room", self.rng.pick(&[0, 15, 16, 17, 20, 24])),
+                    false => step,
+                }
+            }
             "recvmmsg" => {
                 let wait = if self.chance(30) {
                     i64::from(libc::MSG_WAITFORONE)
