@@ -11,6 +11,7 @@ use rustix::io::{self, Errno};
 
 use crate::link::Link;
 use crate::memory::{reserve_pointers, reserve_private};
+use crate::reason::PLACES;
 use crate::record::{flag, Counts, Record, State};
 use crate::rundir::RunDir;
 use crate::sys::fds::InternalFd;
@@ -21,7 +22,7 @@ use crate::thread;
 
 /// Connections of one family at a time.
 pub const RECORDS: usize = 64 << 10;
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ulsockF3");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ulsockF4");
 
 /// At the beginning of the mapping.
 #[repr(C, align(64))]
@@ -40,7 +41,7 @@ pub struct Header {
     /// What closed connections carried: ring sent, ring received, kernel sent, kernel received.
     pub carried: [AtomicU64; 4],
     /// Why connections ended on the kernel, by reason.
-    pub reasons: [AtomicU64; 32],
+    pub reasons: [AtomicU64; PLACES],
 }
 
 pub const fn size() -> usize {

@@ -73,6 +73,10 @@ pub struct SideLine {
     pub shared: AtomicU32,
     /// This side's guard keeps the connection from its rings, and why; see `conn/guard`.
     pub away: AtomicU32,
+    /// The offering side has not taken the block, and why (a [`crate::reason::Reason`]); before it is released.
+    pub refused: AtomicU32,
+    /// This side uses the block no more, though its connection lives on.
+    pub parted: AtomicU32,
     pub promotion: Promotion,
     pub trust: Trust,
 }

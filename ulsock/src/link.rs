@@ -159,6 +159,17 @@ impl Link {
         self.rx_shared().producer.closed.load(Ordering::Relaxed) == SHUT_BOTH
     }
 
+    /// Tells a peer process that this side goes on without the ring pair.
+    pub fn part(&self) {
+        if !self.is_nic {
+            self.mine().parted.store(1, Ordering::Release);
+        }
+    }
+
+    pub fn other_has_parted(&self) -> bool {
+        !self.is_nic && self.theirs().parted.load(Ordering::Acquire) != 0
+    }
+
     pub fn mine(&self) -> &SideLine {
         &self.block().sides[self.side]
     }

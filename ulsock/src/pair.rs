@@ -156,6 +156,12 @@ impl Pair {
         self.peer.pid == self.owner
     }
 
+    /// Is the other process gone? Asks its channel.
+    pub fn has_ended(&self) -> bool {
+        self.receive();
+        self.is_dead()
+    }
+
     pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::Relaxed)
     }

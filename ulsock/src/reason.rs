@@ -36,10 +36,15 @@ pub enum Reason {
     OtherHost,
     Bulk,
     NoProposal,
+    Unanswered,
+    Handler,
 }
 
+/// Places for counts by reason, with some to spare.
+pub const PLACES: usize = 64;
+
 impl Reason {
-    pub const ALL: [Reason; 31] = [
+    pub const ALL: [Reason; 33] = [
         Reason::None,
         Reason::Young,
         Reason::NoPeer,
@@ -71,6 +76,8 @@ impl Reason {
         Reason::OtherHost,
         Reason::Bulk,
         Reason::NoProposal,
+        Reason::Unanswered,
+        Reason::Handler,
     ];
 
     pub fn name(self) -> &'static str {
@@ -106,6 +113,8 @@ impl Reason {
             Reason::OtherHost => "other-host",
             Reason::Bulk => "bulk",
             Reason::NoProposal => "no-proposal",
+            Reason::Unanswered => "unanswered",
+            Reason::Handler => "handler",
         }
     }
 

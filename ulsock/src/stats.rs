@@ -18,7 +18,7 @@ use crate::family::{Family, Header, MAGIC, RECORDS};
 use crate::lifecycle;
 use crate::log;
 use crate::process;
-use crate::reason::Reason;
+use crate::reason::{Reason, PLACES};
 use crate::record::{flag, Counts, Record, State};
 use crate::rundir::{RunDir, FAMILY};
 use crate::sys::fds::{InternalFd, Transient};
@@ -141,7 +141,6 @@ fn row(record: &Record) -> Option<ConnectionRow> {
 }
 
 /// What this process's family has carried, the living and the dead together.
-#[derive(Default)]
 struct Totals {
     connections: u64,
     upgraded: u64,
@@ -149,7 +148,7 @@ struct Totals {
     linked: u64,
     /// Ring sent, ring received, kernel sent, kernel received.
     carried: [u64; 4],
-    reasons: [u64; 32],
+    reasons: [u64; PLACES],
 }
 
 impl Totals {
@@ -173,7 +172,7 @@ impl Totals {
             for (total, counter) in totals.carried.iter_mut().zip(record.carried()) {
                 *total += load(counter);
             }
-            totals.reasons[record.reason() as usize % 32] += u64::from(record.is_connection());
+            totals.reasons[record.reason() as usize % PLACES] += u64::from(record.is_connection());
         }
         totals
     }

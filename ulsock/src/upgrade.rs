@@ -16,6 +16,7 @@ mod stay;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
 
+use crate::control::Control;
 use crate::family::Family;
 use crate::process::{self, Locked};
 use crate::reason::Reason;
@@ -101,8 +102,10 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
         return record.next_look.store(u32::MAX, Ordering::Relaxed);
     }
     // Upgrading takes memory, which a signal handler must not.
-    if Thread::me().is_none_or(Thread::in_handler) {
-        return;
+    match Thread::me() {
+        None => return record.set_reason(Reason::Memory),
+        Some(me) if me.in_handler() => return record.set_reason(Reason::Handler),
+        Some(_) => {}
     }
     let Some(mut locked) = lock(calls.wrapping_sub(record.next_look.load(Ordering::Relaxed)))
     else {
@@ -110,6 +113,7 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
     };
     let Some(control) = locked.control() else {
         let later = calls.saturating_add(FARTHEST_LOOK);
+        record.set_reason(Reason::RunDir);
         return record.next_look.store(later, Ordering::Relaxed);
     };
     // Another thread may have finished it before we got the lock.
@@ -117,6 +121,7 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
         return;
     }
     if record.has(flag::PARTED) && !control.drop_retired() {
+        record.set_reason(Reason::PeerGone);
         return record.next_look.store(calls + 1, Ordering::Relaxed);
     }
     if record.has(flag::PINNED) {
@@ -126,12 +131,9 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
     record
         .next_look
         .store(calls.saturating_add(step), Ordering::Relaxed);
-    if record.procs.load(Ordering::Acquire) != 1 {
-        return record.set_reason(Reason::Shared);
-    }
-    // A set that another process holds too cannot tell about rings.
-    if !crate::epoll::may_convert(number) {
-        return record.set_reason(Reason::Shared);
+    if let Some(reason) = confirm::held_back(number, record) {
+        withdraw(family, control, number, record);
+        return record.set_reason(reason);
     }
     record.pid.store(process::pid(), Ordering::Relaxed);
     // SAFETY: the program is calling with this fd; if it closes it meanwhile, the calls below fail.
@@ -173,7 +175,20 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
         Ok(Progress::Soon | Progress::Shown) => {
             record.next_look.store(calls + 1, Ordering::Relaxed);
         }
+        // It has withdrawn its offer, for the reason that it gave.
+        Err(Reason::NoPeer) if record.has(flag::REFUSED) => {}
         Err(reason) => record.set_reason(reason),
+    }
+}
+
+/// The other end may have answered the offer: it is told why not, and finds no more of it.
+fn withdraw(family: &Family, control: &mut Control, number: u32, record: &Record) {
+    if control.offers.contains_key(&number) {
+        confirm::answer_claims(family, control);
+        if record.state() == State::Plain {
+            control.forget(number);
+            record.clear(flag::PENDING);
+        }
     }
 }
 

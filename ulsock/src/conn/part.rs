@@ -1,5 +1,6 @@
-//! Parting from a peer process that has become another program, or from a block that has served its promotion:
-//! the connection lives on, and goes back to plain kernel TCP, from where it can be upgraded anew.
+//! Parting from a peer process that has become another program, from a block that has served its promotion, or from
+//! the pair of a parent that has left the connection to us alone: the connection lives on, and goes back to plain kernel
+//! TCP, from where it can be upgraded anew. A peer that lives is told, and does the same.
 //!
 //! Other threads of this process may know the ring pair that goes. Those that are within a critical section are not
 //! waited for: a later call tries again. With none in one, and both side locks held, nobody can move a byte, and who
@@ -67,6 +68,7 @@ fn part(family: &'static Family, handle: Handle) {
     // Another thread may have added it to a set just now.
     crate::epoll::restore(handle.number);
     if let Some(link) = family.set_link(handle.number, None) {
+        link.part();
         control.retire_parted(link, handle);
     }
 }
@@ -90,19 +92,25 @@ fn make_plain(conn: &Conn<'_>) -> bool {
     true
 }
 
-/// The peer process is gone from this pair, nothing is left in the rings, and nobody else uses them.
+/// The peer process is gone from this pair, or the pair is a parent's; nothing is left in the rings, and nobody else
+/// uses them.
 fn is_over(conn: &Conn<'_>) -> bool {
-    if conn.record.procs.load(Ordering::Acquire) != 1 || !conn.link.pair.is_mine() {
-        return false;
-    }
-    conn.link.pair.receive();
-    if !conn.link.pair.is_dead() && !conn.needs_another_block() {
+    if conn.record.procs.load(Ordering::Acquire) != 1 || !is_of_no_use(conn) {
         return false;
     }
     let (Some(mut rx), Some(mut tx)) = (conn.lock_rx(), conn.lock_tx()) else {
         return false;
     };
     has_nothing_left(conn, tx.state(), rx.state())
+}
+
+fn is_of_no_use(conn: &Conn<'_>) -> bool {
+    let pair = &conn.link.pair;
+    if !pair.is_mine() {
+        return !conn.is_nic();
+    }
+    pair.receive();
+    pair.is_dead() || conn.needs_another_block() || conn.link.other_has_parted()
 }
 
 /// Under both locks.
@@ -112,6 +120,10 @@ fn has_nothing_left(conn: &Conn<'_>, tx: &TxState, rx: &mut RxState) -> bool {
         limit: u64::MAX,
     };
     let (written, read) = (tx.written, rx.pos);
+    // A peer that lives must not enter a ring that nobody will read.
+    if !conn.link.pair.is_mine() && !conn.receiver(rx).stays_on_kernel() {
+        return false;
+    }
     !tx.on_ring()
         && !tx.must_resend()
         && conn.receiver(rx).look() == Ok(ALL)

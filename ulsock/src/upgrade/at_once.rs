@@ -74,7 +74,8 @@ fn upgrade(family: &Family, number: u32, fd: RawFd, patience: Duration) {
 
 /// The other end has not answered yet, as far as this reason tells.
 fn may_answer(reason: Reason) -> bool {
-    matches!(reason, Reason::Young | Reason::NoPeer | Reason::FewCpus)
+    use Reason::{FewCpus, NoPeer, Unanswered, Young};
+    matches!(reason, Young | NoPeer | Unanswered | FewCpus)
 }
 
 /// The other end may be a connection of this very process, whose thread is busy here or elsewhere.

@@ -10,7 +10,7 @@ use super::names_one_user;
 use crate::config::{Nic, OutOfScope, Reach};
 use crate::control::Control;
 use crate::family::Family;
-use crate::layout::{CLAIMER, CONFIRMED};
+use crate::layout::{CLAIMER, CONFIRMED, RELEASED};
 use crate::link::Link;
 use crate::offers::{Key, Offer};
 use crate::options;
@@ -30,6 +30,13 @@ pub(super) enum Progress {
     Soon,
     /// The daemon of this host has been shown it, for another host.
     Shown,
+}
+
+/// What the offering side has made of a claim.
+enum Answer {
+    NotYet,
+    Yes,
+    No(Reason),
 }
 
 pub(super) struct Attempt<'a> {
@@ -112,27 +119,57 @@ impl Attempt<'_> {
         }
         control.claims.insert(self.number, link);
         self.record.set(flag::PENDING);
+        self.record.clear(flag::REFUSED);
+        self.record.set_reason(Reason::Unanswered);
         Ok(Progress::Soon)
     }
 
     fn check_confirmation(&self, control: &mut Control) -> Result<Progress, Reason> {
-        let confirmed = |link: &Link| link.theirs().stage.load(Ordering::Acquire) == CONFIRMED;
-        if !control
+        let answer = |link: &Link| match link.theirs().stage.load(Ordering::Acquire) {
+            CONFIRMED => Answer::Yes,
+            RELEASED => Answer::No(Reason::from_number(
+                link.theirs().refused.load(Ordering::Relaxed),
+            )),
+            _ if self.is_time_to_ask() && link.pair.has_ended() => Answer::No(Reason::None),
+            _ => Answer::NotYet,
+        };
+        match control
             .claims
             .get(&self.number)
-            .is_some_and(|link| confirmed(link))
+            .map_or(Answer::NotYet, |link| answer(link))
         {
-            let calls = self.record.calls.load(Ordering::Relaxed);
-            return Ok(if calls < PATIENCE {
-                Progress::Soon
-            } else {
-                Progress::Waiting
-            });
+            Answer::NotYet => {
+                let calls = self.record.calls.load(Ordering::Relaxed);
+                self.record.set_reason(Reason::Unanswered);
+                Ok(if calls < PATIENCE {
+                    Progress::Soon
+                } else {
+                    Progress::Waiting
+                })
+            }
+            Answer::Yes => {
+                if let Some(link) = control.claims.remove(&self.number) {
+                    establish(self.family, control, self.number, self.socket, link);
+                }
+                Ok(Progress::Waiting)
+            }
+            // The next offer of it is claimed anew.
+            Answer::No(reason) => {
+                control.claims.remove(&self.number);
+                self.record.clear(flag::PENDING);
+                self.record.put(flag::REFUSED, reason != Reason::None);
+                Err(match reason {
+                    Reason::None => Reason::NoPeer,
+                    reason => reason,
+                })
+            }
         }
-        if let Some(link) = control.claims.remove(&self.number) {
-            establish(self.family, control, self.number, self.socket, link);
-        }
-        Ok(Progress::Waiting)
+    }
+
+    /// The process that made the offer may have left the connection to a child of its own.
+    fn is_time_to_ask(&self) -> bool {
+        let calls = self.record.calls.load(Ordering::Relaxed);
+        calls >= PATIENCE || calls.is_multiple_of(64)
     }
 
     /// Another host has the other end, as far as addresses tell, and the program may talk to it by the

@@ -58,7 +58,7 @@ fn confirm(family: &Family, control: &mut Control, number: u32, claim: Claim, li
         by_broker::hear(family, control);
         let broker = &control.broker;
         if !broker.vouches_for(number, &link.pair, claim.claim_cookie) {
-            return record.set_reason(Reason::Identity);
+            return refuse(record, &link, Reason::Identity);
         }
         return confirmed(family, control, number, link);
     }
@@ -69,12 +69,11 @@ fn confirm(family: &Family, control: &mut Control, number: u32, claim: Claim, li
             && names_one_user(other.uid)
     });
     if !genuine {
-        let gone = other.is_none();
-        return record.set_reason(if gone {
-            Reason::PeerGone
-        } else {
-            Reason::Identity
-        });
+        let reason = match other {
+            None => Reason::PeerGone,
+            Some(_) => Reason::Identity,
+        };
+        return refuse(record, &link, reason);
     }
     confirmed(family, control, number, link);
 }
@@ -88,10 +87,17 @@ fn confirmed(family: &Family, control: &mut Control, number: u32, link: Box<Link
     establish(family, control, number, socket, link);
 }
 
-fn may_be_managed(record: &Record) -> bool {
-    record.state() == State::Plain
-        && record.procs.load(Ordering::Acquire) == 1
-        && !record.stays_on_kernel()
+/// Tells the claiming side, too.
+fn refuse(record: &Record, link: &Link, reason: Reason) {
+    record.set_reason(reason);
+    link.mine().refused.store(reason as u32, Ordering::Relaxed);
+}
+
+/// Why a plain connection must not get rings now, if there is a reason that can pass.
+pub(super) fn held_back(number: u32, record: &Record) -> Option<Reason> {
+    // A set that another process holds too cannot tell about rings.
+    let shared = record.procs.load(Ordering::Acquire) != 1 || !crate::epoll::may_convert(number);
+    shared.then_some(Reason::Shared)
 }
 
 /// Both ends know each other: from here on every call on this connection is ours.
@@ -105,8 +111,15 @@ pub(super) fn establish(
     let record = family.record(number);
     control.forget(number);
     record.clear(flag::PENDING);
-    if !may_be_managed(record) {
-        return control.retire(link);
+    // Nobody else has seen the link yet: it may go at once.
+    if record.state() != State::Plain {
+        return;
+    }
+    if record.stays_on_kernel() {
+        return refuse(record, &link, record.reason());
+    }
+    if let Some(reason) = held_back(number, record) {
+        return refuse(record, &link, reason);
     }
     crate::options::load(record, socket);
     // A daemon asks those who are ready to be asked. Who sleeps inside the gate does not hear of it.
