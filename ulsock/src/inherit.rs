@@ -130,10 +130,19 @@ pub unsafe fn before_exec(environment: *const *const c_char) {
     if let Some(will) = will {
         will.leave();
     }
+    if process::is_on() {
+        // Sets may be older than the first connection, and with it the family.
+        crate::epoll::held_by_me(false, closes_on_exec);
+        crate::epoll::go_to_other_program(closes_on_exec);
+        let_go_of_closing();
+    }
+}
+
+fn let_go_of_closing() {
     let (Some(family), Ok(mut left)) = (process::family(), LEFT.lock()) else {
         return;
     };
-    if !process::is_on() || !left.is_empty() {
+    if !left.is_empty() {
         return;
     }
     let open = table::all().filter(|(fd, _)| !closes_on_exec(*fd));
@@ -148,7 +157,6 @@ pub unsafe fn before_exec(environment: *const *const c_char) {
             conn::close::by_exec(Handle::new(family, number, fd));
         }
     }
-    crate::epoll::held_by_me(false, closes_on_exec);
 }
 
 /// The exec has failed, and the program goes on with what it holds.

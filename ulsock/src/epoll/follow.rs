@@ -13,8 +13,11 @@ use crate::reason::Reason;
 
 impl State {
     pub fn is_alone(&self) -> bool {
-        self.holders
-            .is_some_and(|holders| holders.is_alone(process::pid()))
+        let epfd = || self.members.values().next().map(|member| member.epfd);
+        self.holders.is_some_and(|holders| {
+            holders.forget_those_who_closed(epfd);
+            holders.is_alone(process::pid())
+        })
     }
 
     /// Two processes read the same kernel set. The one that inherited it and now uses it puts the

@@ -107,6 +107,28 @@ pub fn held_by_me(yes: bool, closes: impl Fn(RawFd) -> bool) {
         .for_each(|set| set.held_by_me(yes));
 }
 
+/// This process becomes another program: its sets that stay open are its still, but it will not tell.
+pub fn go_to_other_program(closes: impl Fn(RawFd) -> bool) {
+    for (fd, slot) in table::all() {
+        if let (Slot::Epoll(number), false) = (slot, closes(fd)) {
+            if let Some(set) = get(number) {
+                set.goes_to_other_program();
+            }
+        }
+    }
+}
+
+/// A number of ours for a set.
+fn number_of(set: &Set) -> Option<RawFd> {
+    let is_it = |slot| match slot {
+        Slot::Epoll(number) => get(number).is_some_and(|other| std::ptr::eq(other, set)),
+        _ => false,
+    };
+    table::all()
+        .find(|(_, slot)| is_it(*slot))
+        .map(|(fd, _)| fd)
+}
+
 /// One more number for the set.
 pub fn duped(number: u32) {
     if let Some(set) = get(number) {

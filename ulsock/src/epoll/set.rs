@@ -212,6 +212,13 @@ impl Set {
         }
     }
 
+    /// This process becomes another program, and the set stays open.
+    pub fn goes_to_other_program(&self) {
+        if let Some(holders) = self.hold_raw().and_then(|mut held| held.state().holders) {
+            holders.becomes_other_program(process::pid());
+        }
+    }
+
     /// The last number is closed.
     pub fn clear(&self) {
         let Some(mut held) = self.hold_raw() else {
@@ -282,6 +289,9 @@ impl Set {
             return true;
         };
         let state = held.state();
+        if let Some(holders) = state.holders {
+            holders.forget_those_who_closed(|| super::number_of(self));
+        }
         // A child that has not used an inherited set yet does not speak for its members.
         state.owner == process::pid() && state.is_alone()
     }

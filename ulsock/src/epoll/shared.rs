@@ -2,16 +2,24 @@
 //! what the program registered where the kernel's registration is ours. A child that uses an
 //! inherited set puts the program's own registrations back, as they are then.
 
+use std::os::fd::RawFd;
 use std::sync::atomic::{fence, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use rustix::process::{test_kill_process, Pid};
 
 use super::MOST;
+use crate::sys::proc;
+use crate::upkeep;
 
 /// Processes that hold one set, as far as we count.
-const PIDS: usize = 13;
+const PIDS: usize = 11;
 /// Converted members of all sets of a family at a time.
 const REGISTRATIONS: usize = 64 << 10;
+
+/// Beside the number of a process: it has become another program, which does not tell us when it closes the set.
+const OTHER_PROGRAM: u32 = 1 << 31;
+/// Milliseconds between two questions to the kernel about such programs, of one set.
+const PAUSE: u64 = 100;
 
 /// The holders of one set.
 #[repr(C, align(64))]
@@ -23,6 +31,8 @@ pub struct Holders {
     /// How often a process has begun to take the set over from another, and how often it was done.
     begun: AtomicU32,
     done: AtomicU32,
+    /// When the kernel was last asked who holds it.
+    asked: AtomicU64,
 }
 
 /// A converted member's registration as the program made it.
@@ -86,6 +96,8 @@ impl Holders {
     }
 
     pub fn add(&self, pid: u32) {
+        // An exec that has failed.
+        self.rename(pid | OTHER_PROGRAM, pid);
         let is_known = |place: &AtomicU32| place.load(Ordering::Relaxed) == pid;
         let take = |place: &AtomicU32| {
             place
@@ -98,8 +110,40 @@ impl Holders {
     }
 
     pub fn remove(&self, pid: u32) {
+        self.rename(pid, 0);
+    }
+
+    fn rename(&self, from: u32, to: u32) {
         for place in &self.pids {
-            let _ = place.compare_exchange(pid, 0, Ordering::AcqRel, Ordering::Relaxed);
+            let _ = place.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    /// The process becomes another program, which has the set too.
+    pub fn becomes_other_program(&self, pid: u32) {
+        self.rename(pid, pid | OTHER_PROGRAM);
+    }
+
+    /// Takes those off the list that have become other programs and, by the kernel, have closed the set since. `epfd`
+    /// is a number of ours for it. Now and then only: it takes a look at all their descriptors.
+    pub fn forget_those_who_closed(&self, epfd: impl FnOnce() -> Option<RawFd>) {
+        let programs = || {
+            let places = self.pids.iter().map(|place| place.load(Ordering::Relaxed));
+            places.filter(|place| place & OTHER_PROGRAM != 0)
+        };
+        if programs().next().is_none() {
+            return;
+        }
+        let (now, asked) = (upkeep::now(), self.asked.load(Ordering::Relaxed));
+        if asked != 0 && now.wrapping_sub(asked) < PAUSE {
+            return;
+        }
+        let Some(epfd) = epfd() else { return };
+        self.asked.store(now, Ordering::Relaxed);
+        for place in programs() {
+            if !proc::holds_set(place & !OTHER_PROGRAM, epfd) {
+                self.remove(place);
+            }
         }
     }
 
@@ -127,16 +171,12 @@ impl Holders {
 
     /// Does no other living process hold it?
     pub fn is_alone(&self, me: u32) -> bool {
-        let others = self.pids.iter().filter(|place| {
-            let pid = place.load(Ordering::Relaxed);
-            pid != 0 && pid != me
-        });
-        for place in others {
-            let pid = place.load(Ordering::Relaxed);
-            if is_alive(pid) {
+        let places = self.pids.iter().map(|place| place.load(Ordering::Relaxed));
+        for place in places.filter(|place| ![0, me].contains(place)) {
+            if is_alive(place & !OTHER_PROGRAM) {
                 return false;
             }
-            self.remove(pid);
+            self.remove(place);
         }
         self.crowded.load(Ordering::Acquire) == 0
     }

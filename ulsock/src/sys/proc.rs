@@ -8,6 +8,7 @@ use rustix::fs::{openat, readlinkat_raw, Dir, DirEntry, Mode, OFlags, CWD};
 use rustix::io;
 
 use crate::sys::fds::{InternalFd, Transient};
+use crate::sys::raw;
 use crate::sys::text::Text;
 
 static KEPT: OnceLock<InternalFd> = OnceLock::new();
@@ -23,9 +24,13 @@ pub fn keep() {
 
 /// What `entry` of our own directory is relative to, and its name there.
 fn own(entry: std::fmt::Arguments<'_>) -> io::Result<(BorrowedFd<'static>, Text)> {
+    within(format_args!("self/{entry}"))
+}
+
+fn within(entry: std::fmt::Arguments<'_>) -> io::Result<(BorrowedFd<'static>, Text)> {
     Ok(match KEPT.get() {
-        Some(proc) => (proc.as_fd(), Text::format(format_args!("self/{entry}"))?),
-        None => (CWD, Text::format(format_args!("/proc/self/{entry}"))?),
+        Some(proc) => (proc.as_fd(), Text::format(entry)?),
+        None => (CWD, Text::format(format_args!("/proc/{entry}"))?),
     })
 }
 
@@ -37,15 +42,47 @@ pub fn describe(fd: impl AsFd, target: &mut [u8]) -> io::Result<usize> {
 
 /// Every number that is open.
 pub fn numbers() -> Vec<RawFd> {
-    let listed = || -> io::Result<Vec<RawFd>> {
-        let (dir, path) = own(format_args!("fd"))?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = Transient::new(openat(dir, &*path, flags, Mode::empty())?);
-        let entries = Dir::read_from(&dir)?.flatten();
-        let number = |entry: DirEntry| entry.file_name().to_str().ok()?.parse().ok();
-        Ok(entries.filter_map(number).collect())
+    listed(own(format_args!("fd"))).unwrap_or_default()
+}
+
+fn listed(place: io::Result<(BorrowedFd<'static>, Text)>) -> io::Result<Vec<RawFd>> {
+    let (dir, path) = place?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = Transient::new(openat(dir, &*path, flags, Mode::empty())?);
+    let entries = Dir::read_from(&dir)?.flatten();
+    let number = |entry: DirEntry| entry.file_name().to_str().ok()?.parse().ok();
+    Ok(entries.filter_map(number).collect())
+}
+
+/// Does the process have our epoll set `epfd` at any of its numbers? In doubt it does.
+pub fn holds_set(pid: u32, epfd: RawFd) -> bool {
+    const SET: &[u8] = b"anon_inode:[eventpoll]";
+    let Ok(numbers) = listed(within(format_args!("{pid}/fd"))) else {
+        return true;
     };
-    listed().unwrap_or_default()
+    numbers.into_iter().any(|number| {
+        let mut target = [0; 32];
+        let link = within(format_args!("{pid}/fd/{number}"))
+            .and_then(|(dir, path)| readlinkat_raw(dir, &*path, &mut target[..]));
+        match link {
+            // It was closed meanwhile.
+            Err(io::Errno::NOENT) => false,
+            Err(_) => true,
+            Ok(len) => target.get(..len) == Some(SET) && is_same_file(pid, number, epfd),
+        }
+    })
+}
+
+/// Is number `theirs` of the process the open file behind our number `ours`? In doubt it is.
+fn is_same_file(pid: u32, theirs: RawFd, ours: RawFd) -> bool {
+    const KCMP_FILE: usize = 0;
+    let (me, pid) = (std::process::id() as usize, pid as usize);
+    let files = [me, pid, KCMP_FILE, ours as usize, theirs as usize];
+    // SAFETY: no pointers.
+    match unsafe { raw::syscall(libc::SYS_kcmp, files) } {
+        Ok(order) => order == 0,
+        Err(error) => error != io::Errno::BADF,
+    }
 }
 
 /// Begin and end of each mapping of this process, by address.
