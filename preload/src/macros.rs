@@ -10,6 +10,7 @@
 ///   its integer arguments lie where those of an ordinary function do;
 /// - `forward`: variadic functions whose arguments are unknown: the body runs first, then the real
 ///   function takes over with registers and stack as the caller left them;
+/// - `redirect`: the same, but the body names the function that takes over;
 /// - `listed`: variadic functions with one named argument and a list of pointers that ends with a
 ///   null: the body does the whole work.
 macro_rules! hooks {
@@ -54,16 +55,20 @@ macro_rules! hook_body {
     };
 
     (forward $name:ident ($($arg:ident: $ty:ty),*) () $body:block) => {
+        hook_body! { redirect $name ($($arg: $ty),*) () {
+            $body
+            real()
+        } }
+    };
+
+    (redirect $name:ident ($($arg:ident: $ty:ty),*) () $body:block) => {
         static REAL: crate::real::Real = crate::real::Real::new(c_name!($name));
 
         pub fn real() -> *mut libc::c_void {
             REAL.get()
         }
 
-        unsafe extern "C" fn before($($arg: $ty),*) -> *mut libc::c_void {
-            $body
-            real()
-        }
+        unsafe extern "C" fn before($($arg: $ty),*) -> *mut libc::c_void $body
 
         #[unsafe(naked)]
         #[no_mangle]

@@ -1,15 +1,24 @@
 //! Libraries that are loaded so that their calls do not come to us: with symbols of their own before
 //! those of the program, or with a libc of their own.
 
-use libc::{c_char, c_int, c_long, LM_ID_BASE, RTLD_DEEPBIND};
+mod rebind;
+
+use libc::{c_char, c_int, c_long, c_void, LM_ID_BASE, RTLD_DEEPBIND};
+use rebind::Loaded;
 use ulsock::api;
 
 hooks! {
     /// Forwarded, for libc looks at who calls it: where it searches depends on that.
-    forward fn dlopen(_name: *const c_char, flags: c_int) {
-        if flags & RTLD_DEEPBIND != 0 {
-            api::before_plugin();
+    redirect fn dlopen(name: *const c_char, flags: c_int) {
+        if flags & RTLD_DEEPBIND == 0 || !api::is_on() {
+            return real();
         }
+        // SAFETY: the program's own argument.
+        if unsafe { rebind::is_path(name) } {
+            return open_and_rebind as unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void as *mut c_void;
+        }
+        api::before_plugin();
+        real()
     }
 
     forward fn dlmopen(space: c_long, _name: *const c_char, flags: c_int) {
@@ -17,4 +26,22 @@ hooks! {
             api::before_plugin();
         }
     }
+}
+
+/// Instead of `dlopen`, for a library whose calls would pass by us.
+unsafe extern "C" fn open_and_rebind(name: *const c_char, flags: c_int) -> *mut c_void {
+    let before = Loaded::now();
+    // SAFETY: the program's own arguments.
+    let handle = unsafe { open(name, flags) };
+    if !handle.is_null() && before.rebind_new().is_err() {
+        api::before_plugin();
+    }
+    handle
+}
+
+/// The real `dlopen`.
+unsafe fn open(name: *const c_char, flags: c_int) -> *mut c_void {
+    type Function = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
+    // SAFETY: the address is libc's function of this name, whose C prototype is `Function`.
+    unsafe { std::mem::transmute::<*mut c_void, Function>(dlopen::real())(name, flags) }
 }

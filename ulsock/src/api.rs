@@ -35,7 +35,7 @@ pub use crate::mlock::mlockall;
 pub use crate::options::{fcntl, ioctl};
 pub use crate::pointer::is_bad;
 pub use crate::poll::poll;
-pub use crate::process::init;
+pub use crate::process::{init, is_on};
 pub use crate::select::{select, select_limit};
 pub use crate::signal::{sigaction, RealSigaction};
 pub use crate::sockopt::{getsockopt, option_read, option_set, setsockopt};

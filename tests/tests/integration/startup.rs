@@ -113,12 +113,12 @@ fn a_plugin() {
     assert_eq!(talked, order);
 }
 
-/// Its calls pass by us, also those on the program's accelerated connection.
+/// Its calls are bound to our hooks once its constructor has run, also those on the program's accelerated connection.
 #[test]
 fn a_plugin_that_is_bound_to_itself() {
     let talk = Talk::new("");
     let program = talk.program().arg(&talk.library).arg("deepbind");
-    let talked = talk.run(program, 2);
+    let talked = talk.run(program, 8);
     let order = [
         "main",
         "constructor",
