@@ -40,6 +40,7 @@ mod readiness;
 mod redis;
 mod redis_replicas;
 mod regress;
+mod runtimes;
 mod scarcity;
 mod sharing;
 mod signals;
