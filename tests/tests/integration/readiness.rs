@@ -5,7 +5,8 @@ use tests::place::Place;
 use tests::program::built;
 
 /// Their connections must stay on the kernel, or are none.
-const QUIET: [&str; 3] = [
+const QUIET: [&str; 4] = [
+    "early::young_member_kept_over_exec",
     "states::never_connected",
     "sets::twin_shots",
     "processes::young_members_of_a_daemon",
