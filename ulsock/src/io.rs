@@ -75,14 +75,11 @@ fn carry(fd: c_int, way: Way, flags: c_int) -> Carry {
 fn carry_record(family: &'static Family, number: u32, fd: c_int, way: Way, flags: c_int) -> Carry {
     let record = family.record(number);
     if flags & KERNEL_ONLY != 0 {
-        options::to_kernel(
-            fd,
-            if flags & libc::MSG_OOB != 0 {
-                Reason::Urgent
-            } else {
-                Reason::Call
-            },
-        );
+        let handle = Handle::new(family, number, fd);
+        match flags & libc::MSG_OOB {
+            0 => options::to_kernel(fd, Reason::Call),
+            _ => conn::urgent::before_send(record, handle),
+        }
     }
     match record.state() {
         State::Plain if record.stays_on_kernel() => {
@@ -136,7 +133,7 @@ fn verdict(handle: Handle, way: Way, result: Option<Result<usize, Errno>>) -> Ve
         Some(Ok(n)) => Verdict::Done(n as isize),
         Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
         // It has parted from its ring pair meanwhile.
-        None if handle.is_open() => one_by_one(fd, way),
+        None if handle.is_open() => one_by_one(fd, way, 0),
         // Closed by another thread, which has opened another connection at this number: that one's
         // stream is none of this call's business.
         None if matches!(table::get(fd), Slot::Record(_)) => Verdict::Fail(libc::EBADF),
@@ -147,8 +144,8 @@ fn verdict(handle: Handle, way: Way, result: Option<Result<usize, Errno>>) -> Ve
 
 /// Not managed: the kernel's own call, counted on its way.
 #[cold]
-fn one_by_one(fd: c_int, way: Way) -> Verdict {
-    match carry(fd, way, 0) {
+fn one_by_one(fd: c_int, way: Way, flags: c_int) -> Verdict {
+    match carry(fd, way, flags) {
         Carry::Verdict(verdict) => verdict,
         // It has become managed just now: the next call is ours, this one finds the gate closed.
         Carry::Ours(handle) => {
@@ -177,12 +174,8 @@ fn receive_into(
     flags: c_int,
     quick: Quick,
 ) -> Verdict {
-    if flags & libc::MSG_ERRQUEUE != 0 {
-        return crate::lifecycle::guard(fd);
-    }
-    if flags & libc::MSG_OOB != 0 {
-        // Urgent bytes are in no ring and in no count of ours.
-        options::to_kernel(fd, Reason::Urgent);
+    // Neither errors nor urgent bytes are in a ring, and taking one moves nothing in the stream.
+    if flags & (libc::MSG_ERRQUEUE | libc::MSG_OOB) != 0 {
         return crate::lifecycle::guard(fd);
     }
     match carry(fd, Way::In, flags) {

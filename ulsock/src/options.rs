@@ -85,6 +85,7 @@ pub fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> rustix::io::Result<()> 
     }
     sockopt::set_socket_linger(to, sockopt::socket_linger(from)?)?;
     sockopt::set_socket_keepalive(to, sockopt::socket_keepalive(from)?)?;
+    sockopt::set_socket_oobinline(to, sockopt::socket_oobinline(from)?)?;
     sockopt::set_tcp_nodelay(to, sockopt::tcp_nodelay(from)?)?;
     copy_owner(from, to);
     crate::io::inq::copy(from, to);
@@ -182,15 +183,7 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> Verdict {
 
 /// The mark of urgent data is in the kernel's stream, behind all that the ring holds.
 fn at_mark(fd: c_int, to: *mut c_int) -> Verdict {
-    let before_it = managed(fd)
-        .and_then(Conn::enter)
-        .is_some_and(|conn| conn.ring_is_unread());
-    if !before_it || is_bad(to, size_of::<c_int>()) {
-        return Verdict::Bypass;
-    }
-    // SAFETY: the request takes a pointer to an int.
-    unsafe { *to = 0 };
-    Verdict::Done(0)
+    count(fd, to, |conn| Some(conn.is_at_mark().into()))
 }
 
 fn count(fd: c_int, to: *mut c_int, counter: fn(&Conn<'_>) -> Option<u64>) -> Verdict {
@@ -199,7 +192,7 @@ fn count(fd: c_int, to: *mut c_int, counter: fn(&Conn<'_>) -> Option<u64>) -> Ve
         .and_then(|conn| counter(&conn));
     match counted {
         Some(n) if !is_bad(to, size_of::<c_int>()) => {
-            // SAFETY: both requests take a pointer to an int.
+            // SAFETY: these requests take a pointer to an int.
             unsafe { *to = n.min(c_int::MAX as u64) as c_int };
             Verdict::Done(0)
         }

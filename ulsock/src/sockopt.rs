@@ -37,10 +37,9 @@ const TCP_ZEROCOPY_RECEIVE: c_int = 35;
 pub const TCP_INQ: c_int = 36;
 const TCP_TX_DELAY: c_int = 37;
 
-/// With a value other than 0: time stamps that come as control data, urgent bytes within the stream, delays on purpose.
+/// With a value other than 0: time stamps that come as control data, delays on purpose.
 /// (SO_ZEROCOPY only permits MSG_ZEROCOPY, and a send with that flag goes to the kernel by itself.)
-const SWITCHES: [(c_int, c_int); 10] = [
-    (SOL_SOCKET, libc::SO_OOBINLINE),
+const SWITCHES: [(c_int, c_int); 9] = [
     (SOL_SOCKET, libc::SO_TIMESTAMP),
     (SOL_SOCKET, libc::SO_TIMESTAMPNS),
     (SOL_SOCKET, libc::SO_TIMESTAMPING),

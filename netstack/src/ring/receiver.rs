@@ -136,6 +136,12 @@ impl<M: Memory> Receiver<'_, M> {
             && self.shared.producer.epoch.load(Ordering::Acquire) == state.epoch
     }
 
+    /// The sender has published a mark that is not consumed yet, or the kernel carries again what has been read.
+    pub fn has_left_ring(&self) -> bool {
+        self.state.skip > 0
+            || self.shared.producer.epoch.load(Ordering::Acquire) != self.state.epoch
+    }
+
     fn next_mark(&self, epoch: u64) -> Result<Mark, Hostile> {
         let out = epoch.wrapping_sub(self.state.epoch);
         if out == 0 || out >= MARKS as u64 {

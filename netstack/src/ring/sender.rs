@@ -167,6 +167,11 @@ impl<M: Memory> Sender<'_, M> {
         Ok(head)
     }
 
+    /// Bytes in the rings that the receiver has not read.
+    pub fn unread(&mut self) -> Result<u64, Hostile> {
+        Ok(self.state.written - self.look_at_head()?)
+    }
+
     fn free_behind(&self, head: u64) -> u64 {
         let used = self.state.written - head.max(self.state.start()).min(self.state.written);
         self.size().saturating_sub(used)

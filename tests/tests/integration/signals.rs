@@ -43,6 +43,11 @@ fn signals_on_arrival() {
 }
 
 #[test]
+fn urgent_data() {
+    same_as_kernel_by_both("urgent", "", SPINS);
+}
+
+#[test]
 fn handlers_from_before() {
     same_as_kernel("early", "", &["auto"]);
 }

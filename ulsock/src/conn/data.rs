@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use libc::{c_short, POLLIN, POLLRDHUP};
+use libc::{c_short, POLLIN, POLLPRI, POLLRDHUP};
 use netstack::ring::{Look, RxState};
 
 use super::kept::Kept;
@@ -27,6 +27,9 @@ pub struct Wanted {
     pub least: u64,
     /// So many are there and were left there, by a peek.
     pub there: u64,
+    /// An urgent byte is something to look at: the receive passes over it, or ends in front of it. Not for
+    /// a peek, which leaves it there and would be woken by it for ever.
+    pub urgent: bool,
 }
 
 /// Waits until the stream has moved on by as many bytes as are wanted, or there is something else to
@@ -105,7 +108,7 @@ fn sleep_for_data(
     bed.hold(handle, What::Data(slot as u8));
     chaos::be_late();
     let (events, until) = conn.listen_on_link(listen_to(wanted, nap.limit(deadline)));
-    let watched = until.is_never() && waiter.watch.is_worth_while(waiter, &conn);
+    let watched = wanted.urgent && until.is_never() && waiter.watch.is_worth_while(waiter, &conn);
     if watched {
         bed.watch(handle);
     }
@@ -156,6 +159,7 @@ impl Conn<'_> {
 /// The kernel socket's events, and until when.
 fn listen_to(wanted: Wanted, deadline: Deadline) -> (c_short, Deadline) {
     match wanted.there {
+        0 if wanted.urgent => (POLLIN | POLLPRI | POLLRDHUP, deadline),
         0 => (POLLIN | POLLRDHUP, deadline),
         _ => (POLLRDHUP, deadline.min(Deadline::after(PACE))),
     }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use libc::{c_int, MSG_DONTWAIT, MSG_PEEK, POLLIN, POLLRDHUP};
+use libc::{c_int, MSG_DONTWAIT, MSG_PEEK, POLLIN, POLLPRI, POLLRDHUP};
 use rustix::io::Errno;
 
 use super::buffers::Bin;
@@ -27,6 +27,8 @@ fn wait(mut handle: Handle, flags: c_int, kept: &mut Kept) -> Option<Result<usiz
     let me = Thread::me()?;
     let seen = Seen::now(me);
     match recv::recv(handle, &mut Bin, 1, MSG_PEEK | MSG_DONTWAIT)? {
+        // An urgent byte is there too, though no receive would get it.
+        Err(Errno::AGAIN) if Conn::enter(handle)?.is_at_mark() => return Some(Ok(0)),
         Err(Errno::AGAIN) => {}
         result => return Some(result.map(|_| 0)),
     }
@@ -39,12 +41,14 @@ fn wait(mut handle: Handle, flags: c_int, kept: &mut Kept) -> Option<Result<usiz
     loop {
         let conn = Conn::enter(handle)?;
         // What there is to tell stays for the next receive.
-        if record.stirs.load(Ordering::Acquire) != stirs || conn.revents(POLLIN | POLLRDHUP) != 0 {
+        let events = POLLIN | POLLPRI | POLLRDHUP;
+        if record.stirs.load(Ordering::Acquire) != stirs || conn.revents(events) != 0 {
             return Some(Ok(0));
         }
         let wanted = Wanted {
             least: u64::from(record.recv_lowat.load(Ordering::Relaxed).max(1)),
             there: conn.readable_bytes().unwrap_or(0),
+            urgent: true,
         };
         let woken = data::wait(conn, wanted, deadline, seen, kept);
         handle = handle.here();

@@ -27,6 +27,7 @@ pub mod shrink;
 pub mod space;
 mod standin;
 mod tail;
+pub mod urgent;
 pub mod wait;
 pub mod watch;
 

@@ -53,7 +53,8 @@ impl Conn<'_> {
             events |= OUT;
         }
         let ask = |answer: &Answer| matches!(answer, Answer::AskKernel);
-        if ask(&receiving) || ask(&sending) || self.kernel_spoke() {
+        let urgent = wanted & POLLPRI != 0 && self.may_have_urgent();
+        if ask(&receiving) || ask(&sending) || urgent || self.kernel_spoke() {
             let kernel = self.events_of_link(self.kernel_events());
             events |= kernel & END;
             if ask(&receiving) || kernel & (POLLRDHUP | POLLHUP | POLLERR) != 0 {
@@ -90,7 +91,7 @@ impl Conn<'_> {
                 .has(flag::LOOK | flag::PEER_FIN | flag::SHUT | flag::SHUT_READING | flag::BROKEN)
     }
 
-    fn kernel_events(&self) -> c_short {
+    pub(super) fn kernel_events(&self) -> c_short {
         let events = IN | OUT | POLLRDHUP | POLLPRI;
         let mut fds = [pollfd {
             fd: self.socket.as_raw_fd(),

@@ -21,6 +21,7 @@ use super::{send, Conn, Handle};
 use crate::link::Rings;
 use crate::record::{flag, Counts};
 use crate::signal::Seen;
+use crate::sys::tcp;
 use crate::thread::Thread;
 use crate::{chaos, inline};
 
@@ -30,7 +31,20 @@ pub(super) enum Step {
     /// Something has changed: look again.
     Again,
     Empty,
+    /// The mark of urgent data: a call that has got bytes ends in front of it.
+    Mark,
     Eof,
+}
+
+/// What a look is for.
+#[derive(Clone, Copy)]
+struct Asked {
+    len: usize,
+    flags: c_int,
+    /// An empty ring is not the last word: look at the kernel socket now and then.
+    glance: bool,
+    /// The call has got bytes already.
+    begun: bool,
 }
 
 /// Receives up to `len` bytes; `None` when the connection is not managed any more and nothing came.
@@ -82,22 +96,36 @@ fn receive(
         let mut left_there = 0;
         if flags & MSG_PEEK != 0 && least > 1 && patient && over.is_none() {
             // A peek leaves what is there: it is made when there is enough.
-            left_there = match conn.take(&mut Bin, len, flags, false) {
+            let asked = Asked {
+                len,
+                flags,
+                glance: false,
+                begun: false,
+            };
+            left_there = match conn.take(&mut Bin, asked) {
                 Ok(Step::Again) => continue,
+                // What stands before an urgent byte is enough: what is behind comes with a later call.
+                Ok(Step::Moved(n)) if conn.has_urgent() => n.max(least),
                 Ok(Step::Moved(n)) => n,
                 Ok(_) => 0,
                 Err(error) => return Some(Err(conn.report(error))),
             };
         }
         if left_there == 0 || left_there >= least || conn.record.has(flag::PEER_FIN) {
-            match conn.take(into, len - got, flags, got == 0 && !patient) {
+            let asked = Asked {
+                len: len - got,
+                flags,
+                glance: got == 0 && !patient,
+                begun: got > 0,
+            };
+            match conn.take(into, asked) {
                 Ok(Step::Again) => {
                     midway.note(got > 0, handle);
                     continue;
                 }
                 Ok(Step::Moved(n)) => got += n,
                 Ok(Step::Empty) => {}
-                Ok(Step::Eof) => return Some(Ok(got)),
+                Ok(Step::Mark | Step::Eof) => return Some(Ok(got)),
                 Err(error) if got > 0 => {
                     conn.keep_error(error);
                     return Some(Ok(got));
@@ -119,6 +147,7 @@ fn receive(
         let wanted = Wanted {
             least: (least - got) as u64,
             there: left_there as u64,
+            urgent: flags & MSG_PEEK == 0,
         };
         midway.note(got > 0 || timeout != 0, handle);
         let woken = data::wait(conn, wanted, deadline, seen, kept);
@@ -140,18 +169,11 @@ impl Conn<'_> {
         self.record.recv_lowat.load(Ordering::Relaxed).max(1) as usize
     }
 
-    /// Takes what is there now. `glance`: an empty ring is not the last word, look at the kernel
-    /// socket now and then.
-    fn take(
-        &self,
-        into: &mut dyn Incoming,
-        len: usize,
-        flags: c_int,
-        glance: bool,
-    ) -> Result<Step, Errno> {
+    /// Takes what is there now.
+    fn take(&self, into: &mut dyn Incoming, asked: Asked) -> Result<Step, Errno> {
         let gate = &self.record.rx.gate;
         if !gate.is_closed() && !begin_rx(self) && gate.enter() {
-            let result = self.take_plain(into, len, flags);
+            let result = self.take_plain(into, asked);
             gate.leave();
             return result;
         }
@@ -162,27 +184,30 @@ impl Conn<'_> {
         if chaos::strikes() {
             chaos::wish(self, held.state());
         }
-        let result = if flags & MSG_PEEK != 0 {
+        let result = if asked.flags & MSG_PEEK != 0 {
             self.settle(&mut self.receiver(held.state()))?;
             let mut ahead = held.state().clone();
             let mut rx = Receiver {
                 peek: true,
                 ..self.receiver(&mut ahead)
             };
-            self.take_locked(&mut rx, into, len, glance)
+            self.take_locked(&mut rx, into, asked)
         } else {
             let mut rx = self.receiver(held.state());
-            self.take_locked(&mut rx, into, len, glance)
+            self.take_locked(&mut rx, into, asked)
         };
         self.note_carriers(None, Some(held.state()));
         result
     }
 
     /// Not under management yet: kernel TCP as it is, without waiting.
-    fn take_plain(&self, into: &mut dyn Incoming, len: usize, flags: c_int) -> Result<Step, Errno> {
-        let flags = RecvFlags::from_bits_retain((flags & MSG_PEEK) as u32);
-        match into.kernel_recv(self.socket, len, flags) {
-            Ok(0) if len > 0 => Ok(Step::Eof),
+    fn take_plain(&self, into: &mut dyn Incoming, asked: Asked) -> Result<Step, Errno> {
+        if asked.begun && tcp::at_mark(self.socket) {
+            return Ok(Step::Mark);
+        }
+        let flags = RecvFlags::from_bits_retain((asked.flags & MSG_PEEK) as u32);
+        match into.kernel_recv(self.socket, asked.len, flags) {
+            Ok(0) if asked.len > 0 => Ok(Step::Eof),
             Ok(n) => {
                 self.record
                     .rx
@@ -200,26 +225,32 @@ impl Conn<'_> {
         &self,
         rx: &mut Receiver<'_, Rings>,
         into: &mut dyn Incoming,
-        len: usize,
-        glance: bool,
+        asked: Asked,
     ) -> Result<Step, Errno> {
         let (mut got, mut shown) = (0, 0);
-        while got < len {
+        while got < asked.len {
+            let rest = Asked {
+                len: asked.len - got,
+                begun: asked.begun || got > 0,
+                ..asked
+            };
             let look = self.look(rx)?;
             if matches!(look, Look::Kernel { .. }) && self.record.has(flag::RECORD_MAY_COME) {
                 match self.hear(rx)? {
                     Heard::Plain | Heard::End(_) => {}
                     Heard::Record => continue,
+                    // No record has an urgent byte.
+                    Heard::Nothing if tcp::at_mark(self.socket) => {}
                     Heard::Nothing => break,
                 }
             }
             let step = match look {
                 Look::Ring(0) => break,
-                Look::Kernel { .. } if got == 0 && !rx.peek && rx.stays_on_kernel() => {
-                    return self.pull_all(rx, into, len)
+                Look::Kernel { .. } if !rest.begun && !rx.peek && rx.stays_on_kernel() => {
+                    return self.pull_all(rx, into, rest.len)
                 }
-                Look::Ring(n) => self.pull_ring(rx, into, n.min((len - got) as u64)),
-                Look::Kernel { .. } => self.pull_kernel(rx, into, len - got, got == 0, &mut shown),
+                Look::Ring(n) => self.pull_ring(rx, into, n.min(rest.len as u64)),
+                Look::Kernel { .. } => self.pull_kernel(rx, into, rest, got == 0, &mut shown),
             };
             match step {
                 Ok(Step::Again) => {}
@@ -234,9 +265,14 @@ impl Conn<'_> {
         }
         if got > 0 {
             Counts::add(&self.record.rx.counts.messages, u64::from(!rx.peek));
+            // The kernel's reader keeps up with the program: an urgent byte that comes now finds both in one
+            // place. If it fails, the next call does too.
+            if !rx.peek && rx.has_left_ring() {
+                let _ = self.settle(rx);
+            }
             return Ok(Step::Moved(got));
         }
-        if len > 0 && self.should_probe(glance) {
+        if asked.len > 0 && self.should_probe(asked.glance) {
             return self.probe(rx);
         }
         Ok(Step::Empty)
@@ -268,7 +304,7 @@ impl Conn<'_> {
     }
 
     #[inline]
-    fn look(&self, rx: &mut Receiver<'_, Rings>) -> Result<Look, Errno> {
+    pub(super) fn look(&self, rx: &mut Receiver<'_, Rings>) -> Result<Look, Errno> {
         if self.record.has(flag::BROKEN) {
             return Ok(BY_KERNEL);
         }

@@ -24,7 +24,7 @@ use crate::signal::Seen;
 use crate::sys::tcp;
 use crate::thread::Thread;
 
-pub use carrier::{leave, poke, serve};
+pub use carrier::{leave, leave_before_urgent, poke, serve};
 
 /// What is missing for the rest of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

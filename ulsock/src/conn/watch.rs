@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-use libc::{c_short, epoll_event, EPOLLET, EPOLLIN, EPOLLRDHUP};
+use libc::{c_short, epoll_event, EPOLLET, EPOLLIN, EPOLLPRI, EPOLLRDHUP};
 use rustix::event::epoll::{create, CreateFlags};
 use rustix::io::Errno;
 use rustix::process::{getrlimit, Resource};
@@ -104,7 +104,7 @@ impl Watch {
     fn register(&self, waiter: &Waiter, conn: &Conn<'_>) -> bool {
         conn.record.note_watcher(conn.me.index());
         let done = self.begin(waiter).and_then(|set| {
-            let (turn, events) = (self.next_turn(), (EPOLLIN | EPOLLRDHUP) as u32);
+            let (turn, events) = (self.next_turn(), (EPOLLIN | EPOLLPRI | EPOLLRDHUP) as u32);
             match kernel::add(set, conn.handle.fd, events, turn) {
                 Err(Errno::EXIST) => kernel::modify(set, conn.handle.fd, events, turn),
                 other => other,

@@ -114,8 +114,8 @@ fn examine_edge(member: &mut Member, conn: &Conn<'_>) -> Finding {
     } else {
         member.told.end
     };
-    // A FIN is an event also for who asked for input alone.
-    let all = conn.revents(wanted | POLLRDHUP);
+    // A FIN and an urgent byte are events also for who asked for input alone.
+    let all = conn.revents(wanted | POLLRDHUP | POLLPRI);
     let (ends, told) = (all & ENDS, &mut member.told);
     // What lies behind an urgent byte is in no count but this.
     let received = if ends & POLLPRI != 0 {

@@ -164,7 +164,7 @@ pub unsafe fn recvmmsg(
     timeout: *mut timespec,
 ) -> Verdict {
     let Some(handle) = options::managed(fd) else {
-        return one_by_one(fd, Way::In);
+        return one_by_one(fd, Way::In, 0);
     };
     if is_bad(vec, size_of::<mmsghdr>())
         || !timeout.is_null() && is_bad(timeout, size_of::<timespec>())
@@ -249,7 +249,7 @@ unsafe fn receive_all(
 /// As libc's `sendmmsg`.
 pub unsafe fn sendmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int) -> Verdict {
     let Some(handle) = options::managed(fd) else {
-        return one_by_one(fd, Way::Out);
+        return one_by_one(fd, Way::Out, flags);
     };
     if is_bad(vec, size_of::<mmsghdr>()) {
         return Verdict::Bypass;

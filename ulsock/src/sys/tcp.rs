@@ -21,6 +21,7 @@ const SIOCOUTQ: Opcode = libc::TIOCOUTQ as Opcode;
 /// linux/sockios.h
 const SIOCOUTQNSD: Opcode = 0x894b;
 const SIOCINQ: Opcode = libc::FIONREAD as Opcode;
+const SIOCATMARK: Opcode = 0x8905;
 
 /// Identity of the socket on this host, never reused.
 pub fn cookie(fd: BorrowedFd<'_>) -> io::Result<u64> {
@@ -198,6 +199,13 @@ pub fn inq(fd: BorrowedFd<'_>) -> io::Result<u32> {
     // SAFETY: on a socket this request writes one int.
     let bytes = unsafe { ioctl(fd, Getter::<SIOCINQ, c_int>::new())? };
     u32::try_from(bytes).map_err(|_| Errno::RANGE)
+}
+
+/// Is the mark of urgent data the next thing to read?
+pub fn at_mark(fd: BorrowedFd<'_>) -> bool {
+    // SAFETY: on a socket this request writes one int.
+    let mark = unsafe { ioctl(fd, Getter::<SIOCATMARK, c_int>::new()) };
+    mark.is_ok_and(|mark| mark != 0)
 }
 
 /// How much the kernel has been given, from the socket's beginning: bytes, SYN and FIN. What is acknowledged and what

@@ -42,7 +42,7 @@ pub const SCENARIOS: &[Scenario] = &[
         "handled",
         inherited,
     ),
-    ("urgent bytes inline", "returns", |scene| {
+    ("urgent bytes inline", "handled", |scene| {
         set(scene, libc::SOL_SOCKET, libc::SO_OOBINLINE, 1)
     }),
     ("permission for zero copy", "handled", |scene| {
@@ -127,6 +127,16 @@ pub const SCENARIOS: &[Scenario] = &[
             -1,
             c"libm.so.6".as_ptr(),
             libc::RTLD_NOW
+        );
+    }),
+    ("an owner for signals", "handled", |scene| {
+        call!(
+            scene,
+            "fcntl",
+            fn(c_int, c_int, c_int) -> c_int,
+            scene.b,
+            libc::F_SETFL,
+            libc::O_ASYNC
         );
     }),
     ("an owner for signals", "handled", |scene| {

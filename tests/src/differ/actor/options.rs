@@ -26,6 +26,7 @@ pub fn run(step: &Step, outcome: &mut Outcome) -> bool {
                 outcome
                     .call(|| libc::fcntl(fd, libc::F_SETFD, step.get("cloexec") as c_int).into()),
             ),
+            "setown" => drop(outcome.call(|| own(fd).into())),
             "sockatmark" => outcome.only(|| sockatmark(fd).into()),
             "FIONREAD" => count(outcome, fd, libc::FIONREAD),
             "SIOCOUTQ" => unsent(outcome, fd),
@@ -43,6 +44,18 @@ pub fn run(step: &Step, outcome: &mut Outcome) -> bool {
 
 extern "C" {
     fn sockatmark(fd: c_int) -> c_int;
+}
+
+/// Signals about the socket go to this very thread.
+fn own(fd: c_int) -> c_int {
+    // linux/fcntl.h; not in the libc crate.
+    const F_SETOWN_EX: c_int = 15;
+    const F_OWNER_TID: c_int = 0;
+    // SAFETY: plain numbers, and a pointer to two ints.
+    unsafe {
+        let owner = [F_OWNER_TID, libc::gettid()];
+        libc::fcntl(fd, F_SETOWN_EX, &raw const owner)
+    }
 }
 
 fn flags(outcome: &mut Outcome, fd: c_int) {

@@ -6,7 +6,7 @@ use netstack::ring::{Look, Receiver};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
-use super::Step;
+use super::{Asked, Step};
 use crate::conn::buffers::Incoming;
 use crate::conn::Conn;
 use crate::link::Rings;
@@ -20,7 +20,7 @@ impl Conn<'_> {
         &self,
         rx: &mut Receiver<'_, Rings>,
         into: &mut dyn Incoming,
-        len: usize,
+        asked: Asked,
         first: bool,
         shown: &mut u64,
     ) -> Result<Step, Errno> {
@@ -34,19 +34,24 @@ impl Conn<'_> {
         if queued == 0 {
             // Asking takes a pending error off the socket: only a call that can report it may ask.
             return if first {
-                self.at_kernel_end(rx, into, len, rx.peek)
+                self.at_kernel_end(rx, into, asked)
             } else {
                 Ok(Step::Empty)
             };
         }
+        let len = asked.len as u64;
         if rx.peek && (skip > 0 || *shown > 0) {
-            let most = limit.min(len as u64).min(queued.saturating_sub(skip));
+            let most = limit.min(len).min(queued.saturating_sub(skip));
             return self.peek_behind(rx, into, skip, most, shown);
         }
         if skip > 0 {
             return self.skip(rx, skip.min(queued));
         }
-        let most = limit.min(queued).min(len as u64) as usize;
+        // With SO_OOBINLINE what stands behind the mark is counted, too.
+        if asked.begun && tcp::at_mark(self.socket) {
+            return Ok(Step::Mark);
+        }
+        let most = limit.min(queued).min(len) as usize;
         let flags = if rx.peek {
             RecvFlags::PEEK
         } else {

@@ -3,12 +3,11 @@
 
 use std::os::fd::BorrowedFd;
 
-use libc::MSG_PEEK;
 use netstack::ring::{Look, Receiver};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
-use super::Step;
+use super::{Asked, Step};
 use crate::conn::buffers::Incoming;
 use crate::conn::Conn;
 use crate::link::Rings;
@@ -17,19 +16,20 @@ use crate::record::flag;
 use crate::sys::tcp;
 
 impl Conn<'_> {
-    /// The stretch is the kernel's and nothing is queued: no more yet, or the end?
+    /// The stretch is the kernel's and nothing is queued: no more yet, the mark of urgent data, or the end?
     pub(super) fn at_kernel_end(
         &self,
         rx: &mut Receiver<'_, Rings>,
         into: &mut dyn Incoming,
-        len: usize,
-        peek: bool,
+        asked: Asked,
     ) -> Result<Step, Errno> {
         self.record.clear(flag::LOOK);
+        if tcp::at_mark(self.socket) {
+            return self.pass_mark(rx, into, asked);
+        }
         match peek_byte(self.socket) {
             Ok(0) => Ok(Step::Eof),
-            Ok(_) if tcp::inq(self.socket)? > 0 => Ok(Step::Again),
-            Ok(_) => self.past_urgent_mark(into, len, peek),
+            Ok(_) => Ok(Step::Again),
             Err(Errno::AGAIN) => {
                 // Between two looks a mark may have come; then the caller finds it when it arms.
                 let _ = rx.look();
@@ -39,18 +39,17 @@ impl Conn<'_> {
         }
     }
 
-    /// There are bytes, but none are counted: an urgent one is next, which this receive passes over.
-    /// Who sends such bytes is on the kernel for good, and so are we.
+    /// An urgent byte is next, which this receive passes over, also if nothing is behind it. Who sends such
+    /// bytes is on the kernel for good, and so are we: it is in no count of ours.
     #[cold]
-    fn past_urgent_mark(
+    fn pass_mark(
         &self,
+        rx: &mut Receiver<'_, Rings>,
         into: &mut dyn Incoming,
-        len: usize,
-        peek: bool,
+        asked: Asked,
     ) -> Result<Step, Errno> {
-        self.record.set(flag::BROKEN | flag::PINNED);
-        self.record.set_reason(Reason::Urgent);
-        self.take_plain(into, len, if peek { MSG_PEEK } else { 0 })
+        self.stay_on_kernel(rx);
+        self.take_plain(into, asked)
     }
 
     pub(super) fn should_probe(&self, glance: bool) -> bool {
@@ -63,11 +62,14 @@ impl Conn<'_> {
 
     /// The ring is empty: has the kernel socket anything to say?
     pub(super) fn probe(&self, rx: &mut Receiver<'_, Rings>) -> Result<Step, Errno> {
+        let shown = self.record.has(flag::LOOK);
         self.record.clear(flag::LOOK);
         if self.is_nic() && rx.state.on_ring() && !self.record.has(flag::BROKEN) {
             return self.look_for_link_end(rx);
         }
         let end = match peek_byte(self.socket) {
+            // An urgent byte, which a peek does not show, would wake a receive for ever.
+            Err(Errno::AGAIN) if shown && tcp::at_mark(self.socket) => Ok(Step::Again),
             Err(Errno::AGAIN) => return Ok(Step::Empty),
             Ok(0) => Ok(Step::Eof),
             Ok(_) => Ok(Step::Again),

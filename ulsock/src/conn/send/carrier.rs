@@ -12,6 +12,9 @@ use crate::reason::Reason;
 use crate::record::flag;
 use crate::sys::tcp;
 
+/// So much the kernel takes at once of who has sent it nothing yet.
+const REPEATED: u64 = 64 << 10;
+
 impl Conn<'_> {
     /// Changes carriers if the receiver wishes it and nothing stands in the way.
     #[inline]
@@ -97,6 +100,28 @@ pub fn leave(conn: &Conn<'_>) {
         conn.ring_data(&mut tx, slots);
         conn.note_carriers(Some(held.state()), None);
     }
+}
+
+/// Leaves the ring before an urgent byte, with all that is unread repeated through the kernel: the byte stands behind it
+/// there, too, and the mark is ahead of the kernel's reader as long as it is ahead of the program. If that is more than
+/// the kernel surely takes, the last byte has to do. The send itself repeats it, and tells if that fails.
+pub fn leave_before_urgent(conn: &Conn<'_>) {
+    let Some(mut held) = conn.lock_tx() else {
+        return;
+    };
+    let mut tx = conn.sender(held.state());
+    if tx.state.on_ring() && !conn.is_nic() && !conn.link.peer_shut_both() {
+        let slots = match tx.unread() {
+            Ok(unread) if unread <= REPEATED => tx.yield_ring(),
+            Ok(_) => Ok(tx.leave_with_poke()),
+            Err(hostile) => Err(hostile),
+        };
+        match slots {
+            Ok(slots) => conn.ring_data(&mut tx, slots),
+            Err(Hostile) => drop(conn.broken()),
+        }
+    }
+    conn.note_carriers(Some(held.state()), None);
 }
 
 /// Serves a receiver that waits for its bytes to come through the kernel, without sending anything
