@@ -53,11 +53,10 @@ impl Step {
     /// Is it a call that only the kernel can serve? An accelerated connection with unread bytes then
     /// waits for its peer for a moment, and gets a stand-in if the peer does not answer.
     pub fn hands_over(&self) -> bool {
-        const FLAGS: i32 = libc::MSG_OOB | libc::MSG_ZEROCOPY;
-        const OPTIONS: [&str; 2] = ["SO_OOBINLINE", "SO_TIMESTAMP"];
+        const FLAGS: i32 = libc::MSG_ZEROCOPY;
+        const OPTIONS: [&str; 1] = ["SO_TIMESTAMP"];
         match self.call.as_str() {
             "exec" | "pass" | "take" | "splice_in" | "splice_out" => true,
-            "SIOCATMARK" | "sockatmark" => true,
             // A forked child that uses a set of its parent's.
             call if call.starts_with("epoll_") && self.actor >= 2 => true,
             "connect" => self.get("unspec") != 0,

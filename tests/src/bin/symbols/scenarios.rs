@@ -129,7 +129,7 @@ pub const SCENARIOS: &[Scenario] = &[
             libc::RTLD_NOW
         );
     }),
-    ("an owner for signals", "handled", |scene| {
+    ("signals asked for", "returns", |scene| {
         call!(
             scene,
             "fcntl",

@@ -150,7 +150,7 @@ impl Generator {
         } else {
             self.length(LONGEST)
         };
-        let step = step.with("len", length.max(self.urgent.into()));
+        let step = step.with("len", length);
         let step = match call {
             "recv" => {
                 let step = step.with("flags", self.receive_flags());

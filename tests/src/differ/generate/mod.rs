@@ -16,6 +16,8 @@ use crate::rng::Rng;
 const BUDGET: i64 = 30_000;
 /// The longest receive; see [`super::compare`] on counts.
 const LONGEST: i64 = 16_000;
+/// Of a hundred programs, so many use urgent data.
+const URGENT: usize = 8;
 /// Names 0 to 3 are connections, 4 and 5 duplicates and passed ones, 6 and 7 epoll sets, 8 and 9
 /// listeners and new sockets.
 const CONNECTIONS: i64 = 4;
@@ -34,7 +36,8 @@ pub fn program(seed: u64, hand_over: bool) -> Program {
         held_back: false,
     };
     let hands_over = hand_over && generator.chance(50);
-    generator.urgent = hands_over && generator.chance(40);
+    // A stand-in carries no urgent bytes.
+    generator.urgent = !hands_over && generator.chance(URGENT);
     generator.held_back = !hands_over && generator.chance(3);
     generator.begin();
     if !hands_over && generator.chance(5) {
@@ -120,7 +123,7 @@ struct Generator {
     links: Vec<Link>,
     forked: [bool; 2],
     budget: i64,
-    /// Does it use urgent data? A receive of no bytes then depends on where the mark is.
+    /// Does it use urgent data?
     urgent: bool,
     /// Does it use corks and MSG_MORE? Each send then takes as long as the kernel holds bytes back.
     held_back: bool,

@@ -33,10 +33,8 @@ impl Generator {
             .with("set", self.set())
             .with("timeout", self.timeout());
         if call.ends_with("poll") {
-            step = step.with(
-                "events",
-                self.rng.pick(&[1, 1, 4, 5, 0x2001, 0x2000, 2, 0, 0x23c7]),
-            );
+            let events = self.rng.pick(&[1, 1, 4, 5, 0x2001, 0x2000, 2, 0, 0x23c7]);
+            step = step.with("events", events | self.urgent_event());
         } else {
             for key in ["read", "write", "except"] {
                 step = step.with(key, self.rng.below(2) as i64);
@@ -46,6 +44,14 @@ impl Generator {
             step = step.with("masked", 1);
         }
         self.steps.push(step);
+    }
+
+    /// PRI, for programs with urgent data, as a rule.
+    fn urgent_event(&mut self) -> i64 {
+        match self.urgent && self.chance(60) {
+            true => libc::POLLPRI.into(),
+            false => 0,
+        }
     }
 
     pub(super) fn epoll(&mut self) {
@@ -88,7 +94,7 @@ impl Generator {
     /// Adds, changes or removes a member.
     pub(super) fn watch(&mut self, actor: usize, thread: usize, fd: i64, set: i64) {
         let op = self.rng.pick(&[1, 1, 1, 3, 3, 2]);
-        let mut events = self.rng.pick(&[1, 1, 4, 5, 0x2001, 0x2005, 0, 2]);
+        let mut events = self.rng.pick(&[1, 1, 4, 5, 0x2001, 0x2005, 0, 2]) | self.urgent_event();
         for (bit, percent) in [(1 << 31, 35), (1 << 30, 12), (1 << 28, 5)] {
             if self.chance(percent) {
                 events |= bit;

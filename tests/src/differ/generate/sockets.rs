@@ -40,6 +40,11 @@ impl Generator {
             "getsockname",
             "getpeername",
         ]);
+        let call = if self.urgent && self.chance(25) {
+            self.rng.pick(&["setown", "SIOCATMARK", "FIONREAD"])
+        } else {
+            call
+        };
         let step = self.step(call);
         let step = match call {
             "setfl" => step.with("fl", self.rng.pick(&[0, i64::from(libc::O_NONBLOCK)])),
@@ -64,9 +69,11 @@ impl Generator {
     /// timers.
     pub(super) fn set_option(&mut self, step: Step) -> Step {
         let mut option = self.rng.below(OPTIONS.len());
-        if self.held_back && self.chance(50) {
-            let cork = |option: &(&str, i32, i32)| option.0 == "TCP_CORK";
-            option = OPTIONS.iter().position(cork).unwrap_or(option);
+        for (often, name) in [(self.held_back, "TCP_CORK"), (self.urgent, "SO_OOBINLINE")] {
+            if often && self.chance(50) {
+                let named = |option: &(&str, i32, i32)| option.0 == name;
+                option = OPTIONS.iter().position(named).unwrap_or(option);
+            }
         }
         let values: &[i64] = match OPTIONS[option].0 {
             // They would end before the bytes come that are held back.
