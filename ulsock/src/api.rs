@@ -39,7 +39,7 @@ pub use crate::process::{init, is_on};
 pub use crate::select::{select, select_limit};
 pub use crate::signal::{sigaction, RealSigaction};
 pub use crate::sockopt::{getsockopt, option_read, option_set, setsockopt};
-pub use crate::uring::made as io_uring_made;
+pub use crate::unhooked::ring_made as io_uring_made;
 pub use crate::vfork::{child as vfork_child, parent as vfork_parent, prepare as vfork_prepare};
 
 /// What became of an intercepted call.

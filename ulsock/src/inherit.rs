@@ -194,10 +194,10 @@ pub fn before_spawn_of_all() {
     return_all(Reason::Exec, false, Rest::Ours);
 }
 
-/// A ring of io_uring takes sockets past us: all of them return, and stay.
-pub fn before_io_uring() {
-    process::freeze(Reason::IoUring);
-    return_all(Reason::IoUring, false, Rest::StandInIfAlone);
+/// Something takes sockets past us: all of them return, and stay.
+pub fn before_unhooked(reason: Reason) {
+    process::freeze(reason);
+    return_all(reason, false, Rest::StandInIfAlone);
 }
 
 /// A library is loaded whose calls pass by us, on whatever the program hands to it: as with io_uring.

@@ -1,5 +1,5 @@
 //! Programs that use a connection through an io_uring: before the ring is made the connection may be
-//! accelerated, with the ring it is not, and no byte is lost on the way.
+//! accelerated, with the ring it is not, and no byte is lost on the way. And through an epoll set that passes our hooks.
 
 use tests::compile::compile;
 use tests::ends::{Ends, Side};
@@ -59,4 +59,18 @@ fn by_syscall_later() {
 #[test]
 fn past_libc_from_the_beginning() {
     run("inline", 50);
+}
+
+/// The same with an epoll set: what is registered there nobody sees, and rings would never wake it.
+#[test]
+fn an_epoll_set_made_past_libc() {
+    for after in [0, 8] {
+        let place = Place::new(Ends::both()).with("ULSOCK_UPGRADE_AFTER", after);
+        let program = compile("cc", "raw_set.c", "-pthread", place.folder(), "raw_set");
+        let program = program.to_str().expect("a path");
+        place.client(program).args("2000").run();
+        place.check_quiet();
+        let (report, _) = place.report(Side::Client);
+        assert_eq!(report.upgraded, 0, "{report:?}");
+    }
 }

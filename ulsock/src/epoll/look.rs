@@ -30,9 +30,9 @@ pub struct News {
     near: bool,
 }
 
-/// Looks at everyone in the queue once and tells the program of those that have news.
-pub fn gather(state: &mut State, events: &mut [epoll_event], spin: &History) -> usize {
-    let (mut told, newest) = (0, state.newest());
+/// Looks at everyone in the queue up to the ticket `newest` once, and tells the program of those that have news.
+pub fn gather(state: &mut State, events: &mut [epoll_event], newest: u64, spin: &History) -> usize {
+    let mut told = 0;
     while told < events.len() {
         let Some(fd) = state.next(newest) else { break };
         if let Finding::News(news) = examine_armed(state, fd) {

@@ -391,8 +391,14 @@ impl State {
         None
     }
 
-    /// Whoever was queued after the first `queued` came before them.
-    pub(super) fn newest_first(&mut self, queued: usize) {
+    /// Whoever was queued after the first `queued` came before them, and has its turn with those up to `newest`.
+    pub(super) fn newest_first(&mut self, queued: usize, newest: u64) {
+        for (fd, ticket) in self.queue.iter_mut().skip(queued) {
+            let member = self.members.get_mut(fd);
+            if let Some(member) = member.filter(|member| member.ticket == *ticket) {
+                (member.ticket, *ticket) = (newest, newest);
+            }
+        }
         let newer = self.queue.len().saturating_sub(queued);
         self.queue.rotate_right(newer);
     }

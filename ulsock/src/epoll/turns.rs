@@ -9,8 +9,8 @@ const RAREST: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     Rings,
-    /// What the kernel tells came first.
-    KernelFirst,
+    /// What the kernel tells came before the member with this ticket.
+    KernelBefore(u64),
     KernelToo,
 }
 
@@ -18,7 +18,8 @@ pub struct Turns {
     /// Waits since the kernel was last asked.
     waits: u32,
     every: u32,
-    kernel_first: bool,
+    /// The ticket of the first that came after what the kernel has.
+    kernel_before: Option<u64>,
 }
 
 impl Default for Turns {
@@ -26,22 +27,22 @@ impl Default for Turns {
         Turns {
             waits: 0,
             every: 1,
-            kernel_first: false,
+            kernel_before: None,
         }
     }
 }
 
 impl Turns {
-    /// The kernel has something that came before what rings have.
-    pub fn kernel_first(&mut self) {
-        self.kernel_first = true;
+    /// The kernel has something that came before the member with this ticket.
+    pub fn kernel_before(&mut self, ticket: u64) {
+        self.kernel_before.get_or_insert(ticket);
     }
 
     /// The turn of the next wait.
     pub fn next(&mut self) -> Turn {
         self.waits += 1;
-        if std::mem::take(&mut self.kernel_first) {
-            Turn::KernelFirst
+        if let Some(ticket) = self.kernel_before.take() {
+            Turn::KernelBefore(ticket)
         } else if self.waits >= self.every {
             Turn::KernelToo
         } else {
@@ -51,22 +52,22 @@ impl Turns {
 
     /// Will the next wait ask the kernel?
     pub fn is_kernels(&self) -> bool {
-        self.kernel_first || self.waits + 1 >= self.every
+        self.kernel_before.is_some() || self.waits + 1 >= self.every
     }
 
     /// The kernel was asked.
     pub fn asked(&mut self, told: bool) {
         self.waits = 0;
-        self.kernel_first = false;
+        self.kernel_before = None;
         self.every = match told {
             true => 1,
             false => (2 * self.every).min(RAREST),
         };
     }
 
-    /// It was its turn, but rings left it no room.
+    /// It was its turn, but rings left it no room: the next time it is before them all.
     pub fn no_room(&mut self) {
-        self.kernel_first = true;
+        self.kernel_before = Some(0);
     }
 }
 
@@ -99,11 +100,12 @@ mod tests {
     fn who_came_first_is_asked_first_once() {
         let mut turns = Turns::default();
         (0..4).for_each(|_| turns.asked(false));
-        turns.kernel_first();
-        assert_eq!(turns.next(), Turn::KernelFirst);
+        turns.kernel_before(5);
+        turns.kernel_before(7);
+        assert_eq!(turns.next(), Turn::KernelBefore(5));
         turns.asked(false);
         assert_eq!(turns.next(), Turn::Rings);
         turns.no_room();
-        assert_eq!(turns.next(), Turn::KernelFirst);
+        assert_eq!(turns.next(), Turn::KernelBefore(0));
     }
 }

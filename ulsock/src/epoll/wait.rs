@@ -1,5 +1,7 @@
 //! `epoll_wait`: ring events from the boards, kernel events from the kernel's own set.
 
+mod answer;
+
 use std::cell::Cell;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
@@ -9,13 +11,9 @@ use libc::{c_int, epoll_event, pollfd, sigset_t, timespec};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-use super::asked;
 use super::kernel::raw_wait;
-use super::look;
 use super::plain::Doze;
 use super::set::{Lain, Set};
-use super::state::State;
-use super::turns::Turn;
 use crate::api::Verdict;
 use crate::bed::Sleep;
 use crate::conn::space::STALL;
@@ -24,7 +22,6 @@ use crate::pointer::{self, Fault};
 use crate::poll::poll;
 use crate::signal::Seen;
 use crate::spin;
-use crate::sys::door::Door;
 use crate::table::{self, Slot};
 use crate::thread::{self, Critical, Thread};
 use crate::upkeep::Nap;
@@ -256,119 +253,6 @@ impl Wait {
         }
     }
 
-    /// How many there are, and whether a question has been answered since: then there may be more.
-    #[inline]
-    fn look(&self, events: &mut [epoll_event]) -> (usize, bool) {
-        let Some(mut held) = self.set.hold() else {
-            return (0, false);
-        };
-        held.state().collect();
-        if held.state().is_kernels_turn_through_sets() {
-            drop(held);
-            self.set.refresh();
-            match self.set.hold() {
-                Some(again) => held = again,
-                None => return (0, false),
-            }
-        }
-        let told = self.gather(held.state(), events, Kernel::InTurn);
-        let asked = held.take_asked();
-        drop(held);
-        asked::answer(&asked);
-        (told, !asked.is_empty())
-    }
-
-    /// What there is to tell, in the order in which it came. The set is held all the time: a member that becomes ours between
-    /// the kernel's answer and ours would be told twice.
-    fn gather(&self, state: &mut State, events: &mut [epoll_event], kernel: Kernel) -> usize {
-        if state.has_left() {
-            return self.gather_apart(state, events, kernel);
-        }
-        if !state.has_managed() {
-            return 0;
-        }
-        state.collect();
-        let turn = match kernel {
-            Kernel::InTurn if state.queued() > 0 => state.turns.next(),
-            _ => Turn::Rings,
-        };
-        let mut told = match turn {
-            Turn::KernelFirst => {
-                let queued = state.queued();
-                let told = self.ask_kernel(state, events);
-                state.newest_first(queued);
-                told
-            }
-            Turn::Rings | Turn::KernelToo => 0,
-        };
-        let rings = look::gather(state, &mut events[told..], &self.set.spin);
-        told += rings;
-        if turn == Turn::KernelToo && rings > 0 {
-            match told < events.len() {
-                true => told += self.ask_kernel(state, &mut events[told..]),
-                false => state.turns.no_room(),
-            }
-        }
-        // Who has no place in this answer, or is told at every wait, is for another thread too.
-        if told > 0 && state.queued() > 0 && self.set.sleepers.load(Ordering::Relaxed) > 0 {
-            state.ring_myself();
-        }
-        told
-    }
-
-    /// The kernel and we both know something of the same member: never both in one answer.
-    #[cold]
-    fn gather_apart(&self, state: &mut State, events: &mut [epoll_event], kernel: Kernel) -> usize {
-        if kernel == Kernel::HasTold {
-            return 0;
-        }
-        if state.turns.next() != Turn::Rings {
-            let told = self.ask_kernel(state, events);
-            if told > 0 {
-                return told;
-            }
-        }
-        let told = state.tell_left(events);
-        if !state.has_managed() {
-            return told;
-        }
-        state.collect();
-        told + look::gather(state, &mut events[told..], &self.set.spin)
-    }
-
-    /// The members that the kernel watches.
-    fn ask_kernel(&self, state: &mut State, events: &mut [epoll_event]) -> usize {
-        let door = Door::always_open();
-        let found = raw_wait(door, self.epfd, events, Some(ZERO), std::ptr::null());
-        let told = found.map_or(0, |n| state.keep_theirs(events, n).all);
-        state.turns.asked(told > 0);
-        told
-    }
-
-    /// The kernel has told these `n` in a sleep. What rings have comes where the kernel has told that they rang.
-    fn merge(&self, events: &mut [epoll_event], n: usize, lain: &Lain) -> Slept {
-        let Some(mut held) = self.set.hold() else {
-            return Slept::Told(n);
-        };
-        let state = held.state();
-        let kept = state.keep_theirs(events, n);
-        state.turns.asked(kept.all > 0);
-        if kept.all == 0 {
-            return Slept::Look;
-        }
-        // One that has become ours meanwhile would be told twice.
-        if kept.all == events.len() || state.conversions != lain.conversions {
-            return Slept::Told(kept.all);
-        }
-        let rings = self.gather(state, &mut events[kept.all..], Kernel::HasTold);
-        let told = kept.all + rings;
-        events[kept.before..told].rotate_left(kept.all - kept.before);
-        let asked = held.take_asked();
-        drop(held);
-        asked::answer(&asked);
-        Slept::Told(told)
-    }
-
     /// Inside a critical section, so that no handler jumps away from a spinner's place.
     fn spin(&self) -> bool {
         let Some(_critical) = Critical::enter() else {
@@ -476,13 +360,6 @@ impl Wait {
             stalled.into_iter().for_each(|fd| state.enqueue(fd));
         }
     }
-}
-
-/// What a look has to do with the kernel's members.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kernel {
-    InTurn,
-    HasTold,
 }
 
 enum Slept {

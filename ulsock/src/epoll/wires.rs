@@ -172,10 +172,11 @@ impl State {
         let mut stamped: SmallVec<[(Stamp, RawFd); FEW]> = stamped.collect();
         stamped.sort_unstable();
         for (stamp, fd) in stamped {
-            if stamp.spoke_before() {
-                self.turns.kernel_first();
-            }
             self.enqueue(fd);
+            if stamp.spoke_before() {
+                let ticket = self.members.get(&fd).map_or(0, |member| member.ticket);
+                self.turns.kernel_before(ticket);
+            }
         }
     }
 

@@ -20,6 +20,7 @@ use crate::reason::Reason;
 use crate::record::{flag, Record, Role};
 use crate::sockopt;
 use crate::sys::{diag, tcp};
+use crate::unhooked;
 
 pub(super) const TCP_ESTABLISHED: u8 = 1;
 /// A claim that is not confirmed by this call is looked at less often.
@@ -218,8 +219,8 @@ impl Attempt<'_> {
     pub(super) fn check_kind(&self) -> Result<(), Reason> {
         let (local, peer) = self.ends()?;
         let established = tcp::info(self.socket).is_ok_and(|info| info.state == TCP_ESTABLISHED);
-        if crate::uring::found() {
-            return Err(Reason::IoUring);
+        if let Some(reason) = unhooked::found() {
+            return Err(reason);
         }
         let unfit = local == peer
             || !established
