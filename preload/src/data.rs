@@ -3,9 +3,7 @@
 //! `read` and `write` on a socket are `recv` and `send` without flags, in the kernel and here; but for
 //! a read, or a vector, of no bytes.
 
-use libc::{
-    c_int, c_void, iovec, off64_t, off_t, size_t, sockaddr, sockaddr_storage, socklen_t, ssize_t,
-};
+use libc::{c_int, c_void, iovec, off64_t, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use ulsock::api::{self, First, Verdict};
 
 /// UIO_MAXIOV; the kernel refuses longer vectors, so those are its business.
@@ -112,9 +110,9 @@ hooks! {
         )
     }
 
-    /// A connected TCP socket ignores the address, if it can be one.
+    /// A connected TCP socket ignores the address, if the kernel could read it.
     redhook fn sendto(fd: c_int, buf: *const c_void, len: size_t, flags: c_int, addr: *const sockaddr, addrlen: socklen_t) -> ssize_t {
-        let good = addr.is_null() || addrlen as usize <= size_of::<sockaddr_storage>();
+        let good = addr.is_null() || api::takes_address(fd, addr, addrlen);
         let first = || match good {
             // SAFETY: the program's own buffer.
             true => unsafe { api::send_first(fd, buf, len, flags) },

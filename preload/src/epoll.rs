@@ -1,7 +1,7 @@
 //! epoll: the program's epoll fd stays the kernel's; `api` decides what its waits return.
 
 use crate::errno;
-use crate::readiness::{from_millis, pointer, valid};
+use crate::readiness::from_millis;
 use libc::{c_int, epoll_event, sigset_t, timespec};
 use std::ptr::null;
 use ulsock::api::{self, Begun, Doze, Verdict};
@@ -49,7 +49,7 @@ hooks! {
     redhook fn epoll_wait(epfd: c_int, events: *mut epoll_event, max: c_int, ms: c_int) -> c_int {
         let timeout = from_millis(ms);
         wait!(
-            api::epoll_wait(epfd, events, max, pointer(&timeout), null()),
+            api::epoll_wait(epfd, events, max, timeout.as_ref(), null()),
             real()(epfd, events, max, ms),
             |doze: Doze, n| doze.end(n, epfd, events, max, null())
         )
@@ -58,7 +58,7 @@ hooks! {
     redhook fn epoll_pwait(epfd: c_int, events: *mut epoll_event, max: c_int, ms: c_int, mask: *const sigset_t) -> c_int {
         let timeout = from_millis(ms);
         wait!(
-            api::epoll_wait(epfd, events, max, pointer(&timeout), mask),
+            api::epoll_wait(epfd, events, max, timeout.as_ref(), mask),
             real()(epfd, events, max, ms, mask),
             |doze: Doze, n| doze.end(n, epfd, events, max, mask)
         )
@@ -66,7 +66,10 @@ hooks! {
 
     by_hand fn epoll_pwait2(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int {
         wait!(
-            if valid(timeout) { api::epoll_wait(epfd, events, max, timeout, mask) } else { Begun::Verdict(Verdict::Bypass) },
+            match api::time_of_wait(epfd, timeout) {
+                Some(timeout) => api::epoll_wait(epfd, events, max, timeout.as_ref(), mask),
+                None => Begun::Verdict(Verdict::Bypass),
+            },
             real()(epfd, events, max, timeout, mask),
             |doze: Doze, n| doze.end(n, epfd, events, max, mask)
         )

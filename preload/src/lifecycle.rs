@@ -1,16 +1,16 @@
 //! Birth and death of sockets and of fd numbers: socket, accept, connect, dup, close.
 
 use crate::errno;
-use libc::{c_int, c_uint, sockaddr, sockaddr_storage, socklen_t, EINPROGRESS, EINTR};
+use libc::{c_int, c_uint, sockaddr, sockaddr_storage, socklen_t, EFAULT, EINPROGRESS, EINTR};
 use std::mem::{size_of, MaybeUninit};
-use std::ptr::copy_nonoverlapping;
 use ulsock::api::{self, Verdict};
 
 type RealAccept = unsafe extern "C" fn(c_int, *mut sockaddr, *mut socklen_t, c_int) -> c_int;
 
 /// Accepts into a buffer of our own, because `api` wants the whole peer address and the program may
 /// have given no buffer or a small one; then hands the address out as the kernel does: cut to the
-/// program's buffer, with the full length.
+/// program's buffer, with the full length. If the listener is not known to be TCP's, or the program's
+/// buffer is bad, the call is the kernel's as it is.
 unsafe fn accepting(
     fd: c_int,
     addr: *mut sockaddr,
@@ -21,8 +21,16 @@ unsafe fn accepting(
     // SAFETY: `addr` and `addrlen` are the program's own; ours are sized as `len` says, and the
     // kernel fills at most that much.
     unsafe {
-        if !addr.is_null() && (addrlen.is_null() || (*addrlen).cast_signed() < 0) {
-            return real(fd, addr, addrlen, flags);
+        let room = match addr.is_null() || !api::is_listener(fd) {
+            true => None,
+            false => api::load(addrlen),
+        };
+        if !addr.is_null() && room.is_none_or(|room| room.cast_signed() < 0) {
+            let new = real(fd, addr, addrlen, flags);
+            if new >= 0 {
+                errno::keep(|| api::accepted(fd, new, None));
+            }
+            return new;
         }
         let mut peer = MaybeUninit::<sockaddr_storage>::zeroed();
         let from = peer.as_mut_ptr().cast::<sockaddr>();
@@ -31,14 +39,14 @@ unsafe fn accepting(
         if new < 0 {
             return new;
         }
-        errno::keep(|| api::accepted(fd, new, from, len));
-        if !addr.is_null() {
-            copy_nonoverlapping(
-                from.cast::<u8>(),
-                addr.cast::<u8>(),
-                len.min(*addrlen) as usize,
-            );
-            *addrlen = len;
+        errno::keep(|| api::accepted(fd, new, Some((from, len))));
+        let told = room.is_none_or(|room| {
+            api::copy(addr.cast(), from.cast(), len.min(room) as usize) && api::store(addrlen, len)
+        });
+        if !told {
+            // As in the kernel, the connection is gone.
+            close::hooked(new);
+            return errno::fail(EFAULT) as c_int;
         }
         new
     }

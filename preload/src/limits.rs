@@ -14,8 +14,11 @@ unsafe fn setting(
     if !api::limit_concerns_us(resource) || limit.is_null() {
         return set(limit);
     }
-    // SAFETY: the program's own argument, not null.
-    let wanted = errno::keep(|| api::before_limit(resource, unsafe { *limit }));
+    // SAFETY: any bytes are a limit.
+    let Some(wanted) = (unsafe { api::load(limit) }) else {
+        return set(limit);
+    };
+    let wanted = errno::keep(|| api::before_limit(resource, wanted));
     let result = set(&wanted);
     if result == 0 {
         api::limit_set(resource, &wanted);

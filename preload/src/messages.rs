@@ -7,11 +7,14 @@ use crate::errno;
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 use ulsock::api::{self, Verdict};
 
-/// Before a send: tells `api` about control data. A bad message is left for the kernel to refuse.
+/// Before a send: tells `api` about control data. A bad message is left for the kernel to refuse, and
+/// without connections there is none to be passed on.
 unsafe fn passing(msg: *const msghdr) {
+    // SAFETY: only the place is named.
+    let length = unsafe { (&raw const (*msg).msg_controllen).cast() };
     // SAFETY: the program's own message.
     unsafe {
-        if !api::is_bad(msg, size_of::<msghdr>()) && (*msg).msg_controllen != 0 {
+        if api::has_connections() && api::load_word(length).is_some_and(|length| length != 0) {
             api::passing_fds(msg);
         }
     }

@@ -108,10 +108,11 @@ pub unsafe extern "C" fn syscall() {
 /// threads are nothing to us, and the rest are children that exec, as in `clone`.
 unsafe extern "C" fn forks(number: c_long, first: usize, second: usize) -> bool {
     let (flags, stack) = match number {
-        // SAFETY: struct clone_args begins with the flags; its sixth word is the stack.
-        libc::SYS_clone3 if second >= 48 => unsafe {
-            let args = first as *const u64;
-            (*args as c_int, *args.add(5) as usize)
+        // SAFETY: any bytes are numbers. struct clone_args begins with the flags; its sixth word is
+        // the stack.
+        libc::SYS_clone3 if second >= 48 => match unsafe { api::load(first as *const [u64; 6]) } {
+            Some([flags, .., stack]) => (flags as c_int, stack as usize),
+            None => return false,
         },
         libc::SYS_clone => (first as c_int, second),
         _ => return false,
@@ -241,10 +242,19 @@ unsafe extern "C" fn hooked(number: c_long, a: usize, b: usize, c: usize, d: usi
             libc::SYS_getsockname => options::getsockname::hooked(a as _, b as _, c as _) as _,
             libc::SYS_getpeername => options::getpeername::hooked(a as _, b as _, c as _) as _,
             libc::SYS_poll => readiness::poll::hooked(a as _, b as _, c as _) as _,
-            libc::SYS_select => readiness::select::hooked(a as _, b as _, c as _, d as _, e as _) as _,
+            libc::SYS_select => {
+                let limit = api::select_limit(a as _);
+                match readiness::selecting(limit, b as _, c as _, d as _, e as _) {
+                    Verdict::Done(count) => count as _,
+                    Verdict::Fail(error) => errno::fail(error) as _,
+                    // Unlike libc's function the kernel survives a bad time.
+                    _ => real()(number, limit, b, c, d, e),
+                }
+            }
             libc::SYS_ppoll => timed(c, d, e, |time, mask| api::poll(a as _, b as _, time, mask), pass),
-            libc::SYS_pselect6 => {
-                let [mask, size] = (f as *const [usize; 2]).as_ref().copied().unwrap_or([0, SET_SIZE]);
+            libc::SYS_pselect6 if api::has_connections() => {
+                let Some(set) = api::load_if_any(f as *const [usize; 2]) else { return pass() };
+                let [mask, size] = set.unwrap_or([0, SET_SIZE]);
                 timed(e, mask, size, |time, mask| api::select(a as _, b as _, c as _, d as _, time, mask), pass)
             }
             libc::SYS_epoll_create => epoll::epoll_create::hooked(a as _) as _,
@@ -285,17 +295,21 @@ unsafe fn timed(
     let time = time as *mut timespec;
     // SAFETY: the program's own time, null or valid.
     unsafe {
-        if (mask != 0 && size != SET_SIZE) || !readiness::valid(time) {
+        if (mask != 0 && size != SET_SIZE) || !api::has_connections() {
             return pass();
         }
-        let (start, before) = (readiness::now(), time.as_ref().copied());
+        let Some(before) = api::load_if_any(time) else {
+            return pass();
+        };
+        let start = readiness::now();
         let result = match verdict(time, mask as *const sigset_t) {
             Verdict::Bypass | Verdict::Kernel(_) | Verdict::Counted(_) => return pass(),
             Verdict::Done(count) => count as c_long,
             Verdict::Fail(error) => errno::fail(error) as c_long,
         };
         if let Some(before) = before {
-            *time = readiness::left(&before, &start);
+            // As in the kernel, a time that cannot be written is left as it is.
+            api::store(time, readiness::left(&before, &start));
         }
         result
     }

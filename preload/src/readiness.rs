@@ -21,17 +21,6 @@ pub fn pointer(timeout: &Option<timespec>) -> *const timespec {
     timeout.as_ref().map_or(null(), |timeout| timeout)
 }
 
-/// Would the kernel take this timeout?
-pub unsafe fn valid(timeout: *const timespec) -> bool {
-    // SAFETY: the program's own timeout, null or valid.
-    unsafe {
-        timeout.is_null()
-            || (!api::is_bad(timeout, size_of::<timespec>())
-                && (*timeout).tv_sec >= 0
-                && (0..NANOS).contains(&(*timeout).tv_nsec))
-    }
-}
-
 /// A timeval as glibc's select reads it: microseconds beyond a second carry over.
 fn from_timeval(time: &timeval) -> Option<timespec> {
     (time.tv_sec >= 0 && time.tv_usec >= 0).then(|| timespec {
@@ -66,15 +55,35 @@ pub fn left(timeout: &timespec, start: &timespec) -> timespec {
     }
 }
 
+/// `select`, if it is about one of our sockets.
+pub unsafe fn selecting(
+    nfds: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    time: *mut timeval,
+) -> Verdict {
+    // SAFETY: the program's own sets.
+    unsafe {
+        match (api::has_connections(), time.is_null()) {
+            (false, _) => Verdict::Bypass,
+            (true, true) => api::select(nfds, read, write, except, null(), null()),
+            (true, false) => select_until(nfds, read, write, except, time),
+        }
+    }
+}
+
 /// `select` with a finite timeout: Linux writes the time left back, after a failure too.
 unsafe fn select_until(
     nfds: c_int,
     read: *mut fd_set,
     write: *mut fd_set,
     except: *mut fd_set,
-    time: &mut timeval,
+    place: *mut timeval,
 ) -> Verdict {
-    let Some(timeout) = from_timeval(time) else {
+    // SAFETY: any bytes are a time.
+    let time = unsafe { api::load(place) };
+    let Some(timeout) = time.as_ref().and_then(from_timeval) else {
         return Verdict::Bypass;
     };
     let start = now();
@@ -82,8 +91,12 @@ unsafe fn select_until(
     let verdict = unsafe { api::select(nfds, read, write, except, &timeout, null()) };
     if let Verdict::Done(_) | Verdict::Fail(_) = verdict {
         let left = left(&timeout, &start);
-        time.tv_sec = left.tv_sec;
-        time.tv_usec = (left.tv_nsec / 1000) as suseconds_t;
+        let left = timeval {
+            tv_sec: left.tv_sec,
+            tv_usec: (left.tv_nsec / 1000) as suseconds_t,
+        };
+        // As in the kernel, a time that cannot be written is left as it is.
+        api::store(place, left);
     }
     verdict
 }
@@ -96,26 +109,20 @@ hooks! {
 
     redhook fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int {
         answer!(
-            if valid(timeout) { api::poll(fds, count, timeout, mask) } else { Verdict::Bypass },
+            api::poll(fds, count, timeout, mask),
             real()(fds, count, timeout, mask)
         )
     }
 
     redhook fn select(nfds: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, time: *mut timeval) -> c_int {
         let nfds = api::select_limit(nfds);
-        answer!(
-            match time.as_mut() {
-                Some(time) => select_until(nfds, read, write, except, time),
-                None => api::select(nfds, read, write, except, null(), null()),
-            },
-            real()(nfds, read, write, except, time)
-        )
+        answer!(selecting(nfds, read, write, except, time), real()(nfds, read, write, except, time))
     }
 
     redhook fn pselect(nfds: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int {
         let nfds = api::select_limit(nfds);
         answer!(
-            if valid(timeout) { api::select(nfds, read, write, except, timeout, mask) } else { Verdict::Bypass },
+            api::select(nfds, read, write, except, timeout, mask),
             real()(nfds, read, write, except, timeout, mask)
         )
     }

@@ -53,6 +53,7 @@ unsafe fn install(sig: c_int, handler: sighandler_t, flags: c_int, mask: sigset_
 
 /// Load time: handlers that were installed before us, or past libc.
 pub fn adopt() {
+    api::signals(sigaction::real());
     for sig in 1..=libc::SIGRTMAX() {
         // SAFETY: a zeroed sigaction is valid; a handler that is there is installed once more.
         unsafe {

@@ -11,18 +11,21 @@ use crate::io::Way;
 use crate::record::Record;
 use crate::thread::Thread;
 
-pub use crate::birth::{accepted, before_connect, connected, listening, socket_opened};
+pub use crate::access::{copy, is_readable, load, load_if_any, load_word, store};
+pub use crate::birth::{
+    accepted, before_connect, connected, is_listener, listening, socket_opened,
+};
 pub use crate::cancel::{
     init as cancellation, requested as cancelling, type_changed as cancel_type_changed,
 };
-pub use crate::epoll::{epoll_ctl, epoll_wait, Begun, Doze};
+pub use crate::epoll::{epoll_ctl, epoll_wait, time_of_wait, Begun, Doze};
 pub use crate::inherit::{
     before_chroot, before_exec, before_plugin, before_sandbox, before_spawn, before_spawn_of_all,
     exec_failed, exiting, fork_child, fork_parent, fork_prepare,
 };
 pub use crate::io::{
     read, readv, recv, recv_first, recvfrom, recvmmsg, recvmsg, send, send_first, sendfile,
-    sendmmsg, sendmsg, write, writev, First,
+    sendmmsg, sendmsg, takes_address, write, writev, First,
 };
 pub use crate::lifecycle::{
     close, close_range, dup_over, duped, fd_opened, guard, passing_fds, received_fds, shutdown,
@@ -33,11 +36,10 @@ pub use crate::limits::{
 };
 pub use crate::mlock::mlockall;
 pub use crate::options::{fcntl, ioctl};
-pub use crate::pointer::is_bad;
 pub use crate::poll::poll;
 pub use crate::process::{init, is_on};
 pub use crate::select::{select, select_limit};
-pub use crate::signal::{sigaction, RealSigaction};
+pub use crate::signal::{init as signals, sigaction, RealSigaction};
 pub use crate::sockopt::{getsockopt, option_read, option_set, setsockopt};
 pub use crate::unhooked::ring_made as io_uring_made;
 pub use crate::vfork::{child as vfork_child, parent as vfork_parent, prepare as vfork_prepare};

@@ -11,16 +11,17 @@ use std::sync::atomic::Ordering;
 
 use libc::{c_int, sa_family_t, sockaddr, socklen_t};
 
+use crate::access;
 use crate::api::Verdict;
 use crate::epoll;
 use crate::family::Family;
 use crate::lifecycle::{fd_opened, let_go};
 use crate::options;
 use crate::order;
-use crate::pointer::is_bad;
 use crate::process;
 use crate::reason::Reason;
 use crate::record::{flag, Role, State};
+use crate::signal::fault;
 use crate::sys::tcp;
 use crate::table::{self, Slot};
 use crate::upgrade;
@@ -105,6 +106,8 @@ fn note_number(family: &Family, number: u32, fd: RawFd) {
 /// After a successful `listen`: a listener has no record.
 pub fn listening(fd: RawFd) {
     if table::change(fd, Slot::Fresh, Slot::Listener) {
+        // Who accepts names memory for the address.
+        fault::catch();
         return;
     }
     let Some((family, number, record)) = options::record_of(fd) else {
@@ -123,17 +126,26 @@ pub fn listening(fd: RawFd) {
     let_go(family, number);
 }
 
-/// After a successful `accept`.
+/// Is it known to be TCP's?
+pub fn is_listener(fd: RawFd) -> bool {
+    table::get(fd) == Slot::Listener
+}
+
+/// After a successful `accept`, with the peer's address if that is known.
 ///
 /// # Safety
-/// `addr` has `len` bytes.
-pub unsafe fn accepted(listener: RawFd, fd: RawFd, addr: *const sockaddr, len: socklen_t) {
+/// The address has as many bytes as it says.
+pub unsafe fn accepted(listener: RawFd, fd: RawFd, peer: Option<(*const sockaddr, socklen_t)>) {
     fd_opened(fd);
     if !process::is_on() || !is_tcp_listener(listener) {
         return;
     }
-    // SAFETY: by contract.
-    let peer = unsafe { address(addr, len) };
+    let peer = match peer {
+        // SAFETY: by contract.
+        Some((addr, len)) => unsafe { address(addr, len) },
+        // SAFETY: the program has just been given it.
+        None => tcp::peer_addr(unsafe { BorrowedFd::borrow_raw(fd) }).ok(),
+    };
     let Some(peer) = peer else { return };
     begin(fd, peer, Role::Accepted, listener as u32);
 }
@@ -153,6 +165,7 @@ fn is_tcp_listener(fd: RawFd) -> bool {
             let tcp = rustix::net::sockopt::socket_protocol(socket).ok().flatten()
                 == Some(rustix::net::ipproto::TCP);
             if tcp {
+                fault::catch();
                 table::set(fd, Slot::Listener);
             }
             tcp
@@ -169,8 +182,7 @@ pub unsafe fn before_connect(fd: RawFd, addr: *const sockaddr, len: socklen_t) -
     match table::get(fd) {
         Slot::Internal => return Verdict::Fail(libc::EBADF),
         Slot::Fresh => drop(give_record(fd)),
-        // SAFETY: by contract.
-        Slot::Record(_) if unsafe { dissolves(addr, len) } => {
+        Slot::Record(_) if dissolves(addr, len) => {
             // The same socket may be connected elsewhere afterwards, with other counts.
             options::to_kernel(fd, Reason::Call);
         }
@@ -180,13 +192,10 @@ pub unsafe fn before_connect(fd: RawFd, addr: *const sockaddr, len: socklen_t) -
 }
 
 /// Does a `connect` to this address end the connection that there is?
-///
-/// # Safety
-/// As libc's `connect`.
-unsafe fn dissolves(addr: *const sockaddr, len: socklen_t) -> bool {
-    let known = len as usize >= size_of::<sa_family_t>() && !is_bad(addr, size_of::<sa_family_t>());
-    // SAFETY: long enough, by contract.
-    known && c_int::from(unsafe { (*addr).sa_family }) == libc::AF_UNSPEC
+fn dissolves(addr: *const sockaddr, len: socklen_t) -> bool {
+    // SAFETY: any bytes are a family.
+    let family = unsafe { access::load(addr.cast::<sa_family_t>()) };
+    len as usize >= size_of::<sa_family_t>() && family == Some(libc::AF_UNSPEC as sa_family_t)
 }
 
 /// After `connect` succeeded or is under way.

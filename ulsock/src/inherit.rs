@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use libc::c_char;
 
+use crate::api::has_connections;
 use crate::birth;
 use crate::conn::handover::{hand_over, Rest};
 use crate::conn::{self, Conn, Handle};
@@ -123,7 +124,7 @@ pub fn fork_child() {
 /// `environment` is null (for the program's own) or a list of C strings that ends with null.
 pub unsafe fn before_exec(environment: *const *const c_char) {
     // SAFETY: by contract.
-    let heard = process::is_on() && unsafe { will::will_be_read(environment) };
+    let heard = has_connections() && unsafe { will::will_be_read(environment) };
     let heard = heard && !crate::limits::are_too_low();
     let will = heard.then(|| Will::make(|fd| !closes_on_exec(fd)));
     return_all(Reason::Exec, true, Rest::StandInIfAlone);

@@ -27,7 +27,7 @@ use crate::upgrade;
 
 pub use many::{recvmmsg, sendmmsg};
 pub use messages::{recvmsg, sendmsg};
-pub use one::{read, recv, recv_first, recvfrom, send, send_first, write, First};
+pub use one::{read, recv, recv_first, recvfrom, send, send_first, takes_address, write, First};
 pub use sendfile::sendfile;
 pub use vectors::{readv, writev};
 
@@ -185,7 +185,8 @@ fn receive_into(
             if len == 0 {
                 return verdict(handle, Way::In, conn::empty::receive(handle, flags));
             }
-            if flags & libc::MSG_TRUNC != 0 {
+            let refused = |unsound: &Unsound| unsound.fault == Fault::Refused;
+            if flags & libc::MSG_TRUNC != 0 && !room.sound().is_err_and(|bad| refused(&bad)) {
                 let result = conn::recv::recv(handle, &mut conn::buffers::Bin, len, flags);
                 return verdict(handle, Way::In, result);
             }

@@ -5,6 +5,7 @@
 //! the peer, `conn` moves bytes, `poll` and `epoll` tell readiness, `inherit` follows processes. `nicd` is the
 //! daemon of a host, with the engine for all its programs; `inline` has one in a program itself.
 
+mod access;
 mod alone;
 pub mod api;
 mod backoff;

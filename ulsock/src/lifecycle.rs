@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use libc::c_int;
 use rustix::io::fcntl_getfd;
 
+use crate::access;
 use crate::alone;
 use crate::api::Verdict;
 use crate::birth;
@@ -14,7 +15,6 @@ use crate::conn::{self, Handle};
 use crate::family::Family;
 use crate::options;
 use crate::order;
-use crate::pointer::is_bad;
 use crate::process::{self, Locked};
 use crate::reason::Reason;
 use crate::record::{flag, State};
@@ -281,14 +281,18 @@ fn raw_close_range(first: u32, last: u32, flags: c_int) {
 /// receiver may not know us. They stay there: it holds them too, and we cannot see it let go.
 ///
 /// # Safety
-/// `msg` is a valid message header with valid control data.
+/// As libc's `sendmsg`.
 pub unsafe fn passing_fds(msg: *const libc::msghdr) {
-    // SAFETY: by contract.
+    // SAFETY: any bytes are a header.
+    let Some(msg) = (unsafe { access::load(msg) }) else {
+        return;
+    };
+    if !access::is_readable(msg.msg_control, msg.msg_controllen) {
+        return;
+    }
+    // SAFETY: all of it can be read.
     unsafe {
-        if is_bad((*msg).msg_control, (*msg).msg_controllen) {
-            return;
-        }
-        each_passed(msg, |fd| match table::get(fd) {
+        each_passed(&msg, |fd| match table::get(fd) {
             Slot::Epoll(set) => crate::epoll::only_by_kernel(set, fd, Rest::StandInIfAlone),
             _ => options::to_kernel(fd, Reason::Passed),
         })

@@ -318,7 +318,7 @@ impl Rings {
 }
 
 impl Memory for Rings {
-    #[inline]
+    #[inline(always)]
     fn fill<S: Source + ?Sized>(&self, level: u8, at: usize, len: usize, from: &mut S) -> usize {
         // SAFETY: the protocol keeps `at + len` within the level's ring, which is mapped.
         unsafe { from.give(self.base[level as usize].add(at), len) }
@@ -335,7 +335,7 @@ impl Memory for Rings {
         fetch_two_to_write(self.base[level as usize].wrapping_add(at));
     }
 
-    #[inline]
+    #[inline(always)]
     fn drain<S: Sink + ?Sized>(&self, level: u8, at: usize, len: usize, to: &mut S) {
         // SAFETY: as above.
         unsafe { to.take(self.base[level as usize].add(at), len) }

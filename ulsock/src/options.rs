@@ -6,11 +6,11 @@ use libc::{c_int, c_ulong};
 use rustix::fs::OFlags;
 use rustix::net::sockopt::{self, Timeout};
 
+use crate::access;
 use crate::api::Verdict;
 use crate::conn::handover::{hand_over, Rest};
 use crate::conn::{Conn, Handle};
 use crate::family::Family;
-use crate::pointer::is_bad;
 use crate::process;
 use crate::reason::Reason;
 use crate::record::{flag, Record, State};
@@ -158,11 +158,10 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> Verdict {
     let pointer = arg as *mut c_int;
     match request {
         libc::FIONBIO => {
-            if let (Some((_, _, record)), false) =
-                (record_of(fd), is_bad(pointer, size_of::<c_int>()))
-            {
-                // SAFETY: FIONBIO takes a pointer to an int.
-                record.put(flag::NONBLOCK, unsafe { *pointer } != 0);
+            // SAFETY: any bytes are a number.
+            let on = unsafe { access::load(pointer) };
+            if let Some(((_, _, record), on)) = record_of(fd).zip(on) {
+                record.put(flag::NONBLOCK, on != 0);
             }
             Verdict::Bypass
         }
@@ -171,8 +170,8 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> Verdict {
         SIOCATMARK => at_mark(fd, pointer),
         // Signals are the kernel's.
         libc::FIOASYNC => {
-            // SAFETY: FIOASYNC takes a pointer to an int.
-            if !is_bad(pointer, size_of::<c_int>()) && unsafe { *pointer } != 0 {
+            // SAFETY: any bytes are a number.
+            if unsafe { access::load(pointer) }.is_some_and(|on| on != 0) {
                 to_kernel(fd, Reason::Call);
             }
             Verdict::Bypass
@@ -186,16 +185,19 @@ fn at_mark(fd: c_int, to: *mut c_int) -> Verdict {
     count(fd, to, |conn| Some(conn.is_at_mark().into()))
 }
 
+/// The answer to a request that takes a pointer to an int.
+fn tell(to: *mut c_int, answer: c_int) -> Verdict {
+    match access::store(to, answer) {
+        true => Verdict::Done(0),
+        false => Verdict::Fail(libc::EFAULT),
+    }
+}
+
 fn count(fd: c_int, to: *mut c_int, counter: fn(&Conn<'_>) -> Option<u64>) -> Verdict {
     let counted = managed(fd)
         .and_then(Conn::enter)
         .and_then(|conn| counter(&conn));
-    match counted {
-        Some(n) if !is_bad(to, size_of::<c_int>()) => {
-            // SAFETY: these requests take a pointer to an int.
-            unsafe { *to = n.min(c_int::MAX as u64) as c_int };
-            Verdict::Done(0)
-        }
-        _ => Verdict::Bypass,
-    }
+    counted.map_or(Verdict::Bypass, |n| {
+        tell(to, n.min(c_int::MAX as u64) as c_int)
+    })
 }

@@ -18,13 +18,12 @@ use crate::bed::Sleep;
 use crate::conn::wait::{poll_now, Deadline};
 use crate::conn::{Conn, Handle};
 use crate::options::record_of;
-use crate::pointer::is_bad;
 use crate::record::{Record, State};
 use crate::signal::Seen;
 use crate::spin;
 use crate::table::{self, Slot};
 use crate::thread::{Critical, Thread};
-use crate::{cancel, inline};
+use crate::{access, cancel, inline, process};
 use lists::Watched;
 pub use lists::{Lists, FEW};
 
@@ -41,20 +40,52 @@ pub unsafe fn poll(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> Verdict {
-    if count == 0 || count > 1 << 20 || is_bad(fds, count as usize * size_of::<pollfd>()) {
+    // Without a connection nothing is ours to look at.
+    if count == 0 || count > 1 << 20 || process::family().is_none() {
         return Verdict::Bypass;
     }
-    // SAFETY: the program says that there are `count` entries.
-    let fds = unsafe { std::slice::from_raw_parts_mut(fds, count as usize) };
-    if !fds.iter().any(|entry| is_ours(entry.fd)) {
+    let count = count as usize;
+    if !access::is_readable(fds, count * size_of::<pollfd>()) {
         return Verdict::Bypass;
     }
-    // SAFETY: null or valid by contract.
-    let Some(limit) = Limit::new(unsafe { timeout.as_ref() }) else {
+    // SAFETY: they can be read.
+    let list = unsafe { std::slice::from_raw_parts(fds, count) };
+    if !list.iter().any(|entry| is_ours(entry.fd)) {
+        return Verdict::Bypass;
+    }
+    // SAFETY: any bytes are a time.
+    let time = unsafe { access::load_if_any(timeout) };
+    let limit = time.and_then(|time| Limit::new(time.as_ref()));
+    let Some(limit) = limit.filter(|_| access::is_mask(mask)) else {
         return Verdict::Bypass;
     };
-    match poll_ours(fds, limit, mask) {
+    if !can_be_answered(fds, count) {
+        return without_room(list, limit, mask);
+    }
+    // SAFETY: they can be read and written.
+    let list = unsafe { std::slice::from_raw_parts_mut(fds, count) };
+    match poll_ours(list, limit, mask) {
         Some(Ok(n)) => Verdict::Done(n as isize),
+        Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
+        None => Verdict::Bypass,
+    }
+}
+
+/// Can all answers be written? One in each page is, and nothing else of the list: another thread may
+/// be changing the rest.
+fn can_be_answered(fds: *mut pollfd, count: usize) -> bool {
+    const STEP: usize = access::PAGE / size_of::<pollfd>();
+    // SAFETY: below `count`, in a list that can be read.
+    let can = |at: usize| unsafe { access::can_write(&raw mut (*fds.add(at)).revents) };
+    can(0)
+        && (count == 1 || can(count - 1) && (1..count.div_ceil(STEP)).all(|page| can(page * STEP)))
+}
+
+/// A list that can only be read: the kernel waits, and then cannot answer.
+#[cold]
+fn without_room(list: &[pollfd], limit: Limit, mask: *const sigset_t) -> Verdict {
+    match poll_ours(&mut list.to_vec(), limit, mask) {
+        Some(Ok(_)) => Verdict::Fail(libc::EFAULT),
         Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
         None => Verdict::Bypass,
     }

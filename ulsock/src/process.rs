@@ -37,6 +37,7 @@ static LOCK: SideLock = SideLock::new();
 /// Load time. The order matters: the tables before anything that may be looked up in them.
 pub fn init() {
     ask_libc();
+    crate::access::init();
     PID.store(
         rustix::process::getpid().as_raw_nonzero().get() as u32,
         Ordering::Relaxed,
@@ -132,6 +133,7 @@ pub fn begin() -> Option<&'static Family> {
     if !is_on() {
         return None;
     }
+    crate::signal::fault::catch();
     let _control = Locked::wait()?;
     if family().is_some() || !is_on() {
         return family();

@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 
 use crate::api::Verdict;
 use crate::conn::wait::poll_now;
-use crate::pointer::is_bad;
 use crate::poll::{is_ours, poll_ours, Limit, FEW};
 use crate::table::{self, Slot};
+use crate::{access, process};
 
 const READ: c_short = POLLIN | POLLHUP | POLLERR | POLLNVAL;
 const WRITE: c_short = POLLOUT | POLLERR | POLLNVAL;
@@ -28,30 +28,23 @@ pub unsafe fn select(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> Verdict {
-    if !(0..=1 << 20).contains(&nfds) {
+    // Without a connection nothing is ours to look at.
+    if !(0..=1 << 20).contains(&nfds) || process::family().is_none() {
         return Verdict::Bypass;
     }
-    let sets = [read, write, except].map(|set| Bits { words: set.cast() });
-    let bytes = nfds as usize / 64 * 8 + 8;
-    if sets
-        .iter()
-        .any(|set| !set.words.is_null() && is_bad(set.words, bytes))
-    {
-        return Verdict::Bypass;
-    }
-    // SAFETY: each set has bits for all numbers below `nfds`, by contract.
-    let any = (0..nfds).any(|fd| unsafe { sets.iter().any(|set| set.has(fd)) } && is_ours(fd));
-    if !any {
-        return Verdict::Bypass;
-    }
-    // SAFETY: null or valid by contract.
-    let Some(limit) = Limit::new(unsafe { timeout.as_ref() }) else {
+    let Some(mut sets) = read_all([read, write, except], nfds) else {
         return Verdict::Bypass;
     };
-    // SAFETY: as above.
-    let mut fds: SmallVec<[pollfd; FEW]> = (0..nfds)
-        .filter_map(|fd| unsafe { asked(&sets, fd) })
-        .collect();
+    if !(0..nfds).any(|fd| sets.iter().any(|set| set.has(fd)) && is_ours(fd)) {
+        return Verdict::Bypass;
+    }
+    // SAFETY: any bytes are a time.
+    let time = unsafe { access::load_if_any(timeout) };
+    let limit = time.and_then(|time| Limit::new(time.as_ref()));
+    let Some(limit) = limit.filter(|_| access::is_mask(mask)) else {
+        return Verdict::Bypass;
+    };
+    let mut fds: SmallVec<[pollfd; FEW]> = (0..nfds).filter_map(|fd| asked(&sets, fd)).collect();
     // As the kernel: a number that is closed later, while it sleeps, is ready.
     if !limit.impatient && any_closed(&fds) {
         return Verdict::Fail(libc::EBADF);
@@ -62,8 +55,13 @@ pub unsafe fn select(
     }
     match result {
         Some(Ok(_)) if limit.impatient && fds.iter().any(is_closed) => Verdict::Fail(libc::EBADF),
-        // SAFETY: as above.
-        Some(Ok(_)) => Verdict::Done(unsafe { answer(&sets, nfds, &fds) }),
+        Some(Ok(_)) => {
+            let count = answer(&mut sets, &fds);
+            match sets.iter().all(Bits::write) {
+                true => Verdict::Done(count),
+                false => Verdict::Fail(libc::EFAULT),
+            }
+        }
         Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
         None => Verdict::Bypass,
     }
@@ -125,36 +123,47 @@ fn drop_hung_up(fds: &mut [pollfd]) -> bool {
     dropped
 }
 
-/// A set of any length, as programs with more than 1024 fds use it.
-#[derive(Clone, Copy)]
+/// A set of any length, as programs with more than 1024 fds use it: where it is, and what is in it.
 struct Bits {
-    words: *mut u64,
+    at: *mut fd_set,
+    words: SmallVec<[u64; 16]>,
+}
+
+/// `None` if one is bad.
+fn read_all([read, write, except]: [*mut fd_set; 3], nfds: c_int) -> Option<[Bits; 3]> {
+    let all = [Bits::read(read, nfds)?, Bits::read(write, nfds)?];
+    let [read, write] = all;
+    Some([read, write, Bits::read(except, nfds)?])
 }
 
 impl Bits {
-    /// # Safety
-    /// Null, or with bits up to `fd`.
-    unsafe fn has(&self, fd: RawFd) -> bool {
-        // SAFETY: by contract.
-        !self.words.is_null() && unsafe { *self.words.add(fd as usize / 64) } >> (fd % 64) & 1 != 0
+    /// As the kernel, in whole words.
+    fn read(at: *mut fd_set, nfds: c_int) -> Option<Bits> {
+        let words = SmallVec::from_elem(0, (nfds as usize).div_ceil(64));
+        let mut bits = Bits { at, words };
+        let len = bits.words.len() * size_of::<u64>();
+        // SAFETY: the words are ours, and have that length.
+        let read = at.is_null()
+            || access::is_readable(at, len)
+                && unsafe { access::copy(bits.words.as_mut_ptr().cast(), at.cast(), len) };
+        read.then_some(bits)
     }
 
-    /// # Safety
-    /// As for `has`.
-    unsafe fn put(&self, fd: RawFd, on: bool) {
-        if !self.words.is_null() {
-            // SAFETY: by contract.
-            let word = unsafe { &mut *self.words.add(fd as usize / 64) };
-            *word = *word & !(1 << (fd % 64)) | u64::from(on) << (fd % 64);
-        }
+    /// Gives it back to the program.
+    fn write(&self) -> bool {
+        let len = self.words.len() * size_of::<u64>();
+        // SAFETY: the words are ours, and have that length.
+        self.at.is_null()
+            || unsafe { access::copy(self.at.cast(), self.words.as_ptr().cast(), len) }
+    }
+
+    fn has(&self, fd: RawFd) -> bool {
+        self.words[fd as usize / 64] >> (fd % 64) & 1 != 0
     }
 }
 
-/// # Safety
-/// The sets have bits up to `fd`.
-unsafe fn asked(sets: &[Bits; 3], fd: RawFd) -> Option<pollfd> {
-    // SAFETY: by contract.
-    let [read, write, except] = sets.map(|set| unsafe { set.has(fd) });
+fn asked(sets: &[Bits; 3], fd: RawFd) -> Option<pollfd> {
+    let [read, write, except] = sets.each_ref().map(|set| set.has(fd));
     let mut events = 0;
     for (on, bit) in [(read, POLLIN), (write, POLLOUT), (except, POLLPRI)] {
         if on {
@@ -168,23 +177,14 @@ unsafe fn asked(sets: &[Bits; 3], fd: RawFd) -> Option<pollfd> {
     })
 }
 
-/// # Safety
-/// The sets have bits below `nfds`.
-unsafe fn answer(sets: &[Bits; 3], nfds: c_int, fds: &[pollfd]) -> isize {
+fn answer(sets: &mut [Bits; 3], fds: &[pollfd]) -> isize {
     let mut count = 0;
-    for fd in 0..nfds {
-        // SAFETY: by contract.
-        sets.iter().for_each(|set| unsafe { set.put(fd, false) });
-    }
+    sets.iter_mut().for_each(|set| set.words.fill(0));
     for entry in fds {
-        for (set, asked, bits) in [
-            (&sets[0], POLLIN, READ),
-            (&sets[1], POLLOUT, WRITE),
-            (&sets[2], POLLPRI, EXCEPT),
-        ] {
+        let kinds = [(POLLIN, READ), (POLLOUT, WRITE), (POLLPRI, EXCEPT)];
+        for (set, (asked, bits)) in sets.iter_mut().zip(kinds) {
             if entry.events & asked != 0 && entry.revents & bits != 0 {
-                // SAFETY: by contract.
-                unsafe { set.put(entry.fd, true) };
+                set.words[entry.fd as usize / 64] |= 1 << (entry.fd % 64);
                 count += 1;
             }
         }

@@ -14,12 +14,12 @@ use netstack::ring::mark::LEVEL_SIZE;
 use rustix::io::Errno;
 use rustix::net::{self, sockopt};
 
+use crate::access;
 use crate::api::Verdict;
 use crate::conn::room::BEYOND;
 use crate::conn::{self, Conn};
 use crate::io::inq;
 use crate::options::{managed, record_of, to_kernel};
-use crate::pointer::is_bad;
 use crate::reason::Reason;
 use crate::record::{flag, Record};
 use crate::sys::fds::Transient;
@@ -74,9 +74,10 @@ pub unsafe fn setsockopt(
         Slot::Record(_) => {}
         _ => return Verdict::Bypass,
     }
-    // SAFETY: the program says that `value` has `len` bytes.
-    let number = (!is_bad(value, len as usize) && len as usize >= size_of::<c_int>())
-        .then(|| unsafe { value.cast::<c_int>().read_unaligned() });
+    // SAFETY: any bytes are a number.
+    let number = (len as usize >= size_of::<c_int>())
+        .then(|| unsafe { access::load(value.cast::<c_int>()) })
+        .flatten();
     let option = (level, name);
     let limit = record_of(fd).and_then(|(_, _, record)| match option {
         (SOL_SOCKET, libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW) => Some(&record.recv_timeout_us),
@@ -84,8 +85,7 @@ pub unsafe fn setsockopt(
         _ => None,
     });
     if let Some(place) = limit {
-        // SAFETY: by contract.
-        unsafe { note_timeout(place, value, len) };
+        note_timeout(place, value.cast(), len);
     }
     if let (true, Some((_, _, record)), Some(number)) = (
         option == (IPPROTO_TCP, libc::TCP_NODELAY),
@@ -201,15 +201,14 @@ fn set_timeout(place: &AtomicU64, time: Option<Duration>) {
 }
 
 /// Before a time limit is set.
-///
-/// # Safety
-/// `value` is null or has `len` bytes.
-unsafe fn note_timeout(place: &AtomicU64, value: *const c_void, len: socklen_t) {
-    if is_bad(value, len as usize) || (len as usize) < size_of::<timeval>() {
+fn note_timeout(place: &AtomicU64, value: *const timeval, len: socklen_t) {
+    if (len as usize) < size_of::<timeval>() {
         return;
     }
-    // SAFETY: long enough, by the check and by contract.
-    let time = unsafe { value.cast::<timeval>().read_unaligned() };
+    // SAFETY: any bytes are a time.
+    let Some(time) = (unsafe { access::load(value) }) else {
+        return;
+    };
     if (0..1_000_000).contains(&time.tv_usec) {
         let micros = if time.tv_sec < 0 { AT_ONCE } else { 0 };
         place.store(micros, Ordering::Relaxed);

@@ -5,7 +5,6 @@
 //! it loads us, goes on upgrading them. It proves nothing: each socket must have the cookie that the
 //! will names.
 
-use std::ffi::CStr;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -14,6 +13,7 @@ use libc::c_char;
 use rustix::fs::{fstat, openat, unlinkat, AtFlags, Mode, OFlags, CWD};
 use rustix::io::{self, pread, pwrite};
 
+use crate::access;
 use crate::birth;
 use crate::epoll;
 use crate::lifecycle;
@@ -138,15 +138,26 @@ pub unsafe fn will_be_read(environment: *const *const c_char) -> bool {
         } else {
             environment
         };
-        while !next.is_null() && !(*next).is_null() {
-            let line = CStr::from_ptr(*next).to_bytes();
-            if line.starts_with(b"LD_PRELOAD=") {
-                return line.windows(6).any(|part| part == b"ulsock");
+        // What cannot be read the kernel refuses.
+        while let Some(line) = access::load(next).filter(|line| !line.is_null()) {
+            if begins(line, b"LD_PRELOAD=") {
+                let rest = (0..).map(|at| line.wrapping_add(at));
+                let mut rest = rest.take_while(|at| !begins(*at, b"\0"));
+                return rest.any(|at| begins(at, b"ulsock"));
             }
-            next = next.add(1);
+            next = next.wrapping_add(1);
         }
     }
     false
+}
+
+/// Does a string of the program's begin like this? One that cannot be read has ended there.
+fn begins(line: *const c_char, with: &[u8]) -> bool {
+    with.iter().enumerate().all(|(at, byte)| {
+        // SAFETY: any byte will do.
+        let there = unsafe { access::load(line.wrapping_add(at).cast::<u8>()) };
+        there.unwrap_or(0) == *byte
+    })
 }
 
 /// The exec has failed.

@@ -11,6 +11,12 @@ pub trait Source {
     /// # Safety
     /// `to` is valid for writes of `len` bytes.
     unsafe fn give(&mut self, to: *mut u8, len: usize) -> usize;
+
+    /// The program's memory is not what it says: nothing of what was asked for last is to be sent.
+    #[inline(always)]
+    fn has_failed(&self) -> bool {
+        false
+    }
 }
 
 /// Takes bytes from a ring.
@@ -20,6 +26,12 @@ pub trait Sink {
     /// # Safety
     /// `from` is valid for reads of `len` bytes.
     unsafe fn take(&mut self, from: *const u8, len: usize);
+
+    /// The program's memory is not what it says: what was given last is not received.
+    #[inline(always)]
+    fn has_failed(&self) -> bool {
+        false
+    }
 }
 
 /// How far ahead of a small message cache lines are fetched.

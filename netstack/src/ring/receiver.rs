@@ -235,8 +235,8 @@ impl<M: Memory> Receiver<'_, M> {
         }
     }
 
-    /// Takes `n` ring bytes, which `look` has allowed; `true`: somebody who waits for space must be
-    /// rung, at these slots.
+    /// Takes `n` ring bytes, which `look` has allowed, unless the sink fails; `true`: somebody who
+    /// waits for space must be rung, at these slots.
     #[inline]
     pub fn pull(&mut self, n: u64, to: &mut dyn Sink) -> Slots {
         let Carrier::Ring(level) = self.state.carrier() else {
@@ -246,6 +246,9 @@ impl<M: Memory> Receiver<'_, M> {
             if piece > 0 {
                 self.memory.drain(level, at, piece, to);
             }
+        }
+        if to.has_failed() {
+            return 0;
         }
         self.consumed(n)
     }
@@ -271,6 +274,9 @@ impl<M: Memory> Receiver<'_, M> {
         } else {
             self.memory.drain(level, at, first, to);
             self.memory.drain(level, 0, rest, to);
+        }
+        if to.has_failed() {
+            return None;
         }
         Some((n, self.consumed(n)))
     }

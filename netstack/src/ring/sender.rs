@@ -211,6 +211,9 @@ impl<M: Memory> Sender<'_, M> {
         while done < todo {
             let want = (todo - done).min(CHUNK);
             let got = self.copy_in(level, want, from);
+            if from.has_failed() {
+                break;
+            }
             done += got;
             if got > 0 {
                 ring(self.publish_tail(got));
@@ -243,6 +246,9 @@ impl<M: Memory> Sender<'_, M> {
             self.memory.fetch(level, next);
         }
         self.memory.fill(level, at as usize, len as usize, from);
+        if from.has_failed() {
+            return None;
+        }
         Some(self.publish_tail(len))
     }
 

@@ -31,6 +31,7 @@ mod memory;
 mod netpipe;
 mod nginx;
 mod pipes;
+mod pointers;
 mod postgres;
 mod programs;
 mod proxies;

@@ -1,6 +1,7 @@
 //! The program's side of a transfer: its buffers or a file, towards a ring or towards the kernel.
 //!
-//! The program's pointers are used as the kernel would use them, for the length of one copy.
+//! The program's pointers are used as the kernel would use them, for the length of one copy, which
+//! fails where they are bad.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -9,6 +10,7 @@ use netstack::ring::{Sink, Source};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
+use crate::access;
 use crate::pointer::{self, Fault};
 use crate::sys::raw;
 
@@ -59,25 +61,45 @@ pub struct Unsound {
     pub fault: Fault,
 }
 
-/// The program's only buffer, which is used up at once.
-pub struct Piece(pub *mut u8);
+/// The program's only buffer, which is used up at once. Behind a fault nothing is touched any more.
+pub struct Piece {
+    at: *mut u8,
+    failed: bool,
+}
+
+impl Piece {
+    #[inline(always)]
+    pub fn new(at: *mut u8) -> Piece {
+        Piece { at, failed: false }
+    }
+}
 
 impl Source for Piece {
-    #[inline]
+    #[inline(always)]
     unsafe fn give(&mut self, to: *mut u8, len: usize) -> usize {
-        // SAFETY: `to` takes `len` bytes by contract; the program's buffer holds what it says.
-        unsafe { std::ptr::copy_nonoverlapping(self.0, to, len) };
-        self.0 = self.0.wrapping_add(len);
+        // SAFETY: `to` takes `len` bytes by contract; the program's buffer may be bad.
+        self.failed = self.failed || unsafe { !access::copy(to, self.at, len) };
+        self.at = self.at.wrapping_add(len);
         len
+    }
+
+    #[inline(always)]
+    fn has_failed(&self) -> bool {
+        self.failed
     }
 }
 
 impl Sink for Piece {
-    #[inline]
+    #[inline(always)]
     unsafe fn take(&mut self, from: *const u8, len: usize) {
-        // SAFETY: `from` gives `len` bytes by contract; the program's buffer has the room it says.
-        unsafe { std::ptr::copy_nonoverlapping(from, self.0, len) };
-        self.0 = self.0.wrapping_add(len);
+        // SAFETY: `from` gives `len` bytes by contract; the program's buffer may be bad.
+        self.failed = self.failed || unsafe { !access::copy(self.at, from, len) };
+        self.at = self.at.wrapping_add(len);
+    }
+
+    #[inline(always)]
+    fn has_failed(&self) -> bool {
+        self.failed
     }
 }
 
@@ -86,6 +108,8 @@ pub struct Buffers<'a> {
     list: &'a [iovec],
     /// Bytes of the first buffer that are done.
     done: usize,
+    /// One of them is bad: nothing of the last copy counts, and none is touched any more.
+    failed: bool,
     control: Option<&'a mut Control>,
 }
 
@@ -94,6 +118,7 @@ impl<'a> Buffers<'a> {
         Buffers {
             list,
             done: 0,
+            failed: false,
             control: None,
         }
     }
@@ -157,13 +182,21 @@ impl<'a> Buffers<'a> {
         }
     }
 
-    /// Copies piece by piece: `copy` gets the program's address, the offset within `len`, and a length.
-    fn each(&mut self, len: usize, mut copy: impl FnMut(*mut u8, usize, usize)) -> usize {
-        let mut moved = 0;
+    /// Copies piece by piece: `copy` gets the program's address, the offset within `len`, and a
+    /// length, and says whether it could.
+    fn each(&mut self, len: usize, mut copy: impl FnMut(*mut u8, usize, usize) -> bool) -> usize {
+        let (mut moved, begin) = (0, (self.list, self.done));
+        if self.failed {
+            return 0;
+        }
         while moved < len {
             let Some((at, room)) = self.next() else { break };
             let n = room.min(len - moved);
-            copy(at, moved, n);
+            if !copy(at, moved, n) {
+                self.failed = true;
+                (self.list, self.done) = begin;
+                return 0;
+            }
             self.done += n;
             moved += n;
         }
@@ -178,9 +211,8 @@ impl<'a> Buffers<'a> {
         };
         let mut pieces = [empty; N];
         let mut rest = Buffers {
-            list: self.list,
             done: self.done,
-            control: None,
+            ..Buffers::new(self.list)
         };
         let (mut used, mut left) = (0, most);
         while used < N && left > 0 {
@@ -200,19 +232,27 @@ impl<'a> Buffers<'a> {
 
 impl Source for Buffers<'_> {
     unsafe fn give(&mut self, to: *mut u8, len: usize) -> usize {
-        // SAFETY: `to` takes `len` bytes by contract; the program's buffers hold what they say.
+        // SAFETY: `to` takes `len` bytes by contract; the program's buffers may be bad.
         self.each(len, |from, at, n| unsafe {
-            std::ptr::copy_nonoverlapping(from, to.add(at), n)
+            access::copy(to.add(at), from, n)
         })
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed
     }
 }
 
 impl Sink for Buffers<'_> {
     unsafe fn take(&mut self, from: *const u8, len: usize) {
-        // SAFETY: `from` gives `len` bytes by contract; the program's buffers have the room they say.
+        // SAFETY: `from` gives `len` bytes by contract; the program's buffers may be bad.
         self.each(len, |to, at, n| unsafe {
-            std::ptr::copy_nonoverlapping(from.add(at), to, n)
+            access::copy(to, from.add(at), n)
         });
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed
     }
 }
 

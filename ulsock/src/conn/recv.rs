@@ -260,6 +260,8 @@ impl Conn<'_> {
                     self.keep_error(error);
                     break;
                 }
+                // Of the program's memory, not of the connection.
+                Err(Errno::FAULT) => return Err(Errno::FAULT),
                 other => return self.ended(rx, other),
             }
         }
@@ -285,6 +287,9 @@ impl Conn<'_> {
         n: u64,
     ) -> Result<Step, Errno> {
         let slots = rx.pull(n, into);
+        if into.has_failed() {
+            return Err(Errno::FAULT);
+        }
         self.ring_space(slots);
         if !rx.peek {
             Counts::add(&self.record.rx.counts.ring_bytes, n);

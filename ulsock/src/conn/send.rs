@@ -236,7 +236,10 @@ impl Conn<'_> {
                     .push(tx, out, len - moved)
                     .map_err(|Hostile| self.broken())?;
                 moved += n;
-                // A file has ended before the program thought.
+                if out.has_failed() && moved == 0 {
+                    return Err(Errno::FAULT);
+                }
+                // A file has ended before the program thought, or memory is not what it says.
                 ended = (n as u64) < want.min(room);
             }
             // Once more after publishing: a receiver that asked for the kernel at this very moment

@@ -11,22 +11,23 @@ use super::notes;
 use super::set::Set;
 use super::state::State;
 use super::tag::Aliases;
+use crate::access;
 use crate::api::Verdict;
 use crate::birth;
 use crate::conn::Handle;
 use crate::options;
-use crate::pointer::is_bad;
 use crate::process;
 use crate::reason::Reason;
 use crate::record::flag;
+use crate::signal::fault;
+use crate::sys::raw;
 use crate::table::{self, Slot, Word};
 
 /// # Safety
 /// As libc's `epoll_ctl`.
 #[inline]
 pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> Verdict {
-    // SAFETY: by contract.
-    if stays_on_kernel(fd) && !unsafe { looks_like_ours(op, event) } {
+    if stays_on_kernel(fd) && !looks_like_ours(op, event) {
         return crate::lifecycle::guard(epfd);
     }
     // SAFETY: by contract.
@@ -48,18 +49,56 @@ unsafe fn follow(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> 
         return Verdict::Fail(libc::EBADF);
     }
     // DEL takes any pointer.
-    let event = if op == EPOLL_CTL_DEL {
-        None
-    } else if is_bad(event, size_of::<epoll_event>()) {
-        return Verdict::Bypass;
-    } else {
-        // SAFETY: null, or valid by contract.
-        unsafe { event.as_ref() }
-    };
+    if op == EPOLL_CTL_DEL {
+        return followed((slot, target), epfd, op, fd, None);
+    }
+    if matches!(target, Slot::Foreign) && !fault::are_caught() {
+        return kernel_first(set_of(slot), epfd, op, fd, event);
+    }
+    // SAFETY: any bytes are an event.
+    match unsafe { access::load(event) } {
+        Some(event) => followed((slot, target), epfd, op, fd, Some(&event)),
+        None => Verdict::Bypass,
+    }
+}
+
+#[inline]
+fn followed(
+    (slot, target): (Slot, Slot),
+    epfd: RawFd,
+    op: c_int,
+    fd: RawFd,
+    event: Option<&epoll_event>,
+) -> Verdict {
     match (slot, target) {
         (Slot::Epoll(set), Slot::Record(number)) => connection(set, epfd, op, (number, fd), event),
         _ => no_connection((slot, target), epfd, op, fd, event),
     }
+}
+
+/// A program without connections: only the kernel can read the event and live. Afterwards it can be
+/// read here, and data that looks like ours is put right.
+fn kernel_first(
+    set: Option<&Set>,
+    epfd: RawFd,
+    op: c_int,
+    fd: RawFd,
+    event: *const epoll_event,
+) -> Verdict {
+    let Some(set) = set else {
+        return Verdict::Bypass;
+    };
+    let args = [epfd as usize, op as usize, fd as usize, event as usize];
+    // SAFETY: the kernel checks all four.
+    if let Err(error) = unsafe { raw::syscall(libc::SYS_epoll_ctl, args) } {
+        return Verdict::Fail(error.raw_os_error());
+    }
+    // SAFETY: the kernel has just read it.
+    let event = unsafe { event.read() };
+    if Aliases::needed(event.u64) {
+        return other(Some(set), epfd, EPOLL_CTL_MOD, fd, Some(event));
+    }
+    Verdict::Done(0)
 }
 
 /// A connection whose membership is the kernel's business for good, and of which we have kept nothing.
@@ -73,14 +112,11 @@ fn stays_on_kernel(fd: RawFd) -> bool {
     })
 }
 
-/// # Safety
-/// As libc's `epoll_ctl`.
 #[inline]
-unsafe fn looks_like_ours(op: c_int, event: *const epoll_event) -> bool {
-    // SAFETY: valid by contract, unless it is bad.
-    op != EPOLL_CTL_DEL
-        && !is_bad(event, size_of::<epoll_event>())
-        && Aliases::needed(unsafe { (*event).u64 })
+fn looks_like_ours(op: c_int, event: *const epoll_event) -> bool {
+    // SAFETY: the place is only named, and a bad one is found out.
+    let data = || unsafe { access::load_word(&raw const (*event).u64) };
+    op != EPOLL_CTL_DEL && data().is_some_and(Aliases::needed)
 }
 
 /// Anything else, or a set that is none of ours.

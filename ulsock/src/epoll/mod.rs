@@ -18,6 +18,7 @@ mod numbers;
 mod outside;
 mod park;
 mod plain;
+mod room;
 mod set;
 mod shared;
 mod state;
@@ -39,6 +40,7 @@ use crate::table::{self, Slot};
 pub use asked::put_off;
 pub use ctl::epoll_ctl;
 pub use plain::Doze;
+pub use room::time_of_wait;
 pub use set::Set;
 pub use wait::{epoll_wait, Begun};
 

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_int, epoll_event, sigset_t};
 
+use super::room::room;
 use super::set::Set;
 use super::state::State;
 use super::tag::Aliases;
 use super::wait::{wait_for_ours, Limit, Wait};
 use crate::api::Verdict;
-use crate::pointer::is_bad;
 use crate::process;
 use crate::thread::{self, Thread};
 
@@ -154,10 +154,7 @@ impl Doze {
         self.set.rest_if_all_are_up();
         let n = usize::try_from(n).ok()?;
         // The kernel has looked at the room for those that it told of, and at no more.
-        let room = match is_bad(events, max as usize * size_of::<epoll_event>()) {
-            true => n,
-            false => max as usize,
-        };
+        let room = room(events, max as usize).max(n);
         if room == 0 {
             return None;
         }

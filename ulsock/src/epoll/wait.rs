@@ -7,25 +7,25 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use libc::{c_int, epoll_event, pollfd, sigset_t, timespec};
+use libc::{c_int, epoll_event, sigset_t, timespec};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
 use super::kernel::raw_wait;
 use super::plain::Doze;
+use super::room::{room, without_room};
 use super::set::{Lain, Set};
 use crate::api::Verdict;
 use crate::bed::Sleep;
 use crate::conn::space::STALL;
 use crate::conn::wait::Deadline;
 use crate::pointer::{self, Fault};
-use crate::poll::poll;
 use crate::signal::Seen;
 use crate::spin;
 use crate::table::{self, Slot};
 use crate::thread::{self, Critical, Thread};
 use crate::upkeep::Nap;
-use crate::{cancel, inline};
+use crate::{access, cancel, inline};
 
 /// The kernel takes no more room than this, in bytes.
 const MOST: usize = i32::MAX as usize;
@@ -43,7 +43,7 @@ pub unsafe fn epoll_wait(
     epfd: c_int,
     events: *mut epoll_event,
     max: c_int,
-    timeout: *const timespec,
+    timeout: Option<&timespec>,
     mask: *const sigset_t,
 ) -> Begun {
     let number = match table::get(epfd) {
@@ -60,8 +60,6 @@ pub unsafe fn epoll_wait(
     if plain && thread::is_single() {
         return Begun::Verdict(Verdict::Bypass);
     }
-    // SAFETY: null or valid by contract.
-    let timeout = unsafe { timeout.as_ref() };
     let doze = plain.then(|| doze(set, me, timeout)).flatten();
     doze.map_or_else(
         // SAFETY: by contract.
@@ -124,12 +122,17 @@ unsafe fn wait_long(
         return Verdict::Bypass;
     }
     if let Some(fault) = pointer::fault(events, max as usize * size_of::<epoll_event>()) {
-        let timeout = timeout.map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: by contract.
-        return unsafe { without_room(epfd, fault, timeout, mask) };
+        return without_room(epfd, fault, timeout, mask);
     }
-    // SAFETY: the program says that there is room for `max` events; none is read before it is written.
-    let events = unsafe { std::slice::from_raw_parts_mut(events, max as usize) };
+    if !access::is_mask(mask) {
+        return Verdict::Bypass;
+    }
+    let room = room(events, max as usize);
+    if room == 0 {
+        return without_room(epfd, Fault::AtCopy, timeout, mask);
+    }
+    // SAFETY: there is room for these; none is read before it is written.
+    let events = unsafe { std::slice::from_raw_parts_mut(events, room) };
     wait_for_ours(Wait::new(set, epfd, me, limit, mask), events)
 }
 
@@ -146,32 +149,6 @@ fn verdict(result: Result<usize, Errno>) -> Verdict {
     match result {
         Ok(n) => Verdict::Done(n as isize),
         Err(error) => Verdict::Fail(error.raw_os_error()),
-    }
-}
-
-/// There is nowhere to tell: EFAULT, as soon as there is something.
-///
-/// # Safety
-/// As for `epoll_wait`.
-#[cold]
-unsafe fn without_room(
-    epfd: c_int,
-    fault: Fault,
-    timeout: *const timespec,
-    mask: *const sigset_t,
-) -> Verdict {
-    if fault == Fault::Refused {
-        return Verdict::Fail(libc::EFAULT);
-    }
-    let mut set = pollfd {
-        fd: epfd,
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: by contract.
-    match unsafe { poll(&mut set, 1, timeout, mask) } {
-        Verdict::Done(1..) => Verdict::Fail(libc::EFAULT),
-        other => other,
     }
 }
 

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, cmsghdr, IPPROTO_TCP};
 
+use crate::access;
 use crate::conn::buffers::Control;
 use crate::conn::Conn;
 use crate::options::{managed, record_of};
-use crate::pointer::is_bad;
 use crate::record::{flag, Record};
 use crate::sockopt::TCP_INQ;
 use crate::sys::{self, tcp};
@@ -84,20 +84,20 @@ fn put(control: &mut Control, value: c_int) {
     if len < LEN {
         control.flags |= libc::MSG_CTRUNC;
     }
-    if is_bad(control.at, len) {
-        return;
-    }
     let head = cmsghdr {
         cmsg_len: len,
         cmsg_level: IPPROTO_TCP,
         cmsg_type: TCP_INQ,
     };
-    let bytes = value.to_ne_bytes();
-    // SAFETY: the program has given `len` bytes there, of which the head takes the first.
-    unsafe {
-        control.at.cast::<cmsghdr>().write_unaligned(head);
-        let data = control.at.cast::<u8>().add(HEAD);
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), data, len - HEAD);
+    let (bytes, data) = (
+        value.to_ne_bytes(),
+        control.at.cast::<u8>().wrapping_add(HEAD),
+    );
+    // SAFETY: as many bytes of ours as there are; the program's memory may be bad.
+    let told = access::store(control.at.cast(), head)
+        && unsafe { access::copy(data, bytes.as_ptr(), len - HEAD) };
+    if !told {
+        return;
     }
     control.written = SPACE.min(control.len);
 }

@@ -8,12 +8,12 @@ use rustix::time::{clock_gettime, ClockId};
 use super::messages::{on_kept, recvmsg, sendmsg};
 use super::vectors::list;
 use super::{one_by_one, Way};
+use crate::access;
 use crate::api::Verdict;
 use crate::conn::buffers::Buffers;
 use crate::conn::kept::Kept;
 use crate::conn::{Conn, Handle};
 use crate::options;
-use crate::pointer::is_bad;
 use crate::sys::raw;
 
 /// UIO_MAXIOV: a sendmmsg moves no more messages. A recvmmsg has no such limit.
@@ -166,15 +166,13 @@ pub unsafe fn recvmmsg(
     let Some(handle) = options::managed(fd) else {
         return one_by_one(fd, Way::In, 0);
     };
-    if is_bad(vec, size_of::<mmsghdr>())
-        || !timeout.is_null() && is_bad(timeout, size_of::<timespec>())
-    {
-        return Verdict::Bypass;
-    }
-    // SAFETY: null or valid by contract.
-    let limit = match unsafe { timeout.as_ref() } {
+    // SAFETY: any bytes are a time.
+    let Some(time) = (unsafe { access::load_if_any(timeout) }) else {
+        return Verdict::Fail(libc::EFAULT);
+    };
+    let limit = match time {
         None => None,
-        Some(time) => match Limit::after(time) {
+        Some(time) => match Limit::after(&time) {
             Some(limit) => Some(limit),
             None => return Verdict::Fail(libc::EINVAL),
         },
@@ -190,18 +188,22 @@ pub unsafe fn recvmmsg(
         0 => 0,
         _ => libc::MSG_DONTWAIT,
     };
+    let mut told = true;
     let mut is_over = || {
         limit.as_ref().is_some_and(|limit| {
             let left = limit.left();
-            // SAFETY: valid by contract; with a limit it is not null.
-            unsafe { *timeout = left };
+            told = access::store(timeout, left);
             left.tv_sec == 0 && left.tv_nsec == 0
         })
     };
     // SAFETY: by contract.
     let verdict = unsafe { receive_all(&mut call, vec, len, later, &mut is_over) };
     call.kept.end();
-    verdict
+    match verdict {
+        // As in the kernel, what has been received is gone.
+        Verdict::Done(1..) if !told => Verdict::Fail(libc::EFAULT),
+        verdict => verdict,
+    }
 }
 
 /// `later`: flags of all messages but the first.
@@ -217,24 +219,25 @@ unsafe fn receive_all(
 ) -> Verdict {
     let mut done = 0;
     while done < len {
-        // SAFETY: below `len`.
-        let entry = unsafe { &mut *vec.add(done as usize) };
-        let msg = &raw mut entry.msg_hdr;
-        if done == 0 {
+        let (msg, place) = entry(vec, done);
+        let n = if done == 0 {
             // SAFETY: by contract.
             match unsafe { call.first(msg) } {
-                Verdict::Done(n) => entry.msg_len = n as u32,
+                Verdict::Done(n) => n as usize,
                 other => return other,
             }
         } else {
             // SAFETY: by contract.
             match unsafe { call.next(msg) } {
-                Ok(n) => entry.msg_len = n as u32,
+                Ok(n) => n,
                 Err(error) => {
                     call.keep(error);
                     break;
                 }
             }
+        };
+        if !access::store(place, n as u32) {
+            return unsaid(done);
         }
         done += 1;
         call.flags |= later;
@@ -251,9 +254,6 @@ pub unsafe fn sendmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int) -> 
     let Some(handle) = options::managed(fd) else {
         return one_by_one(fd, Way::Out, flags);
     };
-    if is_bad(vec, size_of::<mmsghdr>()) {
-        return Verdict::Bypass;
-    }
     let call = Call::begin(handle, Way::Out, flags);
     // SAFETY: by contract.
     let verdict = unsafe { send_all(&call, vec, len.min(MOST_SENT)) };
@@ -266,9 +266,7 @@ pub unsafe fn sendmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int) -> 
 unsafe fn send_all(call: &Call, vec: *mut mmsghdr, len: u32) -> Verdict {
     let mut done = 0;
     while done < len {
-        // SAFETY: below `len`.
-        let entry = unsafe { &mut *vec.add(done as usize) };
-        let msg = &raw mut entry.msg_hdr;
+        let (msg, place) = entry(vec, done);
         let n = if done == 0 {
             // SAFETY: by contract.
             match unsafe { call.first(msg) } {
@@ -282,7 +280,9 @@ unsafe fn send_all(call: &Call, vec: *mut mmsghdr, len: u32) -> Verdict {
                 Err(_) => break,
             }
         };
-        entry.msg_len = n as u32;
+        if !access::store(place, n as u32) {
+            return unsaid(done);
+        }
         done += 1;
         // SAFETY: the message has moved: its vector is good.
         if n < unsafe { length(msg) } {
@@ -290,6 +290,21 @@ unsafe fn send_all(call: &Call, vec: *mut mmsghdr, len: u32) -> Verdict {
         }
     }
     Verdict::Done(done as isize)
+}
+
+/// Where a message is, and where its length goes.
+fn entry(vec: *mut mmsghdr, at: u32) -> (*mut msghdr, *mut u32) {
+    let entry = vec.wrapping_add(at as usize);
+    // SAFETY: only the places are named.
+    unsafe { (&raw mut (*entry).msg_hdr, &raw mut (*entry).msg_len) }
+}
+
+/// The length of a message that has moved cannot be written: those before it count.
+fn unsaid(done: u32) -> Verdict {
+    match done {
+        0 => Verdict::Fail(libc::EFAULT),
+        _ => Verdict::Done(done as isize),
+    }
 }
 
 /// # Safety

@@ -6,46 +6,53 @@ use rustix::io::Errno;
 
 use super::vectors::list;
 use super::{inq, receive_into, transmit_from, Quick, Way};
+use crate::access;
 use crate::api::Verdict;
 use crate::conn::buffers::{Buffers, Control};
 use crate::conn::{self, Handle};
 use crate::options;
-use crate::pointer::is_bad;
 use crate::reason::Reason;
 use crate::table::{self, Slot};
 
 /// # Safety
 /// As libc's `recvmsg`.
 pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> Verdict {
-    if is_bad(msg, size_of::<msghdr>()) {
-        return crate::lifecycle::guard(fd);
+    if table::attended(fd).is_none() {
+        return Verdict::Bypass;
     }
-    // SAFETY: valid by contract.
-    let header = unsafe { &mut *msg };
-    if has_bad_name(header) {
+    // SAFETY: any bytes are a header.
+    let Some(header) = (unsafe { access::load(msg) }) else {
+        return crate::lifecycle::guard(fd);
+    };
+    if has_bad_name(&header) {
         return crate::lifecycle::guard(fd);
     }
     // SAFETY: by contract.
     let Some(list) = (unsafe { list(header.msg_iov, header.msg_iovlen) }) else {
         return Verdict::Bypass;
     };
-    let mut control = control(header);
+    let mut control = control(&header);
     let mut room = Buffers::with_control(list, &mut control);
     let verdict = receive_into(fd, &mut room, Buffers::total(list), flags, Quick::Try);
     if matches!(verdict, Verdict::Done(_)) {
         inq::tell(fd, &mut control);
-        received(header, &control, flags);
     }
-    verdict
+    match verdict {
+        Verdict::Done(_) if !received(msg, &header, &control, flags) => Verdict::Fail(libc::EFAULT),
+        verdict => verdict,
+    }
 }
 
-/// What a message says that has been received.
-fn received(header: &mut msghdr, control: &Control, flags: c_int) {
-    if !header.msg_name.is_null() {
-        header.msg_namelen = 0;
+/// Says what has been received, in the program's own message; `false` if that cannot be written: as in the kernel, what has
+/// been received is gone then.
+fn received(msg: *mut msghdr, header: &msghdr, control: &Control, flags: c_int) -> bool {
+    let flags = control.flags | flags & libc::MSG_CMSG_CLOEXEC;
+    // SAFETY: only the places are named.
+    unsafe {
+        (header.msg_name.is_null() || access::store(&raw mut (*msg).msg_namelen, 0))
+            && access::store(&raw mut (*msg).msg_controllen, control.written)
+            && access::store(&raw mut (*msg).msg_flags, flags)
     }
-    header.msg_controllen = control.written;
-    header.msg_flags = control.flags | flags & libc::MSG_CMSG_CLOEXEC;
 }
 
 /// One of many messages, on a connection that the call keeps, though its number means something else by now. `None`:
@@ -59,11 +66,13 @@ pub(super) unsafe fn on_kept(
     msg: *mut msghdr,
     flags: c_int,
 ) -> Option<Result<usize, Errno>> {
-    // SAFETY: valid by contract.
-    let header = unsafe { &mut *msg };
+    // SAFETY: any bytes are a header.
+    let Some(header) = (unsafe { access::load(msg) }) else {
+        return Some(Err(Errno::FAULT));
+    };
     // SAFETY: by contract.
     let list = unsafe { list(header.msg_iov, header.msg_iovlen) }?;
-    let (mut control, len) = (control(header), Buffers::total(list));
+    let (mut control, len) = (control(&header), Buffers::total(list));
     let mut buffers = Buffers::with_control(list, &mut control);
     if buffers.sound().is_err() {
         return Some(Err(Errno::FAULT));
@@ -72,21 +81,25 @@ pub(super) unsafe fn on_kept(
         Way::In => conn::recv::recv(handle, &mut buffers, len, flags),
         Way::Out => conn::send::send(handle, &mut buffers, len, flags),
     };
-    if let (Way::In, Some(Ok(_))) = (way, &result) {
-        received(header, &control, flags);
+    match (way, &result) {
+        (Way::In, Some(Ok(_))) if !received(msg, &header, &control, flags) => {
+            Some(Err(Errno::FAULT))
+        }
+        _ => result,
     }
-    result
 }
 
 /// # Safety
 /// As libc's `sendmsg`.
 pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> Verdict {
-    if is_bad(msg, size_of::<msghdr>()) {
-        return crate::lifecycle::guard(fd);
+    if table::attended(fd).is_none() {
+        return Verdict::Bypass;
     }
-    // SAFETY: valid by contract.
-    let header = unsafe { &*msg };
-    if has_bad_name(header) {
+    // SAFETY: any bytes are a header.
+    let Some(header) = (unsafe { access::load(msg) }) else {
+        return crate::lifecycle::guard(fd);
+    };
+    if has_bad_name(&header) {
         return crate::lifecycle::guard(fd);
     }
     if header.msg_controllen != 0 {
@@ -99,7 +112,7 @@ pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> Verdict {
     let Some(list) = (unsafe { list(header.msg_iov, header.msg_iovlen) }) else {
         return Verdict::Bypass;
     };
-    let mut control = control(header);
+    let mut control = control(&header);
     let mut bytes = Buffers::with_control(list, &mut control);
     transmit_from(fd, &mut bytes, Buffers::total(list), flags, Quick::Try)
 }

@@ -3,6 +3,7 @@
 use libc::{c_int, c_void, iovec, sockaddr, socklen_t};
 
 use super::{enter, receive, transmit, Quick, Way, KERNEL_ONLY};
+use crate::access;
 use crate::api::{Counted, Verdict};
 use crate::cancel;
 use crate::conn::buffers::{Piece, MOST};
@@ -41,7 +42,7 @@ fn receive_first(
     word: Word,
 ) -> Option<usize> {
     first(word, fd, buf, len, |family, record, handle| {
-        let mut piece = Piece(buf.cast());
+        let mut piece = Piece::new(buf.cast());
         conn::quick::recv(family, record, handle, &mut piece, len, flags)
     })
 }
@@ -58,7 +59,7 @@ fn transmit_first(
         return None;
     }
     first(word, fd, buf, len, |family, record, handle| {
-        let mut piece = Piece(buf.cast_mut().cast());
+        let mut piece = Piece::new(buf.cast_mut().cast());
         conn::quick::send(family, record, handle, &mut piece, len, flags).then_some(len)
     })
 }
@@ -183,6 +184,13 @@ fn is_refused(buf: *const c_void, len: usize) -> bool {
     len > MOST && fault(buf, len) == Some(Fault::Refused)
 }
 
+/// Would the kernel take this address along, and it is ours to ignore?
+pub fn takes_address(fd: c_int, addr: *const sockaddr, len: socklen_t) -> bool {
+    table::attended(fd).is_some()
+        && len as usize <= size_of::<libc::sockaddr_storage>()
+        && access::is_readable(addr, len as usize)
+}
+
 fn piece(buf: *mut c_void, len: usize) -> iovec {
     iovec {
         iov_base: buf,
@@ -203,17 +211,16 @@ pub unsafe fn recvfrom(
     // SAFETY: by contract.
     let verdict = unsafe { recv(fd, buf, len, flags) };
     if matches!(verdict, Verdict::Done(_)) && !addr.is_null() {
-        // As in the kernel, what has been received is gone then.
-        if is_bad(addrlen, size_of::<socklen_t>()) {
-            return Verdict::Fail(libc::EFAULT);
-        }
-        // SAFETY: by contract.
-        let room = unsafe { &mut *addrlen };
-        if *room > i32::MAX as socklen_t {
+        // SAFETY: any bytes are a length.
+        let room = unsafe { access::load(addrlen) };
+        if room.is_some_and(|room| room > i32::MAX as socklen_t) {
             return Verdict::Fail(libc::EINVAL);
         }
-        // A TCP socket names no sender.
-        *room = 0;
+        // A TCP socket names no sender. As in the kernel, what has been received is gone if that
+        // cannot be told.
+        if room.is_none() || !access::store(addrlen, 0) {
+            return Verdict::Fail(libc::EFAULT);
+        }
     }
     verdict
 }

@@ -5,11 +5,11 @@ use std::os::fd::BorrowedFd;
 use libc::{c_int, off64_t};
 
 use super::{carry, verdict, Carry, Way};
+use crate::access;
 use crate::api::Verdict;
 use crate::conn::buffers::{File, MOST};
 use crate::conn::send;
 use crate::options;
-use crate::pointer::is_bad;
 use crate::reason::Reason;
 use crate::table::{self, Slot};
 
@@ -27,9 +27,10 @@ pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: us
         Carry::Verdict(verdict) => return verdict,
         Carry::Ours(handle) => handle,
     };
-    if !offset.is_null() && is_bad(offset, size_of::<off64_t>()) {
+    // SAFETY: any bytes are a number.
+    let Some(begin) = (unsafe { access::load_if_any(offset) }) else {
         return Verdict::Fail(libc::EFAULT);
-    }
+    };
     // Rust has no place for this one; the kernel refuses all negative numbers alike.
     if input < 0 {
         return Verdict::Fail(libc::EBADF);
@@ -41,25 +42,24 @@ pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: us
         options::to_kernel(out, Reason::Call);
         return Verdict::Bypass;
     };
-    // SAFETY: null or valid by contract.
-    let position = unsafe { offset.as_mut() };
-    let begin = match &position {
-        Some(at) if **at < 0 => return Verdict::Fail(libc::EINVAL),
-        Some(at) => Some(**at as u64),
-        None => None,
-    };
+    if begin.is_some_and(|at| at < 0) {
+        return Verdict::Fail(libc::EINVAL);
+    }
+    let first = begin.map_or(place, |at| at as u64);
     // A range that ends beyond the largest file is refused as it is, however short the file.
-    if count as u64 > i64::MAX as u64 - begin.unwrap_or(place).min(i64::MAX as u64) {
+    if count as u64 > i64::MAX as u64 - first.min(i64::MAX as u64) {
         return Verdict::Fail(libc::EINVAL);
     }
     let mut source = File {
         file,
-        offset: begin,
+        offset: begin.map(|at| at as u64),
         error: None,
     };
     let result = send::send(handle, &mut source, count.min(MOST), 0);
-    if let (Some(at), Some(end)) = (position, source.offset) {
-        *at = end as off64_t;
+    if let Some(end) = source.offset {
+        if !access::store(offset, end as off64_t) {
+            return Verdict::Fail(libc::EFAULT);
+        }
     }
     match (result, source.error) {
         (Some(Ok(0)), Some(error)) => Verdict::Fail(error.raw_os_error()),

@@ -3,9 +3,10 @@
 use libc::{c_int, iovec};
 
 use super::{receive, transmit, Quick};
+use crate::access;
 use crate::api::Verdict;
 use crate::conn::buffers::Buffers;
-use crate::pointer::is_bad;
+use crate::table;
 
 /// # Safety
 /// `iov` has `count` entries.
@@ -17,10 +18,10 @@ pub(super) unsafe fn list<'a>(iov: *const iovec, count: usize) -> Option<&'a [io
     if count == 0 {
         return Some(&[]);
     }
-    if is_bad(iov, count * size_of::<iovec>()) {
+    if !access::is_readable(iov, count * size_of::<iovec>()) {
         return None;
     }
-    // SAFETY: by contract.
+    // SAFETY: they can be read.
     let list = unsafe { std::slice::from_raw_parts(iov, count) };
     // Lengths below zero the kernel refuses, before it looks at the socket.
     let sound = list
@@ -32,6 +33,9 @@ pub(super) unsafe fn list<'a>(iov: *const iovec, count: usize) -> Option<&'a [io
 /// # Safety
 /// As libc's `readv`, with `MSG_DONTWAIT` or without.
 pub unsafe fn readv(fd: c_int, iov: *const iovec, count: usize, flags: c_int) -> Verdict {
+    if table::attended(fd).is_none() {
+        return Verdict::Bypass;
+    }
     // SAFETY: by contract.
     match unsafe { list(iov, count) } {
         Some(list) if Buffers::total(list) > 0 => receive(fd, list, flags, Quick::Try),
@@ -42,6 +46,9 @@ pub unsafe fn readv(fd: c_int, iov: *const iovec, count: usize, flags: c_int) ->
 /// # Safety
 /// As libc's `writev`, with `MSG_DONTWAIT` or without.
 pub unsafe fn writev(fd: c_int, iov: *const iovec, count: usize, flags: c_int) -> Verdict {
+    if table::attended(fd).is_none() {
+        return Verdict::Bypass;
+    }
     // SAFETY: by contract.
     unsafe { list(iov, count) }.map_or(Verdict::Bypass, |list| {
         transmit(fd, list, flags, Quick::Try)

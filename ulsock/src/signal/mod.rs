@@ -3,9 +3,10 @@
 //! The trampoline counts handlers that ran, so that a call which waits in user space can say EINTR
 //! as the kernel would; it puts off a handler that comes while its thread is inside a critical
 //! section; and a thread that sleeps gets up before the handler runs. So a handler may use any
-//! connection, or jump away.
+//! connection, or jump away. A fault at a bad pointer of the program's is dealt with here (`fault`).
 
 mod deferred;
+pub mod fault;
 pub mod mask;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
@@ -72,7 +73,8 @@ impl Action {
     fn of(act: &SigAction) -> Action {
         Action {
             address: act.sa_sigaction,
-            flags: act.sa_flags,
+            // As the kernel will tell it: libc adds this one to each.
+            flags: act.sa_flags | fault::SA_RESTORER,
             mask: mask::of(&act.sa_mask),
         }
     }
@@ -80,6 +82,41 @@ impl Action {
     fn is_handler(&self) -> bool {
         self.address > libc::SIG_IGN
     }
+
+    /// What the kernel has in its place.
+    fn installed(&self) -> SigAction {
+        // SAFETY: a zeroed sigaction is valid.
+        let mut act: SigAction = unsafe { std::mem::zeroed() };
+        act.sa_sigaction = trampoline as *const () as usize;
+        act.sa_mask = mask::set(self.mask);
+        // The trampoline resets a one-shot handler itself: one that is put off still has its turn to
+        // come.
+        act.sa_flags = (self.flags | SA_SIGINFO) & !SA_RESETHAND;
+        act
+    }
+
+    /// What `sigaction` tells the program, from what the kernel has told of the trampoline.
+    fn tell(&self, old: &mut SigAction) {
+        const OWN: c_int = SA_SIGINFO | SA_RESETHAND;
+        old.sa_sigaction = self.address;
+        if self.is_handler() {
+            old.sa_flags = (old.sa_flags & !OWN) | (self.flags & OWN);
+        } else {
+            fault::tell_default(self, old);
+        }
+    }
+}
+
+/// libc's `sigaction`, once it is known.
+fn real() -> Option<RealSigaction> {
+    let address = REAL.load(Ordering::Acquire);
+    // SAFETY: nothing else is stored there.
+    (address != 0).then(|| unsafe { std::mem::transmute::<usize, RealSigaction>(address) })
+}
+
+/// Load time.
+pub fn init(real: RealSigaction) {
+    REAL.store(real as usize, Ordering::Release);
 }
 
 /// The whole of `sigaction`: the program sees its own handlers, the kernel our trampoline.
@@ -96,7 +133,6 @@ pub unsafe fn sigaction(
         // SAFETY: forwarded as given.
         return unsafe { real(sig, act, old) };
     }
-    REAL.store(real as usize, Ordering::Release);
     let handler = &HANDLERS[sig as usize];
     let before = handler.get();
     // SAFETY: null or valid by the contract of sigaction.
@@ -105,34 +141,32 @@ pub unsafe fn sigaction(
         .map(Action::of);
     if let Some(wanted) = wanted {
         handler.set(wanted);
+        fault::disposed(sig, &wanted);
     }
-    let result = match wanted.filter(Action::is_handler) {
-        Some(_) => {
+    let result = match wanted {
+        Some(wanted) if wanted.is_handler() => {
             // Faults are never blocked: an instruction raises them, and none of a sleeper's does.
             if mask::bit(sig) & mask::FAULTS == 0 {
                 ANY.store(true, Ordering::Release);
             }
-            // SAFETY: `act` is valid, or there were no action.
-            let mut ours = unsafe { *act };
-            ours.sa_sigaction = trampoline as *const () as usize;
-            // The trampoline resets a one-shot handler itself: one that is put off still has its
-            // turn to come.
-            ours.sa_flags = (ours.sa_flags | SA_SIGINFO) & !SA_RESETHAND;
-            // SAFETY: `ours` is a valid action, `old` as given.
-            unsafe { real(sig, &ours, old) }
+            // SAFETY: a valid action, and `old` as given.
+            unsafe { real(sig, &wanted.installed(), old) }
         }
+        // SAFETY: as above.
+        Some(wanted) if fault::stays_caught(sig, &wanted) => unsafe {
+            real(sig, &fault::while_default(), old)
+        },
         // SAFETY: forwarded as given.
-        None => unsafe { real(sig, act, old) },
+        _ => unsafe { real(sig, act, old) },
     };
     if result != 0 && wanted.is_some() {
         handler.set(before);
+        fault::disposed(sig, &before);
     }
     // SAFETY: null or valid, and filled by the real function when it succeeded.
     if let Some(old) = unsafe { old.as_mut() }.filter(|_| result == 0) {
         if old.sa_sigaction == trampoline as *const () as usize {
-            const OWN: c_int = SA_SIGINFO | SA_RESETHAND;
-            old.sa_sigaction = before.address;
-            old.sa_flags = (old.sa_flags & !OWN) | (before.flags & OWN);
+            before.tell(old);
         }
     }
     result
@@ -140,6 +174,10 @@ pub unsafe fn sigaction(
 
 extern "C" fn trampoline(sig: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let context = context.cast::<ucontext_t>();
+    // SAFETY: the kernel gave both, valid while we run.
+    if mask::bit(sig) & fault::CAUGHT != 0 && unsafe { fault::fix_up(sig, info, context) } {
+        return;
+    }
     if let Some(me) = Thread::known() {
         // SAFETY: the kernel gave both, valid while we run.
         unsafe {
@@ -169,7 +207,11 @@ unsafe fn is_fault(sig: c_int, info: *const siginfo_t) -> bool {
 unsafe fn run(sig: c_int, info: *mut siginfo_t, context: *mut ucontext_t) {
     let Some(action) = take(sig) else {
         // SAFETY: `info` is valid. What the signal means now is the kernel's business.
-        return unsafe { deferred::send_again(info) };
+        return unsafe {
+            if fault::act_by_default(sig, info) {
+                deferred::send_again(info);
+            }
+        };
     };
     let mark = 0u8;
     let me = Thread::known();
@@ -208,14 +250,16 @@ fn take(sig: c_int) -> Option<Action> {
             Ordering::Relaxed,
         )
         .ok()?;
-    // SAFETY: a zeroed sigaction is valid; the address is that of libc's sigaction, stored when the
-    // handler was installed. Flags and mask stay, as in the kernel.
-    unsafe {
-        let mut act: SigAction = std::mem::zeroed();
-        act.sa_flags = action.flags;
-        act.sa_mask = mask::set(action.mask);
-        let real = std::mem::transmute::<usize, RealSigaction>(REAL.load(Ordering::Acquire));
-        real(sig, &act, std::ptr::null_mut());
+    // SAFETY: a zeroed sigaction is valid. Flags and mask stay, as in the kernel.
+    let mut act: SigAction = unsafe { std::mem::zeroed() };
+    act.sa_flags = action.flags;
+    act.sa_mask = mask::set(action.mask);
+    if fault::stays_caught(sig, &Action::of(&act)) {
+        act = fault::while_default();
+    }
+    if let Some(real) = real() {
+        // SAFETY: a valid action.
+        unsafe { real(sig, &act, std::ptr::null_mut()) };
     }
     Some(action)
 }

@@ -92,7 +92,7 @@ impl Generator {
     }
 
     pub(super) fn shape(&mut self) -> i64 {
-        self.rng.pick(&[0, 0, 2, 3, 4, 1, 5, 6, 7, 8, 9])
+        self.rng.pick(&[0, 0, 2, 3, 4, 1, 5, 6, 7, 8, 9, 10])
     }
 
     pub(super) fn send(&mut self) {

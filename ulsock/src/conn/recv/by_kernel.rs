@@ -130,6 +130,9 @@ impl Conn<'_> {
         }
         // SAFETY: `new` holds that many bytes.
         unsafe { into.take(new.as_ptr(), new.len()) };
+        if into.has_failed() {
+            return Err(Errno::FAULT);
+        }
         rx.skipped(skip);
         rx.consumed(new.len() as u64);
         *shown = behind + new.len() as u64;
