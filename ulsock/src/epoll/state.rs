@@ -234,6 +234,8 @@ impl State {
     /// Everything that a converted member needs, but for its kernel registration. If it cannot be had
     /// the connection goes to the kernel for good.
     fn prepare(&mut self, fd: RawFd) -> bool {
+        // What a child has put back before is let go of now: later it would be taken for one of those.
+        self.follow_processes();
         let Some(member) = self
             .members
             .get(&fd)
