@@ -142,6 +142,7 @@ pub fn poll_ours(
         me,
         seen: Seen::now(me),
         capped: false,
+        answered: false,
         bed: None,
         critical: Some(critical),
     };
@@ -169,6 +170,8 @@ struct Poll<'a> {
     seen: Seen,
     /// A consumer that does not read shows only by the time that passes.
     capped: bool,
+    /// The sleep has ended with the kernel's answer about the fds that are not managed.
+    answered: bool,
     bed: Option<Sleep>,
     critical: Option<Critical>,
 }
@@ -197,7 +200,10 @@ impl Poll<'_> {
                 continue;
             }
             if self.sleep()? {
+                let kernels_alone = self.answered && self.lists.watched.is_empty();
                 match self.finish()? {
+                    // The kernel has found that the time is up.
+                    0 if kernels_alone => return Ok(0),
                     0 => {}
                     n => return Ok(n),
                 }
@@ -322,13 +328,24 @@ impl Poll<'_> {
         }
     }
 
-    /// Asks the kernel about the fds that are not managed, and only about those: among a thousand
-    /// connections there is often one listener.
+    /// The kernel's answer about the fds that are not managed.
     fn ask_others(&mut self) -> Result<(), Errno> {
-        let Lists { watched, all, .. } = &mut self.lists;
-        if self.fds.len() == watched.len() {
+        if self.fds.len() == self.lists.watched.len() {
             return Ok(());
         }
+        if std::mem::take(&mut self.answered) {
+            // Those that are managed get theirs next.
+            for (entry, answer) in self.fds.iter_mut().zip(&self.lists.all) {
+                entry.revents = answer.revents;
+            }
+            return Ok(());
+        }
+        self.ask_now()
+    }
+
+    /// Asks about them, and only about them: among a thousand connections there is often one listener.
+    fn ask_now(&mut self) -> Result<(), Errno> {
+        let Lists { watched, all, .. } = &mut self.lists;
         all.clear();
         let mut managed = watched.iter().map(|watched| watched.index).peekable();
         for (index, entry) in self.fds.iter().enumerate() {

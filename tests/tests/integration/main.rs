@@ -45,6 +45,7 @@ mod runtimes;
 mod scarcity;
 mod sharing;
 mod signals;
+mod sleeps;
 mod sockperf;
 mod ssh;
 mod startup;

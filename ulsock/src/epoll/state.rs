@@ -409,8 +409,14 @@ impl State {
         self.queue.len()
     }
 
+    /// Has it ever had a member that is ours? Entries of such may be in its queue still.
     pub fn has_managed(&self) -> bool {
         self.waiter.is_some()
+    }
+
+    /// Has it members that are ours now? Each of them is on a board, and the last one takes its board along.
+    pub fn has_board(&self) -> bool {
+        !self.boards.is_empty()
     }
 
     /// A kernel event: for the program, with its own data; or a bell, or a member whose kernel socket

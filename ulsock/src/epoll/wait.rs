@@ -238,7 +238,7 @@ impl Wait {
         let managed = self
             .set
             .hold()
-            .is_some_and(|mut held| held.state().has_managed());
+            .is_some_and(|mut held| held.state().has_board());
         managed
             && spin::until(
                 &self.set.spin,

@@ -24,7 +24,11 @@ impl Poll<'_> {
             None => Sleep::prepare(self.me, self.seen).ok_or(Errno::INTR)?,
         };
         bed.make_bed();
-        let waiter = waiter::mine(self.me);
+        // Only a managed connection's peer rings.
+        let waiter = match self.lists.watched.is_empty() {
+            true => None,
+            false => waiter::mine(self.me),
+        };
         if let Some(waiter) = waiter {
             bed.lie_down(waiter);
         }
@@ -128,7 +132,10 @@ impl Poll<'_> {
                 entry.revents = 0;
             }
         }
-        Ok(n == 0 && self.limit.deadline.passed()
-            || all[..count].iter().any(|entry| entry.revents != 0))
+        let told = n == 0 && self.limit.deadline.passed()
+            || all[..count].iter().any(|entry| entry.revents != 0);
+        // What a set says depends on our own members, too: it is asked again.
+        self.answered = told && self.lists.sets.is_empty();
+        Ok(told)
     }
 }
