@@ -158,7 +158,15 @@ impl State {
     }
 
     /// Takes what the peers posted, in the order in which it came.
+    #[inline]
     pub fn collect(&mut self) {
+        if self.posted() {
+            self.take_posted();
+        }
+    }
+
+    #[inline(never)]
+    fn take_posted(&mut self) {
         let mut fresh = SmallVec::<[(RawFd, u32, usize); FEW]>::new();
         for (index, view) in self.boards.iter().enumerate() {
             if view.is_posted() {
