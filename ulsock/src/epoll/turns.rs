@@ -20,6 +20,8 @@ pub struct Turns {
     every: u32,
     /// The ticket of the first that came after what the kernel has.
     kernel_before: Option<u64>,
+    /// The last answer that could not hold both was the kernel's.
+    was_kernels: bool,
 }
 
 impl Default for Turns {
@@ -28,6 +30,7 @@ impl Default for Turns {
             waits: 0,
             every: 1,
             kernel_before: None,
+            was_kernels: false,
         }
     }
 }
@@ -48,6 +51,14 @@ impl Turns {
         } else {
             Turn::Rings
         }
+    }
+
+    /// Where one answer cannot hold both: is the next the kernel's? Never twice in a row, for the kernel may have something to tell
+    /// at every wait.
+    pub fn next_apart(&mut self) -> bool {
+        let is_kernels = self.next() != Turn::Rings && !self.was_kernels;
+        self.was_kernels = is_kernels;
+        is_kernels
     }
 
     /// Will the next wait ask the kernel?
@@ -94,6 +105,18 @@ mod tests {
         assert_eq!(waits, [1, 2, 4, 8, 8, 8]);
         turns.asked(true);
         assert_eq!(until_asked(&mut turns), 1);
+    }
+
+    #[test]
+    fn a_busy_kernel_leaves_every_other_answer_to_rings() {
+        let mut turns = Turns::default();
+        let turns = (0..6).map(|_| {
+            let is_kernels = turns.next_apart();
+            turns.asked(true);
+            is_kernels
+        });
+        let turns: Vec<bool> = turns.collect();
+        assert_eq!(turns, [true, false, true, false, true, false]);
     }
 
     #[test]

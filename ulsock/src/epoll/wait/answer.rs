@@ -83,7 +83,7 @@ impl Wait {
         if kernel == Kernel::HasTold {
             return 0;
         }
-        if state.turns.next() != Turn::Rings {
+        if state.turns.next_apart() {
             let told = self.ask_kernel(state, events);
             if told > 0 {
                 return told;
