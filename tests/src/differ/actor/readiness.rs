@@ -248,8 +248,11 @@ fn wait_once(step: &Step, timeout: i64, max: c_int) -> (i64, Vec<(u64, u32)>) {
 /// Everything that can be asked about all sockets without changing them. Epoll sets are left out: they
 /// are no longer accelerated once they were polled.
 fn probe(outcome: &mut Outcome) {
+    // Also by another name, whose number was closed.
+    let is_set = |slot: i64| EPOLL_SETS.iter().any(|set| number(*set) == number(slot));
+    let others = |slot: &i64| !EPOLL_SETS.contains(slot) && (number(*slot) < 0 || !is_set(*slot));
     let mut fds: Vec<pollfd> = (0..SLOTS as i64)
-        .filter(|slot| !EPOLL_SETS.contains(slot))
+        .filter(others)
         .map(|slot| pollfd {
             fd: number(slot),
             events: EVERYTHING,
@@ -258,7 +261,7 @@ fn probe(outcome: &mut Outcome) {
         .collect();
     // SAFETY: pointer and count describe `fds`.
     outcome.call(|| unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, 0).into() });
-    let slots = (0..SLOTS as i64).filter(|slot| !EPOLL_SETS.contains(slot));
+    let slots = (0..SLOTS as i64).filter(others);
     for (slot, fd) in slots.zip(&fds).filter(|(_, fd)| fd.fd >= 0) {
         let mut queued = -1;
         // SAFETY: FIONREAD gives an int.
