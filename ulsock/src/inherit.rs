@@ -9,6 +9,7 @@ use crate::api::has_connections;
 use crate::birth;
 use crate::conn::handover::{hand_over, Rest};
 use crate::conn::{self, Conn, Handle};
+use crate::epoll::Forked;
 use crate::family::Family;
 use crate::lifecycle;
 use crate::options;
@@ -96,7 +97,10 @@ pub fn fork_parent(child: i32) {
             count_out(family, number);
         }
     }
-    crate::epoll::unlock_all(u32::try_from(child).ok());
+    crate::epoll::unlock_all(match u32::try_from(child) {
+        Ok(child) => Forked::Parent(child),
+        Err(_) => Forked::Failed,
+    });
     process::unlock_after_fork();
 }
 
@@ -105,7 +109,7 @@ pub fn fork_child() {
         return;
     }
     let me = rustix::process::getpid().as_raw_nonzero().get();
-    crate::epoll::unlock_all(u32::try_from(me).ok());
+    crate::epoll::unlock_all(Forked::Child(me.unsigned_abs()));
     if let Some(family) = process::family() {
         correct_counts(family);
     }

@@ -41,7 +41,7 @@ pub use asked::put_off;
 pub use ctl::epoll_ctl;
 pub use plain::Doze;
 pub use room::time_of_wait;
-pub use set::Set;
+pub use set::{Forked, Set};
 pub use wait::{epoll_wait, Begun};
 
 /// Epoll sets of one process at a time; more are left to the kernel alone.
@@ -90,9 +90,9 @@ pub fn lock_all() {
     all().for_each(Set::lock_for_fork);
 }
 
-/// `also`: the child, which holds them too.
-pub fn unlock_all(also: Option<u32>) {
-    all().for_each(|set| set.unlock_after_fork(also));
+/// The child holds them too.
+pub fn unlock_all(forked: Forked) {
+    all().for_each(|set| set.unlock_after_fork(forked));
 }
 
 /// The process ends, or its sets close as it becomes another program (`yes`: they do not after all).

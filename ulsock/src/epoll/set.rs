@@ -32,6 +32,8 @@ pub struct Set {
     pub spin: History,
     /// Somebody waits for the set itself; see [`super::outside`].
     pub watched: AtomicBool,
+    /// Before a fork under way: children that have said themselves that they hold it.
+    arrived: AtomicU32,
     pub(super) plain: Plain,
     pub(super) asked: Asked,
 }
@@ -40,6 +42,14 @@ pub struct Set {
 unsafe impl Sync for Set {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Set {}
+
+/// How a fork has ended, with the child's number.
+#[derive(Clone, Copy)]
+pub enum Forked {
+    Parent(u32),
+    Child(u32),
+    Failed,
+}
 
 /// What a thread knows when it has lain down in a set.
 #[derive(Default)]
@@ -102,6 +112,7 @@ impl Set {
             sleepers: AtomicU32::new(0),
             spin: History::default(),
             watched: AtomicBool::new(false),
+            arrived: AtomicU32::new(0),
             plain: Plain::default(),
             asked: Asked::default(),
         }
@@ -186,26 +197,39 @@ impl Set {
         while self.lock.try_lock(me.id()).is_err() {
             backoff.pause();
         }
+        // SAFETY: this thread holds the lock.
+        if let Some(holders) = unsafe { &*self.state.get() }.holders {
+            self.arrived.store(holders.arrived(), Ordering::Relaxed);
+        }
     }
 
-    /// Only if it is ours: another thread may have made a set in between. `also`: the child.
-    pub fn unlock_after_fork(&self, also: Option<u32>) {
+    /// Only if it is ours: another thread may have made a set in between.
+    pub fn unlock_after_fork(&self, forked: Forked) {
         let Some(me) = Thread::me() else { return };
-        if self.lock.is_held_by(me.id()) {
-            // SAFETY: this thread holds the lock.
-            let holders = unsafe { &*self.state.get() }.holders;
-            if let (Some(holders), Some(pid)) = (holders, also) {
-                holders.add(pid);
-            }
-            self.lock.unlock_if(me.id());
+        if !self.lock.is_held_by(me.id()) {
+            return;
         }
+        // SAFETY: this thread holds the lock.
+        if let Some(holders) = unsafe { &*self.state.get() }.holders {
+            match forked {
+                Forked::Child(me) => holders.arrive(me),
+                // One that has said so itself may have let go again, or be another program by now.
+                Forked::Parent(child)
+                    if holders.arrived() == self.arrived.load(Ordering::Relaxed) =>
+                {
+                    holders.add(child);
+                }
+                Forked::Parent(_) | Forked::Failed => {}
+            }
+        }
+        self.lock.unlock_if(me.id());
     }
 
     /// This process lets go of the set, or does not after all.
     pub fn held_by_me(&self, yes: bool) {
         if let Some(holders) = self.hold_raw().and_then(|mut held| held.state().holders) {
             if yes {
-                holders.add(process::pid());
+                holders.come_back(process::pid());
             } else {
                 holders.remove(process::pid());
             }

@@ -12,7 +12,7 @@ use crate::sys::proc;
 use crate::upkeep;
 
 /// Processes that hold one set, as far as we count.
-const PIDS: usize = 11;
+const PIDS: usize = 10;
 /// Converted members of all sets of a family at a time.
 const REGISTRATIONS: usize = 64 << 10;
 
@@ -31,6 +31,8 @@ pub struct Holders {
     /// How often a process has begun to take the set over from another, and how often it was done.
     begun: AtomicU32,
     done: AtomicU32,
+    /// How many children have said themselves that they hold it.
+    arrived: AtomicU32,
     /// When the kernel was last asked who holds it.
     asked: AtomicU64,
 }
@@ -95,9 +97,23 @@ impl Holders {
         })
     }
 
-    pub fn add(&self, pid: u32) {
-        // An exec that has failed.
+    /// An exec has failed: the process holds the set as before.
+    pub fn come_back(&self, pid: u32) {
         self.rename(pid | OTHER_PROGRAM, pid);
+        self.add(pid);
+    }
+
+    /// In a forked child, as one of the first things that it does.
+    pub fn arrive(&self, pid: u32) {
+        self.add(pid);
+        self.arrived.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub fn arrived(&self) -> u32 {
+        self.arrived.load(Ordering::Acquire)
+    }
+
+    pub fn add(&self, pid: u32) {
         let is_known = |place: &AtomicU32| place.load(Ordering::Relaxed) == pid;
         let take = |place: &AtomicU32| {
             place
