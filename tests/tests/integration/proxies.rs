@@ -17,9 +17,14 @@ const ALL_KINDS: &str = "plain,chunked,echo";
 /// A way to the server behind, built in a scene; what the client gets as arguments.
 type Build = fn(&mut Scene) -> String;
 
-/// Runs the client on kernel TCP, with default settings and with every connection upgraded at once, then with one
-/// side only under ulsock.
+/// With connections that live long enough for rings by default.
 fn same_as_kernel(build: Build) {
+    same_as_kernel_with(build, Rings::Some);
+}
+
+/// Runs the client on kernel TCP, with default settings, where `by_default` has to be on rings, and with every
+/// connection upgraded at once, then with one side only under ulsock.
+fn same_as_kernel_with(build: Build, by_default: Rings) {
     let kernel = Scene::new(Place::new(Ends::Kernel)).transcript(build, Rings::Any);
     let trouble: Vec<&str> = kernel
         .lines()
@@ -31,7 +36,7 @@ fn same_as_kernel(build: Build) {
         return;
     }
     for (place, rings) in [
-        (Place::new(Ends::Both), Rings::Some),
+        (Place::new(Ends::Both), by_default),
         (Place::new(Ends::Both).at_once(), Rings::Most),
         (Place::new(Ends::Server).at_once(), Rings::Any),
         (Place::new(Ends::Client).at_once(), Rings::Any),
@@ -83,13 +88,15 @@ fn http_passed_on_at_once() {
     });
 }
 
-/// A connection to the server behind per request.
+/// A connection to the server behind per request. By default only the longest of them can be old enough for
+/// rings before they end, and whether one is hangs on the scheduler.
 #[test]
 fn http_not_kept() {
-    same_as_kernel(|scene| {
+    let build: Build = |scene| {
         let behind = scene.backend("http");
         format!("{} /closed {ALL_KINDS}", http_proxy(scene, behind))
-    });
+    };
+    same_as_kernel_with(build, Rings::Any);
 }
 
 #[test]
