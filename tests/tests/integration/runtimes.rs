@@ -1,6 +1,6 @@
 //! Language runtimes and frameworks that once kept their connections on kernel TCP without need: gRPC, which wants to
-//! know how many bytes are left (TCP_INQ); Erlang, whose helper process inherits the epoll sets; PHP, whose extensions
-//! are loaded with RTLD_DEEPBIND.
+//! know how many bytes are left (TCP_INQ); Erlang, whose helper process inherits the epoll sets, and with it RabbitMQ; PHP,
+//! whose extensions are loaded with RTLD_DEEPBIND.
 
 use std::fs;
 
@@ -36,6 +36,42 @@ fn erlang() {
         let place = Place::new(ends);
         serve_and_call(&place, "escript", "echo.erl");
     }
+}
+
+/// An Erlang program of the large kind, whose start takes most of the time.
+#[test]
+fn rabbitmq() {
+    let place = Place::new(Ends::both());
+    let [port, peers, names] = [(); 3].map(|()| ports::free());
+    let names_server = place.server("epmd").args(&format!("-port {names}")).start();
+    let names_server = names_server.listening(names);
+    let folder = place.folder().display();
+    fs::write(format!("{folder}/plugins"), "[].").expect("a list of plugins");
+    let mut server = place.server("/usr/lib/rabbitmq/bin/rabbitmq-server");
+    for (name, value) in [
+        // No shell that waits beside it.
+        ("RUNNING_UNDER_SYSTEMD", "1".to_owned()),
+        ("HOME", format!("{folder}")),
+        ("RABBITMQ_MNESIA_BASE", format!("{folder}/mnesia")),
+        ("RABBITMQ_LOG_BASE", format!("{folder}/log")),
+        ("RABBITMQ_CONFIG_FILE", format!("{folder}/none")),
+        ("RABBITMQ_CONF_ENV_FILE", format!("{folder}/none")),
+        ("RABBITMQ_ENABLED_PLUGINS_FILE", format!("{folder}/plugins")),
+        ("RABBITMQ_NODENAME", format!("rabbit{port}@localhost")),
+        ("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1".to_owned()),
+        ("RABBITMQ_NODE_PORT", port.to_string()),
+        ("RABBITMQ_DIST_PORT", peers.to_string()),
+        ("ERL_EPMD_PORT", names.to_string()),
+    ] {
+        server = server.env(name, value);
+    }
+    let mut server = server.start();
+    server.prints("Starting broker... completed");
+    let client = place.client("/usr/bin/python3").arg(script("amqp.py"));
+    assert_eq!(client.arg(port.to_string()).run(), "ok\n");
+    server.stop(libc::SIGTERM);
+    names_server.stop(libc::SIGTERM);
+    place.check(Rings::Most);
 }
 
 #[test]
