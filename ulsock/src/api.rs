@@ -27,15 +27,14 @@ pub use crate::io::{
     read, readv, recv, recv_first, recvfrom, recvmmsg, recvmsg, send, send_first, sendfile,
     sendmmsg, sendmsg, takes_address, write, writev, First,
 };
-pub use crate::lifecycle::{
-    close, close_range, dup_over, duped, fd_opened, guard, passing_fds, received_fds, shutdown,
-};
+pub use crate::lifecycle::{close, close_range, dup_over, duped, fd_opened, guard, shutdown};
 pub use crate::limits::{
     before_limit, concerns as limit_concerns_us, limit_set, lower as lower_limit,
     raised as raised_limit,
 };
 pub use crate::mlock::mlockall;
 pub use crate::options::{fcntl, ioctl};
+pub use crate::passing::{passing_fds, peek_begins, peek_ends, received_fds, Passing};
 pub use crate::poll::poll;
 pub use crate::process::{init, is_on};
 pub use crate::select::{select, select_limit};

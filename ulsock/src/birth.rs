@@ -20,7 +20,7 @@ use crate::options;
 use crate::order;
 use crate::process;
 use crate::reason::Reason;
-use crate::record::{flag, Role, State};
+use crate::record::{flag, Record, Role, State};
 use crate::signal::fault;
 use crate::sys::tcp;
 use crate::table::{self, Slot};
@@ -238,11 +238,32 @@ pub fn inherited(fd: RawFd, socket: BorrowedFd<'_>, connected: bool) {
     }
 }
 
+/// A connection that another process has passed to us, and that has a slip.
+pub fn received(fd: RawFd, socket: BorrowedFd<'_>, role: Role, cookie: u64) {
+    let (Ok(local), Ok(peer)) = (tcp::local_addr(socket), tcp::peer_addr(socket)) else {
+        return;
+    };
+    let kin = match role {
+        Role::Connected => peer.port(),
+        Role::Accepted => local.port(),
+    };
+    begin_as(fd, peer, role, kin.into(), |record| {
+        record.cookie.store(cookie, Ordering::Release);
+        record.set(flag::SLIP);
+    });
+}
+
 /// A socket that is connected already gets its record.
 fn begin(fd: RawFd, peer: SocketAddr, role: Role, kin: u32) {
+    begin_as(fd, peer, role, kin, |_| {});
+}
+
+/// The same; `as_it_is` says what is known of it before anybody can look.
+fn begin_as(fd: RawFd, peer: SocketAddr, role: Role, kin: u32, as_it_is: impl FnOnce(&Record)) {
     let Some((family, number)) = claim() else {
         return;
     };
+    as_it_is(family.record(number));
     note_number(family, number, fd);
     if !table::set(fd, Slot::Record(number)) {
         return give_back(family, number);

@@ -11,6 +11,7 @@ use rustix::io::{self, Errno};
 
 use crate::link::Link;
 use crate::memory::{reserve_pointers, reserve_private};
+use crate::passing;
 use crate::reason::PLACES;
 use crate::record::{flag, Counts, Record, State};
 use crate::rundir::RunDir;
@@ -197,7 +198,9 @@ impl Family {
         }
         // A thread asleep in a kernel call on the closed number still counts itself out: then the
         // record is not used again.
-        if record.tx.gate.is_idle() && record.rx.gate.is_idle() {
+        let idle = record.tx.gate.is_idle() && record.rx.gate.is_idle();
+        passing::let_go(record, idle);
+        if idle {
             record.set_state(State::Free);
             if number < self.hint.load(Ordering::Relaxed) {
                 self.hint.store(number, Ordering::Relaxed);

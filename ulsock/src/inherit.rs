@@ -13,6 +13,7 @@ use crate::epoll::Forked;
 use crate::family::Family;
 use crate::lifecycle;
 use crate::options;
+use crate::passing;
 use crate::process;
 use crate::reason::Reason;
 use crate::record::State;
@@ -234,6 +235,8 @@ fn return_all(reason: Reason, survivors_only: bool, rest: Rest) {
             }
             _ => continue,
         };
+        // Who gets it now does not count itself.
+        passing::void(family.record(number));
         if family.record(number).state() == State::Managed {
             managed.push(Handle::new(family, number, fd));
         } else {
@@ -265,6 +268,9 @@ pub fn exiting() {
     crate::epoll::held_by_me(false, |_| true);
     for number in family.held() {
         let record = family.record(number);
+        if let Some(fd) = lifecycle::fd_of(number) {
+            passing::number_closes(record, fd);
+        }
         let last = record.procs.load(Ordering::Acquire) == 1;
         if let Some(fd) =
             lifecycle::fd_of(number).filter(|_| last && record.state() == State::Managed)

@@ -1,4 +1,4 @@
-//! The life of numbers: duplicates, closing, passing on.
+//! The life of numbers: duplicates and closing.
 
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
@@ -6,15 +6,14 @@ use std::sync::atomic::Ordering;
 use libc::c_int;
 use rustix::io::fcntl_getfd;
 
-use crate::access;
 use crate::alone;
 use crate::api::Verdict;
 use crate::birth;
-use crate::conn::handover::Rest;
 use crate::conn::{self, Handle};
 use crate::family::Family;
 use crate::options;
 use crate::order;
+use crate::passing;
 use crate::process::{self, Locked};
 use crate::reason::Reason;
 use crate::record::{flag, State};
@@ -79,6 +78,9 @@ fn release(fd: RawFd, still_open: bool) {
     match table::replace(fd, Slot::Foreign) {
         Some(Slot::Record(number)) => {
             order::spoke_by_kernel();
+            if let Some(family) = process::family() {
+                passing::number_closes(family.record(number), fd);
+            }
             if let Some(family) = process::family().filter(|_| still_open) {
                 conn::watch::keep_open(family, number, fd);
                 let record = family.record(number);
@@ -137,6 +139,10 @@ pub fn let_go(family: &Family, number: u32) {
                 if let Some(control) = locked.control() {
                     control.forget(number);
                     if let Some(link) = link {
+                        if last && record.has(flag::SLIP) {
+                            // Who has it now begins anew, and so must the other end.
+                            link.part();
+                        }
                         link.block_is_free(last);
                         control.retire(link);
                     }
@@ -275,56 +281,4 @@ fn raw_close_range(first: u32, last: u32, flags: c_int) {
         let args = [first as usize, last as usize, flags as usize];
         raw::syscall(libc::SYS_close_range, args)
     };
-}
-
-/// Before `sendmsg` with control data: sockets that are passed on go back to the kernel, for the
-/// receiver may not know us. They stay there: it holds them too, and we cannot see it let go.
-///
-/// # Safety
-/// As libc's `sendmsg`.
-pub unsafe fn passing_fds(msg: *const libc::msghdr) {
-    // SAFETY: any bytes are a header.
-    let Some(msg) = (unsafe { access::load(msg) }) else {
-        return;
-    };
-    if !access::is_readable(msg.msg_control, msg.msg_controllen) {
-        return;
-    }
-    // SAFETY: all of it can be read.
-    unsafe {
-        each_passed(&msg, |fd| match table::get(fd) {
-            Slot::Epoll(set) => crate::epoll::only_by_kernel(set, fd, Rest::StandInIfAlone),
-            _ => options::to_kernel(fd, Reason::Passed),
-        })
-    };
-}
-
-/// After `recvmsg` with control data.
-///
-/// # Safety
-/// `msg` is a valid message header as the kernel filled it.
-pub unsafe fn received_fds(msg: *const libc::msghdr) {
-    // SAFETY: by contract.
-    unsafe { each_passed(msg, fd_opened) };
-}
-
-/// # Safety
-/// `msg` is a valid message header with valid control data.
-unsafe fn each_passed(msg: *const libc::msghdr, each: impl Fn(RawFd)) {
-    // SAFETY: the walk stays within msg_controllen, as the CMSG macros guarantee.
-    unsafe {
-        let mut header = libc::CMSG_FIRSTHDR(msg);
-        while !header.is_null() {
-            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS {
-                let bytes = (*header)
-                    .cmsg_len
-                    .saturating_sub(libc::CMSG_LEN(0) as usize);
-                let first = libc::CMSG_DATA(header).cast::<RawFd>();
-                for index in 0..bytes / std::mem::size_of::<RawFd>() {
-                    each(first.add(index).read_unaligned());
-                }
-            }
-            header = libc::CMSG_NXTHDR(msg, header);
-        }
-    }
 }

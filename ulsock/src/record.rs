@@ -119,6 +119,8 @@ pub mod flag {
     pub const REFUSED: u32 = 1 << 25;
     /// Receives tell how many bytes are left (TCP_INQ).
     pub const INQ: u32 = 1 << 24;
+    /// It was passed on or received: who holds it is in a [slip](crate::slips).
+    pub const SLIP: u32 = 1 << 26;
 }
 
 /// Bytes and calls of one direction, by carrier.
@@ -199,6 +201,7 @@ pub struct Record {
     /// How often the program did what wakes all sleepers on a kernel socket (sending shut down, another
     /// send buffer): this ends an empty receive.
     pub stirs: AtomicU32,
+    /// Once it has a slip.
     pub cookie: AtomicU64,
     /// The largest ring level to send on.
     pub largest: AtomicU32,
@@ -313,6 +316,11 @@ impl Record {
 
     pub fn set(&self, flag: u32) {
         self.flags.fetch_or(flag, Ordering::Relaxed);
+    }
+
+    /// Sets a flag; whether it was not there before.
+    pub fn begin(&self, flag: u32) -> bool {
+        self.flags.fetch_or(flag, Ordering::AcqRel) & flag == 0
     }
 
     pub fn clear(&self, flag: u32) {

@@ -181,6 +181,25 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
     }
 }
 
+/// Before others get the connection too, who would offer or claim it anew; it is known already that it must not have
+/// rings now. Afterwards no thread is about to give it some. `false`: nobody can say so.
+pub fn hold_back(family: &Family, number: u32) -> bool {
+    let Some(mut locked) = Locked::wait() else {
+        return false;
+    };
+    let (Some(control), record) = (locked.control(), family.record(number)) else {
+        return false;
+    };
+    withdraw(family, control, number, record);
+    if let Some(link) = control.claims.get(&number) {
+        // The other end may be taking it up just now.
+        link.part();
+        control.forget(number);
+        record.clear(flag::PENDING);
+    }
+    true
+}
+
 /// The other end may have answered the offer: it is told why not, and finds no more of it.
 fn withdraw(family: &Family, control: &mut Control, number: u32, record: &Record) {
     if control.offers.contains_key(&number) {

@@ -80,7 +80,7 @@ impl Will {
             let ours = matches!(record.state(), State::Plain | State::Managed)
                 && record.is_connection()
                 && record.procs.load(Ordering::Acquire) == 1
-                && !record.has(flag::PINNED)
+                && !record.has(flag::PINNED | flag::SLIP)
                 && !watched.contains(&number);
             // SAFETY: a number from our own table.
             let socket = unsafe { BorrowedFd::borrow_raw(fd) };

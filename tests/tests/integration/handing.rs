@@ -53,7 +53,7 @@ fn handles_to_children() {
     with_rings("handles", Rings::Some);
 }
 
-/// A socket that is received may have other holders: it stays on kernel TCP.
+/// The pool's own reference is closed at some time.
 #[test]
 fn sockets_as_arguments_of_tasks() {
     with_rings("pool", Rings::Any);

@@ -30,6 +30,7 @@ mod memcached;
 mod memory;
 mod netpipe;
 mod nginx;
+mod passed;
 mod pipes;
 mod pointers;
 mod postgres;

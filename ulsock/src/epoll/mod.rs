@@ -309,10 +309,15 @@ pub fn number_closes(fd: RawFd, number: u32) {
     }
     // One that is on the kernel for good may have been passed on; one that a call keeps stays in the kernel's set.
     let shared = record.procs.load(Ordering::Acquire) > 1
-        || record.has(flag::PINNED)
+        || record.has(flag::PINNED | flag::SLIP)
         || crate::conn::kept::has_callers(family, number);
     let moved = record.has(flag::MOVED);
     in_use().for_each(|set| set.last_closes(fd, number, shared, moved));
+}
+
+/// Is the number in a set, as a plain connection that need not be followed?
+pub fn is_noted(fd: RawFd) -> bool {
+    notes::has(fd)
 }
 
 /// A connection has one more number: what was noted for its only one is followed from here on.

@@ -66,7 +66,7 @@ pub fn passed(local: &SocketAddr, peer: &SocketAddr) -> io::Result<Option<Passed
 }
 
 /// The payload of the first attribute of a kind (struct nlattr: length, kind; each begins at a multiple of four).
-fn attribute(mut rest: &[u8], kind: u16) -> Option<&[u8]> {
+pub(super) fn attribute(mut rest: &[u8], kind: u16) -> Option<&[u8]> {
     const HEAD: usize = 4;
     loop {
         let length = usize::from(u16_at(rest, 0).ok()?);

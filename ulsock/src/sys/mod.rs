@@ -13,6 +13,7 @@ pub mod raw;
 pub mod sparse;
 pub mod tcp;
 pub mod text;
+pub mod unix;
 pub mod window;
 pub mod word;
 

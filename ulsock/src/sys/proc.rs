@@ -40,6 +40,25 @@ pub fn describe(fd: impl AsFd, target: &mut [u8]) -> io::Result<usize> {
     readlinkat_raw(dir, &*path, target)
 }
 
+/// A number that is another after each start of the system.
+pub fn boot() -> io::Result<u64> {
+    let (dir, path) = within(format_args!("sys/kernel/random/boot_id"))?;
+    let file = Transient::new(openat(
+        dir,
+        &*path,
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?);
+    let mut text = [0; 36];
+    let len = io::read(&file, &mut text)?;
+    let digits = text[..len]
+        .iter()
+        .filter_map(|digit| char::from(*digit).to_digit(16));
+    Ok(digits.fold(0, |number: u64, digit| {
+        number.rotate_left(4) ^ u64::from(digit)
+    }))
+}
+
 /// Every number that is open.
 pub fn numbers() -> Vec<RawFd> {
     listed(own(format_args!("fd"))).unwrap_or_default()

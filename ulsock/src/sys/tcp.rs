@@ -28,6 +28,11 @@ pub fn cookie(fd: BorrowedFd<'_>) -> io::Result<u64> {
     sockopt::socket_cookie(fd)
 }
 
+/// Is it a TCP socket, and nothing like it?
+pub fn is_tcp(fd: BorrowedFd<'_>) -> bool {
+    sockopt::socket_protocol(fd) == Ok(Some(ipproto::TCP))
+}
+
 /// Identity of the network namespace that the socket lives in.
 pub fn netns_cookie(fd: BorrowedFd<'_>) -> io::Result<u64> {
     let mut bytes = [0; 8];

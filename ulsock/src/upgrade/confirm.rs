@@ -11,6 +11,7 @@ use crate::layout::{CONFIRMED, OFFERER};
 use crate::link::Link;
 use crate::log;
 use crate::pair::{Claim, Other, Pair};
+use crate::passing;
 use crate::reason::Reason;
 use crate::record::{flag, Record, Role, State};
 
@@ -97,7 +98,10 @@ fn refuse(record: &Record, link: &Link, reason: Reason) {
 pub(super) fn held_back(number: u32, record: &Record) -> Option<Reason> {
     // A set that another process holds too cannot tell about rings.
     let shared = record.procs.load(Ordering::Acquire) != 1 || !crate::epoll::may_convert(number);
-    shared.then_some(Reason::Shared)
+    if shared {
+        return Some(Reason::Shared);
+    }
+    (!passing::is_alone(record)).then_some(Reason::Passed)
 }
 
 /// Both ends know each other: from here on every call on this connection is ours.
