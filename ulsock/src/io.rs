@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::api::{Counted, InFlight, Verdict};
 use crate::cancel;
 use crate::conn::buffers::{Buffers, Nowhere, Unsound};
-use crate::conn::{self, Handle};
+use crate::conn::{self, Conn, Handle};
 use crate::family::Family;
 use crate::options;
 use crate::order;
@@ -127,18 +127,27 @@ pub fn counts(record: &Record, way: Way) -> &Counts {
     }
 }
 
-fn verdict(handle: Handle, way: Way, result: Option<Result<usize, Errno>>) -> Verdict {
-    let fd = handle.fd;
+/// `None`: the call begins again.
+fn verdict(handle: Handle, way: Way, result: Option<Result<usize, Errno>>) -> Option<Verdict> {
     match result {
-        Some(Ok(n)) => Verdict::Done(n as isize),
-        Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
+        Some(Ok(n)) => Some(Verdict::Done(n as isize)),
+        Some(Err(error)) => Some(Verdict::Fail(error.raw_os_error())),
+        // Closed by another thread: whatever the number means now, if anything.
+        None if !handle.is_open() => None,
+        // A handler with SA_RESTART has run.
+        None if Conn::enter(handle).is_some() => None,
         // It has parted from its ring pair meanwhile.
-        None if handle.is_open() => one_by_one(fd, way, 0),
-        // Closed by another thread, which has opened another connection at this number: that one's
-        // stream is none of this call's business.
-        None if matches!(table::get(fd), Slot::Record(_)) => Verdict::Fail(libc::EBADF),
-        // Closed, or not managed any more: the kernel has the word.
-        None => Verdict::Bypass,
+        None => Some(one_by_one(handle.fd, way, 0)),
+    }
+}
+
+/// Makes a call, as often as it begins again.
+#[inline]
+fn until_done(mut call: impl FnMut() -> Option<Verdict>) -> Verdict {
+    loop {
+        if let Some(verdict) = call() {
+            return verdict;
+        }
     }
 }
 
@@ -164,22 +173,23 @@ fn after_call(handle: Handle) {
 
 fn receive(fd: c_int, list: &[iovec], flags: c_int, quick: Quick) -> Verdict {
     let len = Buffers::total(list);
-    receive_into(fd, &mut Buffers::new(list), len, flags, quick)
+    until_done(|| receive_into(fd, &mut Buffers::new(list), len, flags, quick))
 }
 
+/// `None`: the call begins again.
 fn receive_into(
     fd: c_int,
     room: &mut Buffers<'_>,
     len: usize,
     flags: c_int,
     quick: Quick,
-) -> Verdict {
+) -> Option<Verdict> {
     // Neither errors nor urgent bytes are in a ring, and taking one moves nothing in the stream.
     if flags & (libc::MSG_ERRQUEUE | libc::MSG_OOB) != 0 {
-        return crate::lifecycle::guard(fd);
+        return Some(crate::lifecycle::guard(fd));
     }
     match carry(fd, Way::In, flags) {
-        Carry::Verdict(verdict) => verdict,
+        Carry::Verdict(verdict) => Some(verdict),
         Carry::Ours(handle) => {
             cancel::point();
             if len == 0 {
@@ -194,7 +204,7 @@ fn receive_into(
                 Ok(()) => {
                     if quick == Quick::Try {
                         if let Some(n) = receive_quickly(handle, room, len, flags) {
-                            return Verdict::Done(n as isize);
+                            return Some(Verdict::Done(n as isize));
                         }
                     }
                     conn::recv::recv(handle, room, len, flags)
@@ -260,28 +270,29 @@ fn transmit_none(handle: Handle, unsound: Unsound, flags: c_int) -> Option<Resul
 
 fn transmit(fd: c_int, list: &[iovec], flags: c_int, quick: Quick) -> Verdict {
     let len = Buffers::total(list);
-    transmit_from(fd, &mut Buffers::new(list), len, flags, quick)
+    until_done(|| transmit_from(fd, &mut Buffers::new(list), len, flags, quick))
 }
 
+/// `None`: the call begins again.
 fn transmit_from(
     fd: c_int,
     bytes: &mut Buffers<'_>,
     len: usize,
     flags: c_int,
     quick: Quick,
-) -> Verdict {
+) -> Option<Verdict> {
     // No bytes are in nobody's way, and the kernel knows whether they fail.
     if len == 0 {
-        return crate::lifecycle::guard(fd);
+        return Some(crate::lifecycle::guard(fd));
     }
     match carry(fd, Way::Out, flags) {
-        Carry::Verdict(verdict) => verdict,
+        Carry::Verdict(verdict) => Some(verdict),
         Carry::Ours(handle) => {
             cancel::point();
             let result = match bytes.sound() {
                 Ok(()) => {
                     if quick == Quick::Try && transmit_quickly(handle, bytes, len, flags) {
-                        return Verdict::Done(len as isize);
+                        return Some(Verdict::Done(len as isize));
                     }
                     conn::send::send(handle, bytes, len, flags)
                 }

@@ -11,6 +11,12 @@ fn interruption_and_restart() {
     same_as_kernel("interrupts", "", &["auto", "0", "-1"]);
 }
 
+/// A call that begins again finds whatever its number and its flags mean by then.
+#[test]
+fn what_a_restarted_call_finds() {
+    same_as_kernel("restarts", "", &["auto", "0"]);
+}
+
 #[test]
 fn what_handlers_see_and_do() {
     same_as_kernel("handlers", "", SPINS);

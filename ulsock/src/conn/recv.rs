@@ -16,7 +16,7 @@ use super::data::{self, Wanted};
 use super::kept::Kept;
 use super::midway::Midway;
 use super::nic::Heard;
-use super::wait::{Deadline, Woken};
+use super::wait::{Deadline, Over, Woken};
 use super::{send, Conn, Handle};
 use crate::link::Rings;
 use crate::record::{flag, Counts};
@@ -47,7 +47,8 @@ struct Asked {
     begun: bool,
 }
 
-/// Receives up to `len` bytes; `None` when the connection is not managed any more and nothing came.
+/// Receives up to `len` bytes; `None` when nothing came and the call has to begin again: the connection is not managed
+/// any more, or a handler with SA_RESTART has run.
 pub fn recv(
     handle: Handle,
     into: &mut dyn Incoming,
@@ -70,16 +71,20 @@ fn receive(
     kept: &mut Kept,
 ) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
-    let mut seen = Seen::now(me);
+    let seen = Seen::now(me);
     let mut got = 0;
     let (mut deadline, mut least, mut patient) = (None, None, None);
-    // Why the wait has ended: what is there now is all that this call gets. A handler with SA_RESTART
-    // ends it only if something is there.
-    let (mut over, mut restarts) = (None, false);
+    // Why the wait has ended: what is there now is all that this call gets.
+    let mut over = None;
     inline::glance();
     loop {
         let Some(conn) = Conn::enter(handle) else {
-            return (got > 0).then_some(Ok(got));
+            return match over {
+                _ if got > 0 => Some(Ok(got)),
+                // A handler has closed it.
+                Some(Over::Fails(error)) => Some(Err(error)),
+                Some(Over::Restarts) | None => None,
+            };
         };
         conn.attend();
         // As in the kernel, what holds when the call begins.
@@ -137,29 +142,29 @@ fn receive(
         if got >= least || (flags & MSG_PEEK != 0 && got > 0) {
             return Some(Ok(got));
         }
-        if let Some(error) = over.or((!patient).then_some(Errno::AGAIN)) {
-            if got > 0 || !restarts {
-                return Some(if got > 0 { Ok(got) } else { Err(error) });
-            }
+        match over.or((!patient).then_some(Over::Fails(Errno::AGAIN))) {
+            None => {}
+            Some(_) if got > 0 => return Some(Ok(got)),
+            Some(Over::Fails(error)) => return Some(Err(error)),
+            Some(Over::Restarts) => return None,
         }
-        let timeout = conn.record.recv_timeout_us.load(Ordering::Relaxed);
-        let deadline = *deadline.get_or_insert_with(|| Deadline::of_socket(timeout));
+        let deadline = *deadline.get_or_insert_with(|| {
+            Deadline::of_socket(conn.record.recv_timeout_us.load(Ordering::Relaxed))
+        });
         let wanted = Wanted {
             least: (least - got) as u64,
             there: left_there as u64,
             urgent: flags & MSG_PEEK == 0,
         };
-        midway.note(got > 0 || timeout != 0, handle);
+        midway.note(got > 0 || deadline.has_end(), handle);
         let woken = data::wait(conn, wanted, deadline, seen, kept);
         handle = handle.here();
         over = match woken {
             Woken::Look(_) => None,
-            Woken::Interrupted => Some(Errno::INTR),
-            Woken::TimedOut => Some(Errno::AGAIN),
-            Woken::Failed(error) => Some(error),
+            Woken::Interrupted => Some(Over::by_handler(seen, me, deadline)),
+            Woken::TimedOut => Some(Over::Fails(Errno::AGAIN)),
+            Woken::Failed(error) => Some(Over::Fails(error)),
         };
-        // As in the kernel: with a timeout set, SA_RESTART does not restart.
-        restarts = over == Some(Errno::INTR) && !seen.ends_call(me) && timeout == 0;
     }
 }
 

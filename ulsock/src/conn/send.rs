@@ -14,7 +14,7 @@ use super::buffers::Outgoing;
 use super::kept::Kept;
 use super::midway::Midway;
 use super::space;
-use super::wait::{Deadline, Woken};
+use super::wait::{Deadline, Over, Woken};
 use super::{nic, Conn, Handle};
 use crate::chaos;
 use crate::link::Rings;
@@ -41,7 +41,8 @@ struct Step {
     lack: Lack,
 }
 
-/// Sends `len` bytes; `None` when the connection is not managed any more and nothing was sent.
+/// Sends `len` bytes; `None` when nothing was sent and the call has to begin again: the connection is not managed any
+/// more, or a handler with SA_RESTART has run.
 pub fn send(
     handle: Handle,
     out: &mut dyn Outgoing,
@@ -64,7 +65,7 @@ fn transmit(
     kept: &mut Kept,
 ) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
-    let mut seen = Seen::now(me);
+    let seen = Seen::now(me);
     let mut sent = 0;
     let (mut deadline, mut patient) = (None, None);
     loop {
@@ -110,23 +111,23 @@ fn transmit(
                 Err(Errno::AGAIN)
             });
         }
-        let timeout = conn.record.send_timeout_us.load(Ordering::Relaxed);
-        let deadline = *deadline.get_or_insert_with(|| Deadline::of_socket(timeout));
-        midway.note(sent > 0 || timeout != 0, handle);
+        let deadline = *deadline.get_or_insert_with(|| {
+            Deadline::of_socket(conn.record.send_timeout_us.load(Ordering::Relaxed))
+        });
+        midway.note(sent > 0 || deadline.has_end(), handle);
         let woken = space::wait(conn, step.lack, (len - sent) as u64, deadline, seen, kept);
         handle = handle.here();
-        let ended = match woken {
-            Woken::Look(_) => None,
-            // As in the kernel: with a timeout set, SA_RESTART does not restart.
-            Woken::Interrupted => (seen.ends_call(me) || timeout != 0).then_some(Errno::INTR),
-            Woken::TimedOut => Some(Errno::AGAIN),
-            Woken::Failed(error) => Some(error),
+        let over = match woken {
+            Woken::Look(_) => continue,
+            Woken::Interrupted => Over::by_handler(seen, me, deadline),
+            Woken::TimedOut => Over::Fails(Errno::AGAIN),
+            Woken::Failed(error) => Over::Fails(error),
         };
-        match ended {
-            Some(_) if sent > 0 => return Some(Ok(sent)),
-            Some(error) => return Some(Err(error)),
-            None => {}
-        }
+        return match over {
+            _ if sent > 0 => Some(Ok(sent)),
+            Over::Fails(error) => Some(Err(error)),
+            Over::Restarts => None,
+        };
     }
 }
 

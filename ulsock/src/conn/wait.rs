@@ -17,8 +17,10 @@ use super::fixed;
 use crate::bed::Sleep;
 use crate::config::Spin;
 use crate::process;
+use crate::signal::Seen;
 use crate::sockopt::AT_ONCE;
 use crate::sys::door::Door;
+use crate::thread::Thread;
 use crate::waiter::{Waiter, BELLS};
 
 /// When a wait ends by itself.
@@ -112,6 +114,11 @@ impl Deadline {
         self.end.is_none() && process::config().spin != Spin::Forever
     }
 
+    /// Does it end by itself?
+    pub fn has_end(&self) -> bool {
+        self.end.is_some()
+    }
+
     pub fn passed(&self) -> bool {
         self.left()
             .is_some_and(|left| left.tv_sec == 0 && left.tv_nsec == 0)
@@ -176,6 +183,24 @@ pub enum Woken {
     Interrupted,
     TimedOut,
     Failed(Errno),
+}
+
+/// Why a call is over that has slept, unless it has moved bytes: then it tells how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    Fails(Errno),
+    /// It begins again as it was made, with whatever its number and its socket's flags mean by now.
+    Restarts,
+}
+
+impl Over {
+    /// A handler has run. As in the kernel (sock_intr_errno), SA_RESTART restarts no call with a time limit.
+    pub fn by_handler(before: Seen, me: &Thread, deadline: Deadline) -> Over {
+        match before.ends_call(me) || deadline.end.is_some() {
+            true => Over::Fails(Errno::INTR),
+            false => Over::Restarts,
+        }
+    }
 }
 
 /// Sleeps on one kernel socket and the waiter's bells (none: on the socket alone).

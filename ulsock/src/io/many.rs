@@ -5,9 +5,9 @@ use libc::{c_int, mmsghdr, msghdr, timespec};
 use rustix::io::Errno;
 use rustix::time::{clock_gettime, ClockId};
 
-use super::messages::{on_kept, recvmsg, sendmsg};
+use super::messages::{on_kept, receive_message, send_message};
 use super::vectors::list;
-use super::{one_by_one, Way};
+use super::{one_by_one, until_done, Way};
 use crate::access;
 use crate::api::Verdict;
 use crate::conn::buffers::Buffers;
@@ -74,6 +74,8 @@ struct Call {
     handle: Handle,
     way: Way,
     flags: c_int,
+    /// Flags of all messages but the first.
+    later: c_int,
     kept: Kept,
 }
 
@@ -87,20 +89,61 @@ impl Call {
             handle,
             way,
             flags,
+            later: 0,
             kept,
         }
     }
 
-    /// The first message decides whether the call is ours: any other verdict is that of the whole call.
+    /// One message after the other, until one fails, or one has moved that `is_last` says is. The first decides whether
+    /// the call is ours: any other verdict is that of the whole call. `None`: the call begins again.
     ///
     /// # Safety
+    /// As libc's `recvmmsg` or `sendmmsg`.
+    unsafe fn move_all(
+        &mut self,
+        vec: *mut mmsghdr,
+        len: u32,
+        mut is_last: impl FnMut(*const msghdr, usize) -> bool,
+    ) -> Option<Verdict> {
+        if len == 0 {
+            return Some(Verdict::Done(0));
+        }
+        // SAFETY: by contract.
+        let mut n = match unsafe { self.message(entry(vec, 0).0) }? {
+            Verdict::Done(n) => n as usize,
+            other => return Some(other),
+        };
+        let mut done = 0;
+        loop {
+            let (msg, place) = entry(vec, done);
+            if !access::store(place, n as u32) {
+                return Some(unsaid(done));
+            }
+            done += 1;
+            self.flags |= self.later;
+            if is_last(msg, n) || done == len {
+                break;
+            }
+            // SAFETY: by contract.
+            match unsafe { self.next(entry(vec, done).0) } {
+                Ok(moved) => n = moved,
+                Err(error) => {
+                    self.keep(error);
+                    break;
+                }
+            }
+        }
+        Some(Verdict::Done(done as isize))
+    }
+
+    /// # Safety
     /// As libc's `recvmsg` or `sendmsg`.
-    unsafe fn first(&self, msg: *mut msghdr) -> Verdict {
+    unsafe fn message(&self, msg: *mut msghdr) -> Option<Verdict> {
         // SAFETY: by contract.
         unsafe {
             match self.way {
-                Way::In => recvmsg(self.handle.fd, msg, self.flags),
-                Way::Out => sendmsg(self.handle.fd, msg, self.flags),
+                Way::In => receive_message(self.handle.fd, msg, self.flags),
+                Way::Out => send_message(self.handle.fd, msg, self.flags),
             }
         }
     }
@@ -125,16 +168,18 @@ impl Call {
             raw::syscall(call, args)
         };
         // SAFETY: by contract.
-        match unsafe { self.first(msg) } {
-            Verdict::Done(n) => Ok(n as usize),
-            Verdict::Fail(error) => Err(Errno::from_raw_os_error(error)),
-            Verdict::Bypass => by_kernel(),
-            Verdict::Kernel(inflight) => {
+        match unsafe { self.message(msg) } {
+            // Only a call that has moved nothing begins again.
+            None => Err(Errno::INTR),
+            Some(Verdict::Done(n)) => Ok(n as usize),
+            Some(Verdict::Fail(error)) => Err(Errno::from_raw_os_error(error)),
+            Some(Verdict::Bypass) => by_kernel(),
+            Some(Verdict::Kernel(inflight)) => {
                 let result = by_kernel();
                 inflight.done(moved(result));
                 result
             }
-            Verdict::Counted(counted) => {
+            Some(Verdict::Counted(counted)) => {
                 let result = by_kernel();
                 counted.done(moved(result));
                 result
@@ -142,8 +187,12 @@ impl Call {
         }
     }
 
-    /// An error of the connection, behind messages that have come: the next call tells it.
+    /// An error of the connection, behind messages that have come: the next call tells it. Behind messages that have
+    /// gone the next one finds it out.
     fn keep(&self, error: Errno) {
+        if self.way == Way::Out {
+            return;
+        }
         if let Some(conn) = Conn::enter(self.handle.here()) {
             conn.keep_error(error);
         }
@@ -163,33 +212,47 @@ pub unsafe fn recvmmsg(
     flags: c_int,
     timeout: *mut timespec,
 ) -> Verdict {
+    // SAFETY: by contract.
+    until_done(|| unsafe { receive_many(fd, vec, len, flags, timeout) })
+}
+
+/// `None`: the call begins again.
+///
+/// # Safety
+/// As libc's `recvmmsg`.
+unsafe fn receive_many(
+    fd: c_int,
+    vec: *mut mmsghdr,
+    len: u32,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> Option<Verdict> {
     let Some(handle) = options::managed(fd) else {
-        return one_by_one(fd, Way::In, 0);
+        return Some(one_by_one(fd, Way::In, 0));
     };
     // SAFETY: any bytes are a time.
     let Some(time) = (unsafe { access::load_if_any(timeout) }) else {
-        return Verdict::Fail(libc::EFAULT);
+        return Some(Verdict::Fail(libc::EFAULT));
     };
     let limit = match time {
         None => None,
         Some(time) => match Limit::after(&time) {
             Some(limit) => Some(limit),
-            None => return Verdict::Fail(libc::EINVAL),
+            None => return Some(Verdict::Fail(libc::EINVAL)),
         },
     };
     // As in the kernel, a pending error comes before any bytes.
     if flags & libc::MSG_ERRQUEUE == 0 {
         if let Some(error) = options::take_error(fd) {
-            return Verdict::Fail(error.raw_os_error());
+            return Some(Verdict::Fail(error.raw_os_error()));
         }
     }
     let mut call = Call::begin(handle, Way::In, flags & !libc::MSG_WAITFORONE);
-    let later = match flags & libc::MSG_WAITFORONE {
-        0 => 0,
-        _ => libc::MSG_DONTWAIT,
-    };
+    if flags & libc::MSG_WAITFORONE != 0 {
+        call.later = libc::MSG_DONTWAIT;
+    }
     let mut told = true;
-    let mut is_over = || {
+    let is_over = |_, _| {
         limit.as_ref().is_some_and(|limit| {
             let left = limit.left();
             told = access::store(timeout, left);
@@ -197,99 +260,30 @@ pub unsafe fn recvmmsg(
         })
     };
     // SAFETY: by contract.
-    let verdict = unsafe { receive_all(&mut call, vec, len, later, &mut is_over) };
+    let verdict = unsafe { call.move_all(vec, len, is_over) };
     call.kept.end();
     match verdict {
         // As in the kernel, what has been received is gone.
-        Verdict::Done(1..) if !told => Verdict::Fail(libc::EFAULT),
+        Some(Verdict::Done(1..)) if !told => Some(Verdict::Fail(libc::EFAULT)),
         verdict => verdict,
     }
-}
-
-/// `later`: flags of all messages but the first.
-///
-/// # Safety
-/// As libc's `recvmmsg`.
-unsafe fn receive_all(
-    call: &mut Call,
-    vec: *mut mmsghdr,
-    len: u32,
-    later: c_int,
-    is_over: &mut dyn FnMut() -> bool,
-) -> Verdict {
-    let mut done = 0;
-    while done < len {
-        let (msg, place) = entry(vec, done);
-        let n = if done == 0 {
-            // SAFETY: by contract.
-            match unsafe { call.first(msg) } {
-                Verdict::Done(n) => n as usize,
-                other => return other,
-            }
-        } else {
-            // SAFETY: by contract.
-            match unsafe { call.next(msg) } {
-                Ok(n) => n,
-                Err(error) => {
-                    call.keep(error);
-                    break;
-                }
-            }
-        };
-        if !access::store(place, n as u32) {
-            return unsaid(done);
-        }
-        done += 1;
-        call.flags |= later;
-        if is_over() {
-            break;
-        }
-    }
-    Verdict::Done(done as isize)
 }
 
 /// # Safety
 /// As libc's `sendmmsg`.
 pub unsafe fn sendmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int) -> Verdict {
-    let Some(handle) = options::managed(fd) else {
-        return one_by_one(fd, Way::Out, flags);
-    };
-    let call = Call::begin(handle, Way::Out, flags);
-    // SAFETY: by contract.
-    let verdict = unsafe { send_all(&call, vec, len.min(MOST_SENT)) };
-    call.kept.end();
-    verdict
-}
-
-/// # Safety
-/// As libc's `sendmmsg`.
-unsafe fn send_all(call: &Call, vec: *mut mmsghdr, len: u32) -> Verdict {
-    let mut done = 0;
-    while done < len {
-        let (msg, place) = entry(vec, done);
-        let n = if done == 0 {
-            // SAFETY: by contract.
-            match unsafe { call.first(msg) } {
-                Verdict::Done(n) => n as usize,
-                other => return other,
-            }
-        } else {
-            // SAFETY: by contract.
-            match unsafe { call.next(msg) } {
-                Ok(n) => n,
-                Err(_) => break,
-            }
+    until_done(|| {
+        let Some(handle) = options::managed(fd) else {
+            return Some(one_by_one(fd, Way::Out, flags));
         };
-        if !access::store(place, n as u32) {
-            return unsaid(done);
-        }
-        done += 1;
-        // SAFETY: the message has moved: its vector is good.
-        if n < unsafe { length(msg) } {
-            break;
-        }
-    }
-    Verdict::Done(done as isize)
+        let mut call = Call::begin(handle, Way::Out, flags);
+        // SAFETY: a message that has moved has a good vector.
+        let is_cut_short = |msg, n| n < unsafe { length(msg) };
+        // SAFETY: by contract.
+        let verdict = unsafe { call.move_all(vec, len.min(MOST_SENT), is_cut_short) };
+        call.kept.end();
+        verdict
+    })
 }
 
 /// Where a message is, and where its length goes.

@@ -5,7 +5,7 @@ use libc::{c_int, msghdr};
 use rustix::io::Errno;
 
 use super::vectors::list;
-use super::{inq, receive_into, transmit_from, Quick, Way};
+use super::{inq, receive_into, transmit_from, until_done, Quick, Way};
 use crate::access;
 use crate::api::Verdict;
 use crate::conn::buffers::{Buffers, Control};
@@ -20,26 +20,36 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> Verdict {
     if table::attended(fd).is_none() {
         return Verdict::Bypass;
     }
+    // SAFETY: by contract.
+    until_done(|| unsafe { receive_message(fd, msg, flags) })
+}
+
+/// `None`: the call begins again.
+///
+/// # Safety
+/// As libc's `recvmsg`.
+pub(super) unsafe fn receive_message(fd: c_int, msg: *mut msghdr, flags: c_int) -> Option<Verdict> {
     // SAFETY: any bytes are a header.
     let Some(header) = (unsafe { access::load(msg) }) else {
-        return crate::lifecycle::guard(fd);
+        return Some(crate::lifecycle::guard(fd));
     };
     if has_bad_name(&header) {
-        return crate::lifecycle::guard(fd);
+        return Some(crate::lifecycle::guard(fd));
     }
     // SAFETY: by contract.
     let Some(list) = (unsafe { list(header.msg_iov, header.msg_iovlen) }) else {
-        return Verdict::Bypass;
+        return Some(Verdict::Bypass);
     };
     let mut control = control(&header);
     let mut room = Buffers::with_control(list, &mut control);
     let verdict = receive_into(fd, &mut room, Buffers::total(list), flags, Quick::Try);
-    if matches!(verdict, Verdict::Done(_)) {
-        inq::tell(fd, &mut control);
+    if !matches!(verdict, Some(Verdict::Done(_))) {
+        return verdict;
     }
-    match verdict {
-        Verdict::Done(_) if !received(msg, &header, &control, flags) => Verdict::Fail(libc::EFAULT),
-        verdict => verdict,
+    inq::tell(fd, &mut control);
+    match received(msg, &header, &control, flags) {
+        true => verdict,
+        false => Some(Verdict::Fail(libc::EFAULT)),
     }
 }
 
@@ -95,12 +105,21 @@ pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> Verdict {
     if table::attended(fd).is_none() {
         return Verdict::Bypass;
     }
+    // SAFETY: by contract.
+    until_done(|| unsafe { send_message(fd, msg, flags) })
+}
+
+/// `None`: the call begins again.
+///
+/// # Safety
+/// As libc's `sendmsg`.
+pub(super) unsafe fn send_message(fd: c_int, msg: *const msghdr, flags: c_int) -> Option<Verdict> {
     // SAFETY: any bytes are a header.
     let Some(header) = (unsafe { access::load(msg) }) else {
-        return crate::lifecycle::guard(fd);
+        return Some(crate::lifecycle::guard(fd));
     };
     if has_bad_name(&header) {
-        return crate::lifecycle::guard(fd);
+        return Some(crate::lifecycle::guard(fd));
     }
     if header.msg_controllen != 0 {
         // Time stamps and the like belong to the kernel's stream.
@@ -110,7 +129,7 @@ pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> Verdict {
     }
     // SAFETY: by contract.
     let Some(list) = (unsafe { list(header.msg_iov, header.msg_iovlen) }) else {
-        return Verdict::Bypass;
+        return Some(Verdict::Bypass);
     };
     let mut control = control(&header);
     let mut bytes = Buffers::with_control(list, &mut control);

@@ -322,11 +322,10 @@ impl Seen {
     }
 
     /// A wait was interrupted: does that end recv and send? Not if the handler was installed with
-    /// SA_RESTART; one that we have not counted (installed past libc) does. What has been seen is
-    /// not seen again.
-    pub fn ends_call(&mut self, me: &Thread) -> bool {
-        let before = std::mem::replace(self, Seen::now(me));
-        before.handlers == self.handlers || before.interruptions != self.interruptions
+    /// SA_RESTART; one that we have not counted (installed past libc) does.
+    pub fn ends_call(&self, me: &Thread) -> bool {
+        let now = Seen::now(me);
+        now.handlers == self.handlers || now.interruptions != self.interruptions
     }
 
     /// Any handler ran: poll and its kind end.
