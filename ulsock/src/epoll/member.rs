@@ -4,9 +4,10 @@ use std::os::fd::RawFd;
 
 use libc::{EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLONESHOT, EPOLLWAKEUP};
 
+use super::kernel;
 use super::shared::Registration;
 use crate::conn::ready::Armed;
-use crate::conn::Handle;
+use crate::conn::{Conn, Handle};
 use crate::sys::fds::InternalFd;
 
 const ALWAYS: u32 = (EPOLLERR | EPOLLHUP) as u32;
@@ -23,8 +24,8 @@ pub struct Member {
     pub epfd: RawFd,
     /// Ours in the kernel, readiness comes from us; and the program's, for a child that takes over.
     pub converted: Option<Registration>,
-    /// The kernel tells when it can write.
-    pub output: bool,
+    /// What the kernel tells us of, once it is ours.
+    pub asked: u32,
     /// One-shot, and its shot is fired; or parked.
     pub disabled: bool,
     /// The program has removed it; see [`super::park`].
@@ -70,7 +71,7 @@ impl Member {
             data,
             epfd,
             converted: None,
-            output: false,
+            asked: 0,
             disabled: false,
             parked: false,
             ticket: 0,
@@ -118,6 +119,19 @@ impl Member {
     /// The events to ask a connection for; epoll's bits are poll's.
     pub fn wanted(&self) -> libc::c_short {
         ((self.events & !MODES) | ALWAYS) as libc::c_short
+    }
+
+    /// What the kernel is to tell us of, in a set that is `watched` from outside or not.
+    pub fn to_ask(&self, watched: bool, conn: &Conn<'_>) -> u32 {
+        if !watched {
+            return kernel::OURS;
+        }
+        // On a link the kernel brings records, too, whatever the program wants.
+        let wants = match conn.is_nic() {
+            true => u32::MAX,
+            false => self.events,
+        };
+        kernel::ours_watched(wants, self.told.blocked && conn.sends_by_kernel())
     }
 
     /// What the kernel itself has registered once a shot is fired: nothing but the modes.

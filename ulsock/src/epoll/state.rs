@@ -174,16 +174,15 @@ impl State {
         let events = Member::kernel_events(member.events, member.disabled);
         let own = self.aliases.register(member.data);
         self.members.insert(fd, member);
-        let output = !self.watched;
         let ours = self.prepare(fd);
         let done = match (ours, stale) {
-            (true, true) => kernel::modify(epfd, fd, kernel::ours(output), tag::member(fd)),
-            (true, false) => kernel::add(epfd, fd, kernel::ours(output), tag::member(fd)),
-            (false, true) => Ok(()),
-            (false, false) => kernel::add(epfd, fd, events, own),
+            (Some(asked), true) => kernel::modify(epfd, fd, asked, tag::member(fd)),
+            (Some(asked), false) => kernel::add(epfd, fd, asked, tag::member(fd)),
+            (None, true) => Ok(()),
+            (None, false) => kernel::add(epfd, fd, events, own),
         };
         match done {
-            Ok(()) if ours => self.begin(fd, awake),
+            Ok(()) if ours.is_some() => self.begin(fd, awake),
             Ok(()) => self.note_shot(fd, events),
             Err(_) => self.remove(fd),
         }
@@ -221,9 +220,8 @@ impl State {
         let Some(epfd) = self.members.get(&fd).map(|member| member.epfd) else {
             return;
         };
-        let output = !self.watched;
-        if self.prepare(fd) {
-            if kernel::modify(epfd, fd, kernel::ours(output), tag::member(fd)).is_ok() {
+        if let Some(asked) = self.prepare(fd) {
+            if kernel::modify(epfd, fd, asked, tag::member(fd)).is_ok() {
                 self.begin(fd, awake);
             } else {
                 self.release(fd);
@@ -231,23 +229,16 @@ impl State {
         }
     }
 
-    /// Everything that a converted member needs, but for its kernel registration. If it cannot be had
+    /// Everything that a converted member needs, but for its kernel registration, which it says. If it cannot be had
     /// the connection goes to the kernel for good.
-    fn prepare(&mut self, fd: RawFd) -> bool {
+    fn prepare(&mut self, fd: RawFd) -> Option<u32> {
         // What a child has put back before is let go of now: later it would be taken for one of those.
         self.follow_processes();
-        let Some(member) = self
-            .members
-            .get(&fd)
-            .filter(|member| member.converted.is_none())
-        else {
-            return false;
-        };
+        let member = self.members.get(&fd);
+        let member = member.filter(|member| member.converted.is_none())?;
         let (handle, epfd) = (member.handle, member.epfd);
         let (events, data, disabled) = (member.events, member.data, member.disabled);
-        let Some(conn) = Conn::enter(handle).filter(|conn| !conn.is_settled_on_kernel()) else {
-            return false;
-        };
+        let conn = Conn::enter(handle).filter(|conn| !conn.is_settled_on_kernel())?;
         // Which sets an exclusive member wakes is for the kernel to choose.
         let possible = !self.kernel_only
             && !member.is_exclusive()
@@ -259,14 +250,12 @@ impl State {
             .flatten();
         if let Some(registration) = registration {
             if self.wire(fd, epfd, &conn) {
-                let output = !self.watched;
                 // Nobody else holds the set: takings that were begun have ended, one way or another.
                 self.begun = self.holders.map_or(0, Holders::begun);
-                if let Some(member) = self.members.get_mut(&fd) {
-                    member.converted = Some(registration);
-                    member.output = output;
-                }
-                return true;
+                let member = self.members.get_mut(&fd)?;
+                member.converted = Some(registration);
+                member.asked = member.to_ask(self.watched, &conn);
+                return Some(member.asked);
             }
             registration.free();
         }
@@ -275,7 +264,7 @@ impl State {
         conn.record.set(flag::PINNED);
         drop(conn);
         self.note_left(fd);
-        false
+        None
     }
 
     /// The kernel has our registration: wires up, and a first look.

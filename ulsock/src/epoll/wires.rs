@@ -111,10 +111,10 @@ impl State {
             self.stalled.remove(&fd);
         }
         if self.watched && member.converted.is_some() {
-            let output = member.told.blocked && conn.sends_by_kernel();
-            if member.output != output {
-                member.output = output;
-                let _ = kernel::modify(member.epfd, fd, kernel::ours(output), tag::member(fd));
+            let asked = member.to_ask(true, &conn);
+            if member.asked != asked {
+                member.asked = asked;
+                let _ = kernel::modify(member.epfd, fd, asked, tag::member(fd));
                 self.confirm(fd);
             }
         }

@@ -72,7 +72,7 @@ fn keep_determined(steps: &mut [Step]) {
         step.call == "link" && (step.get("rounds") < 8 || step.find("early").is_some())
     };
     let becomes_accelerated = steps.iter().any(late);
-    let (mut shut, mut ended, mut unasked, mut lowat) = (false, false, false, 0);
+    let (mut shut, mut ended, mut lowat) = (false, false, 0);
     for step in steps {
         let receives = step.call.starts_with("recv");
         let reads = step.call.starts_with("read") || step.call.starts_with("pread");
@@ -86,14 +86,11 @@ fn keep_determined(steps: &mut [Step]) {
                 // The kernel does not wake who wants fewer than SO_RCVLOWAT says.
                 "len" if (receives || reads) && *value > 0 => *value = (*value).max(lowat),
                 "shape" if shut && receives && matches!(*value, 1 | 7) => *value = 0,
-                // An epoll set that is polled can show once too often when a member has ended, or has got
-                // bytes by the kernel that nobody asked about.
-                "set" if (ended || unasked) && polls => *value &= !(1 << 6 | 1 << 7),
+                // An epoll set that is polled can show once too often when a member has ended.
+                "set" if ended && polls => *value &= !(1 << 6 | 1 << 7),
                 _ => {}
             }
         }
-        let registers = step.call == "epoll_ctl" || step.find("early").is_some();
-        unasked |= registers && step.get("events") & 1 == 0;
         shut |= step.call == "shutdown" && step.get("how") > 0;
         ended |= matches!(
             step.call.as_str(),
