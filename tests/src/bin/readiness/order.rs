@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::os::fd::RawFd;
-use std::time::Duration;
+use std::sync::mpsc;
 
 use libc::{EPOLLET, EPOLLIN};
 
@@ -60,29 +60,47 @@ fn compare_orders(members: &[Ends], mode: c_int) {
     };
     for order in orders() {
         quiet();
-        for member in order {
-            send(members[member].near, 1);
-        }
-        settle();
+        speak(members, &order);
         say(format!("{order:?}"), told(set, 0));
     }
     for order in orders() {
         quiet();
-        let sleeper = std::thread::spawn(move || {
-            let first = told(set, 5000);
-            std::thread::sleep(Duration::from_millis(5));
-            (first, told(set, 0))
-        });
-        std::thread::sleep(Duration::from_millis(10));
-        send(members[order[0]].near, 1);
-        std::thread::sleep(Duration::from_millis(2));
-        for member in &order[1..] {
-            send(members[*member].near, 1);
-        }
-        let (first, rest) = sleeper.join().expect("sleeper");
+        let (first, rest) = told_asleep(set, members, order);
         say(format!("asleep, {order:?}"), first);
-        say("rest", rest.rsplit(' ').next().unwrap_or_default());
+        say("rest", rest);
     }
+}
+
+/// What a thread asleep in the set is told when the first speaks, and then when all have. Each of the two threads waits
+/// for the other, so that nothing depends on how soon it runs.
+fn told_asleep(set: Set, members: &[Ends], order: [usize; 6]) -> (String, String) {
+    let (name, named) = mpsc::channel();
+    let (tell, first) = mpsc::channel();
+    let (go_on, all_sent) = mpsc::channel();
+    let sleeper = std::thread::spawn(move || {
+        // SAFETY: no arguments.
+        name.send(unsafe { libc::gettid() }).expect("speaker");
+        tell.send(told(set, 5000)).expect("speaker");
+        all_sent.recv().expect("speaker");
+        told(set, 0)
+    });
+    await_sleep(named.recv().expect("sleeper"));
+    speak(members, &order[..1]);
+    let first = first.recv().expect("sleeper");
+    speak(members, &order[1..]);
+    go_on.send(()).expect("sleeper");
+    (first, sleeper.join().expect("sleeper"))
+}
+
+/// A byte to each of these, in this order; all have come.
+fn speak(members: &[Ends], order: &[usize]) {
+    for member in order {
+        send(members[*member].near, 1);
+    }
+    for member in order {
+        await_bytes(members[*member].far, 1);
+    }
+    settle();
 }
 
 pub fn on_rings() {
@@ -107,6 +125,9 @@ pub fn on_both() {
         for ends in order {
             send(ends.near, 1);
         }
+        for ends in order {
+            await_bytes(ends.far, 1);
+        }
         settle();
         // A kernel that has long been quiet is asked at every eighth wait, unless somebody says more.
         if round % 4 == 0 || round % 4 == 3 {
@@ -128,6 +149,7 @@ pub fn after_a_new_one() {
     for round in 0..40 {
         let new = std::net::TcpStream::connect(address).expect("connect");
         send(ring.near, 1);
+        await_bytes(ring.far, 1);
         settle();
         say(format!("{round} new"), told(set, 0));
         recv(ring.far, 10);

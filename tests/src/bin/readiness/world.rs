@@ -80,6 +80,38 @@ pub fn settle() {
     std::thread::sleep(Duration::from_millis(5));
 }
 
+/// Waits until the fd holds as many bytes: on a busy machine the time of `settle` may be too short.
+pub fn await_bytes(fd: RawFd, count: c_int) {
+    for _ in 0..5000 {
+        let mut there: c_int = 0;
+        // SAFETY: a pointer to a local of that type.
+        assert_eq!(unsafe { libc::ioctl(fd, libc::FIONREAD, &mut there) }, 0);
+        if there >= count {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("no {count} bytes in 5 s");
+}
+
+/// Waits until this thread of ours has been asleep for a while: it does not wait awake any more.
+pub fn await_sleep(tid: libc::pid_t) {
+    let mut asleep = 0;
+    for _ in 0..5000 {
+        std::thread::sleep(Duration::from_millis(1));
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).expect("stat");
+        let is_asleep = stat
+            .rsplit(')')
+            .next()
+            .is_some_and(|rest| rest.starts_with(" S"));
+        asleep = if is_asleep { asleep + 1 } else { 0 };
+        if asleep == 5 {
+            return;
+        }
+    }
+    panic!("thread {tid} does not sleep");
+}
+
 /// Two ends of a connection, non-blocking.
 pub struct Ends {
     /// The end that connected.
