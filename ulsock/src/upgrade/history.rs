@@ -8,11 +8,13 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Lengths are told apart in steps of a half or a third: 1, 2, 3, 4, 6, 8, 12, 16...
-const STEPS: usize = 16;
-const LENGTHS: [u32; STEPS] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256];
+/// Lengths are told apart in steps of a half or a third, and finer where upgrades begin to pay.
+const STEPS: usize = 18;
+const LENGTHS: [u32; STEPS] = [
+    1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 48, 64, 96, 128, 192, 256,
+];
 /// Calls before an upgrade, of those that can be chosen: 2 to 64.
-const CHOICES: std::ops::RangeInclusive<usize> = 1..=11;
+const CHOICES: std::ops::RangeInclusive<usize> = 1..=13;
 /// Before anything is known.
 const FIRST: u32 = 8;
 /// Connections between two choices, and how many of the past are remembered.
@@ -22,7 +24,7 @@ const MEMORY: u32 = 64;
 /// Costs in quarters of a kernel call, as measured with round trips of 64 B: the upgrade of a
 /// connection, both ends together; one that nobody answers; a call on a ring, with some sleeps.
 const KERNEL: u32 = 4;
-const UPGRADE: u32 = 64;
+const UPGRADE: u32 = 50;
 const ATTEMPT: u32 = 8;
 const RING: u32 = 1;
 
@@ -137,11 +139,8 @@ impl History {
 /// The step that a length belongs to.
 #[inline]
 fn step(calls: u64) -> usize {
-    let calls = calls.clamp(1, u64::from(LENGTHS[STEPS - 1]));
-    let octave = calls.ilog2();
-    // Within an octave from 2 on, whether it is in the upper half.
-    let upper = calls << 1 >> octave & 1;
-    ((2 * octave) as usize).saturating_sub(1) + upper as usize
+    let longer = LENGTHS.partition_point(|length| u64::from(*length) <= calls);
+    longer.saturating_sub(1)
 }
 
 fn add(counter: &AtomicU32, n: u32) {
@@ -192,7 +191,7 @@ mod tests {
 
     #[test]
     fn those_that_end_soon_are_left_alone() {
-        for length in [2, 4, 8, 9, 15, 16, 20] {
+        for length in [2, 4, 8, 9, 15, 16, 19] {
             let history = History::new();
             run(&history, &[length], true, 32);
             assert_eq!(run(&history, &[length], true, 500), 0, "{length} calls");
@@ -201,7 +200,7 @@ mod tests {
 
     #[test]
     fn those_that_stay_are_upgraded_at_once() {
-        for length in [24, 40, 100, 1_000, 1_000_000] {
+        for length in [20, 24, 40, 100, 1_000, 1_000_000] {
             let history = History::new();
             run(&history, &[length], true, 32);
             assert_eq!(history.after(), 2, "{length} calls");
