@@ -41,6 +41,11 @@ fn real() -> Function {
     unsafe { transmute::<*mut c_void, Function>(address) }
 }
 
+/// Load time: a kernel call that is restarted on another connection takes the way of its hook.
+pub fn take_restarts() {
+    api::restarts(hooked, data::recv::real() as usize);
+}
+
 #[unsafe(naked)]
 #[no_mangle]
 pub unsafe extern "C" fn syscall() {

@@ -4,7 +4,7 @@
 //! may be called earlier than `load`: a real function is then looked up on first use, and `api`
 //! answers `Bypass` until it has been initialised.
 
-use crate::{cancellation, signals, GROUPS};
+use crate::{cancellation, numbers, signals, GROUPS};
 use libc::{c_int, c_void};
 use std::ptr::null_mut;
 use ulsock::api;
@@ -39,6 +39,7 @@ extern "C" fn load() {
     }
     cancellation::init();
     signals::adopt();
+    numbers::take_restarts();
     api::init();
     // SAFETY: a function of our own, which stays loaded. It runs after the program's own handlers.
     unsafe { __cxa_at_quick_exit(at_exit, &raw mut __dso_handle) };

@@ -38,7 +38,7 @@ pub use crate::passing::{passing_fds, peek_begins, peek_ends, received_fds, Pass
 pub use crate::poll::poll;
 pub use crate::process::{init, is_on};
 pub use crate::select::{select, select_limit};
-pub use crate::signal::{init as signals, sigaction, RealSigaction};
+pub use crate::signal::{init as signals, restarts, sigaction, RealSigaction};
 pub use crate::sockopt::{getsockopt, option_read, option_set, setsockopt};
 pub use crate::unhooked::ring_made as io_uring_made;
 pub use crate::vfork::{child as vfork_child, parent as vfork_parent, prepare as vfork_prepare};

@@ -78,6 +78,17 @@ pub fn asleep<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Calls from within a call of libc's that may be cancelled at any instruction: ours is like any other.
+pub fn deferred<T>(call: impl FnOnce() -> T) -> T {
+    if thread::is_single() {
+        return call();
+    }
+    let before = set_type(DEFERRED);
+    let result = call();
+    set_type(before);
+    result
+}
+
 /// A critical section has begun.
 #[inline]
 pub fn hold_off(me: &Thread) {

@@ -103,6 +103,15 @@ impl Flights {
         self.count.store(index, Ordering::Relaxed);
     }
 
+    /// Is the latest call under way one on this connection, this way?
+    pub fn newest_is(&self, record: &Record, way: Way) -> bool {
+        let Some(newest) = self.count.load(Ordering::Relaxed).checked_sub(1) else {
+            return false;
+        };
+        let flight = self.get(newest);
+        std::ptr::eq(flight.record, record) && flight.way == way
+    }
+
     #[cold]
     fn end_from(&self, first: usize) {
         let count = self.count.load(Ordering::Relaxed);

@@ -3,11 +3,12 @@
 //! The trampoline counts handlers that ran, so that a call which waits in user space can say EINTR
 //! as the kernel would; it puts off a handler that comes while its thread is inside a critical
 //! section; and a thread that sleeps gets up before the handler runs. So a handler may use any
-//! connection, or jump away. A fault at a bad pointer of the program's is dealt with here (`fault`).
+//! connection, or jump away. A kernel call that is restarted may have to be ours (`restart`). A fault at a bad pointer of the program's is dealt with here (`fault`).
 
 mod deferred;
 pub mod fault;
 pub mod mask;
+mod restart;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
@@ -19,6 +20,7 @@ use libc::{
 use crate::thread::Thread;
 
 pub use deferred::Deferred;
+pub use restart::init as restarts;
 
 const SIGNALS: usize = 65;
 
@@ -188,7 +190,10 @@ extern "C" fn trampoline(sig: c_int, info: *mut siginfo_t, context: *mut c_void)
         }
     }
     // SAFETY: as above; the kernel has blocked what the handler wants blocked.
-    unsafe { run(sig, info, context) };
+    unsafe {
+        run(sig, info, context);
+        restart::lead(&mut *context);
+    }
 }
 
 /// A fault of the program's or our own instruction cannot wait.
