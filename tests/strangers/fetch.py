@@ -137,7 +137,8 @@ def debian(package: str) -> Path:
         downloads.mkdir(parents=True)
         source = ["source", "--download-only", package]
         call(f"apt-get source {package}", cure, "apt-get", *places, *source, cwd=downloads)
-        unpack(next(downloads.glob("*.orig.tar.*")), folder)
+        # Some have a signature beside them.
+        unpack(next(path for path in downloads.glob("*.orig.tar.*") if path.suffix != ".asc"), folder)
 
     once("debian " + package, make)
     return folder
