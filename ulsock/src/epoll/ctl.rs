@@ -23,6 +23,14 @@ use crate::signal::fault;
 use crate::sys::raw;
 use crate::table::{self, Slot, Word};
 
+/// What the program asks for, but for the event.
+#[derive(Clone, Copy)]
+struct Call {
+    epfd: RawFd,
+    op: c_int,
+    fd: RawFd,
+}
+
 /// # Safety
 /// As libc's `epoll_ctl`.
 #[inline]
@@ -30,65 +38,50 @@ pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_eve
     if stays_on_kernel(fd) && !looks_like_ours(op, event) {
         return crate::lifecycle::guard(epfd);
     }
-    // SAFETY: by contract.
-    unsafe { follow(epfd, op, fd, event) }
+    follow(Call { epfd, op, fd }, event)
 }
 
 /// Not inlined: a call that we need not know of must not pay for its frame.
-///
-/// # Safety
-/// As libc's `epoll_ctl`.
 #[inline(never)]
-unsafe fn follow(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> Verdict {
-    let (slot, mut target) = (table::get(epfd), table::get(fd));
-    if op == EPOLL_CTL_ADD && target == Slot::Fresh {
+fn follow(call: Call, event: *const epoll_event) -> Verdict {
+    let (slot, mut target) = (table::get(call.epfd), table::get(call.fd));
+    if call.op == EPOLL_CTL_ADD && target == Slot::Fresh {
         // It may be a connection when its events come.
-        target = birth::give_record(fd).map_or(Slot::Foreign, Slot::Record);
+        target = birth::give_record(call.fd).map_or(Slot::Foreign, Slot::Record);
     }
     if matches!(slot, Slot::Internal) || matches!(target, Slot::Internal) {
         return Verdict::Fail(libc::EBADF);
     }
     // DEL takes any pointer.
-    if op == EPOLL_CTL_DEL {
-        return followed((slot, target), epfd, op, fd, None);
+    if call.op == EPOLL_CTL_DEL {
+        return followed(call, (slot, target), None);
     }
     if matches!(target, Slot::Foreign) && !fault::are_caught() {
-        return kernel_first(set_of(slot), epfd, op, fd, event);
+        return kernel_first(call, set_of(slot), event);
     }
-    // SAFETY: any bytes are an event.
+    // SAFETY: any bytes are an event, and a bad place is found out.
     match unsafe { access::load(event) } {
-        Some(event) => followed((slot, target), epfd, op, fd, Some(&event)),
+        Some(event) => followed(call, (slot, target), Some(&event)),
         None => Verdict::Bypass,
     }
 }
 
 #[inline]
-fn followed(
-    (slot, target): (Slot, Slot),
-    epfd: RawFd,
-    op: c_int,
-    fd: RawFd,
-    event: Option<&epoll_event>,
-) -> Verdict {
-    match (slot, target) {
-        (Slot::Epoll(set), Slot::Record(number)) => connection(set, epfd, op, (number, fd), event),
-        _ => no_connection((slot, target), epfd, op, fd, event),
+fn followed(call: Call, between: (Slot, Slot), event: Option<&epoll_event>) -> Verdict {
+    match between {
+        (Slot::Epoll(set), Slot::Record(number)) => connection(call, set, number, event),
+        _ => no_connection(call, between, event),
     }
 }
 
 /// A program without connections: only the kernel can read the event and live. Afterwards it can be
 /// read here, and data that looks like ours is put right.
-fn kernel_first(
-    set: Option<&Set>,
-    epfd: RawFd,
-    op: c_int,
-    fd: RawFd,
-    event: *const epoll_event,
-) -> Verdict {
+fn kernel_first(call: Call, set: Option<&Set>, event: *const epoll_event) -> Verdict {
     let Some(set) = set else {
         return Verdict::Bypass;
     };
-    let args = [epfd as usize, op as usize, fd as usize, event as usize];
+    let [epfd, op, fd] = [call.epfd, call.op, call.fd].map(|number| number as usize);
+    let args = [epfd, op, fd, event as usize];
     // SAFETY: the kernel checks all four.
     if let Err(error) = unsafe { raw::syscall(libc::SYS_epoll_ctl, args) } {
         return Verdict::Fail(error.raw_os_error());
@@ -96,7 +89,8 @@ fn kernel_first(
     // SAFETY: the kernel has just read it.
     let event = unsafe { event.read() };
     if Aliases::needed(event.u64) {
-        return other(Some(set), epfd, EPOLL_CTL_MOD, fd, Some(event));
+        let op = EPOLL_CTL_MOD;
+        return other(Call { op, ..call }, Some(set), Some(&event));
     }
     Verdict::Done(0)
 }
@@ -121,22 +115,14 @@ fn looks_like_ours(op: c_int, event: *const epoll_event) -> bool {
 
 /// Anything else, or a set that is none of ours.
 #[inline(never)]
-fn no_connection(
-    (slot, target): (Slot, Slot),
-    epfd: RawFd,
-    op: c_int,
-    fd: RawFd,
-    event: Option<&epoll_event>,
-) -> Verdict {
-    match (slot, target) {
-        (_, Slot::Record(_)) => unknown_set(epfd, op, fd, event.copied()),
-        (_, Slot::Epoll(inner)) => {
-            let outer = set_of(slot);
-            nest(outer, op, inner, fd);
-            other(outer, epfd, op, fd, event.copied())
-        }
-        _ => other(set_of(slot), epfd, op, fd, event.copied()),
+fn no_connection(call: Call, (slot, target): (Slot, Slot), event: Option<&epoll_event>) -> Verdict {
+    let set = set_of(slot);
+    match target {
+        Slot::Record(_) => return unknown_set(call, event),
+        Slot::Epoll(inner) => nest(call, set, inner),
+        _ => {}
     }
+    other(call, set, event)
 }
 
 fn set_of(slot: Slot) -> Option<&'static Set> {
@@ -146,30 +132,25 @@ fn set_of(slot: Slot) -> Option<&'static Set> {
     }
 }
 
-/// A TCP connection, by its record and its number.
+/// A TCP connection, by its record.
 #[inline]
-fn connection(
-    set: u32,
-    epfd: RawFd,
-    op: c_int,
-    (number, fd): (u32, RawFd),
-    event: Option<&epoll_event>,
-) -> Verdict {
+fn connection(call: Call, set: u32, number: u32, event: Option<&epoll_event>) -> Verdict {
     let (Some(known), Some(family)) = (super::get(set), process::family()) else {
         return Verdict::Bypass;
     };
-    let handle = Handle::new(family, number, fd);
-    let noted = known.control_by_note(family, (set, handle), epfd, op, event);
+    let handle = Handle::new(family, number, call.fd);
+    let noted = known.control_by_note(family, (set, handle), call.epfd, call.op, event);
     verdict(noted.unwrap_or_else(|| {
         notes::adopt(family, handle);
         family.record(number).set(flag::IN_EPOLL);
-        control(known, epfd, op, handle, event)
+        control(call, known, handle, event)
     }))
 }
 
 /// A set that we do not know (inherited over exec): its members stay with the kernel. But first the
 /// kernel says whether it is a set at all, and takes this member.
-fn unknown_set(epfd: RawFd, op: c_int, fd: RawFd, event: Option<epoll_event>) -> Verdict {
+fn unknown_set(call: Call, event: Option<&epoll_event>) -> Verdict {
+    let Call { epfd, op, fd } = call;
     let tried = match (op, event) {
         (EPOLL_CTL_ADD, Some(_)) => {
             kernel::add(epfd, fd, 0, 0).and_then(|()| kernel::delete(epfd, fd))
@@ -192,13 +173,8 @@ fn verdict(result: Result<(), Errno>) -> Verdict {
 }
 
 /// A member that is the kernel's business, unless its data looks like ours.
-fn other(
-    set: Option<&Set>,
-    epfd: RawFd,
-    op: c_int,
-    fd: RawFd,
-    event: Option<epoll_event>,
-) -> Verdict {
+fn other(call: Call, set: Option<&Set>, event: Option<&epoll_event>) -> Verdict {
+    let Call { epfd, op, fd } = call;
     let (Some(set), Some(event)) = (set, event) else {
         return Verdict::Bypass;
     };
@@ -218,15 +194,15 @@ fn other(
 }
 
 /// A set within a set.
-fn nest(outer: Option<&Set>, op: c_int, inner: u32, fd: RawFd) {
-    if let (Some(set), EPOLL_CTL_ADD) = (super::get(inner), op) {
-        set.watch(fd);
+fn nest(call: Call, outer: Option<&Set>, inner: u32) {
+    if let (Some(set), EPOLL_CTL_ADD) = (super::get(inner), call.op) {
+        set.watch(call.fd);
         set.refresh();
     }
     if let Some(mut held) = outer.and_then(Set::hold) {
         let known = &mut held.state().inner;
         known.retain(|other| *other != inner);
-        if op != EPOLL_CTL_DEL {
+        if call.op != EPOLL_CTL_DEL {
             known.push(inner);
         }
     }
@@ -234,12 +210,12 @@ fn nest(outer: Option<&Set>, op: c_int, inner: u32, fd: RawFd) {
 
 #[inline(never)]
 fn control(
+    call: Call,
     set: &Set,
-    epfd: RawFd,
-    op: c_int,
     handle: Handle,
     event: Option<&epoll_event>,
 ) -> Result<(), Errno> {
+    let Call { epfd, op, fd } = call;
     let event = event.copied();
     let mut held = set.hold().ok_or(Errno::DEADLK)?;
     let state = held.state();
@@ -252,9 +228,9 @@ fn control(
         }
         (EPOLL_CTL_MOD, Some(event)) => {
             set.follow_shots(state, &event);
-            modify(set, state, epfd, handle.fd, event)
+            modify(set, state, (epfd, fd), event)
         }
-        (EPOLL_CTL_DEL, _) => state.leave(epfd, handle.fd),
+        (EPOLL_CTL_DEL, _) => state.leave(epfd, fd),
         (_, Some(_)) => Err(Errno::INVAL),
         (_, None) => Err(Errno::FAULT),
     }
@@ -272,8 +248,7 @@ impl Set {
 fn modify(
     set: &Set,
     state: &mut State,
-    epfd: RawFd,
-    fd: RawFd,
+    (epfd, fd): (RawFd, RawFd),
     event: epoll_event,
 ) -> Result<(), Errno> {
     let (events, data) = (event.events, event.u64);
