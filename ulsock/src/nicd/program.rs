@@ -239,9 +239,21 @@ impl Nicd {
 
     /// [F24] A program has closed a connection, and leaves it to us.
     fn inherit(&mut self, number: u32, block: (u32, u32), socket: InternalFd, time: Instant) {
-        if let Some(id) = self.line_of(number, block) {
+        if let Some(id) = self.line_by_socket(number, block, &socket) {
             self.succeed(id, socket, time);
         }
+    }
+
+    /// The line of a block, if it is this socket's that was shown for it. We will write to it as root.
+    fn line_by_socket(
+        &self,
+        number: u32,
+        block: (u32, u32),
+        socket: &InternalFd,
+    ) -> Option<LineId> {
+        let id = self.line_of(number, block)?;
+        let cookie = self.lines.get(id)?.cookie;
+        is_tcp_with(socket.as_fd(), cookie).then_some(id)
     }
 
     fn line_of(&self, number: u32, block: (u32, u32)) -> Option<LineId> {
@@ -288,7 +300,7 @@ impl Nicd {
 
     /// [F31] A connection is on the link: we keep what is needed if its program is killed.
     fn trust(&mut self, number: u32, block: (u32, u32), socket: InternalFd) {
-        let id = self.line_of(number, block);
+        let id = self.line_by_socket(number, block, &socket);
         let line = id.and_then(|id| self.lines.get_mut(id));
         if let Some(line) = line.filter(|line| line.is_entrusted() && line.heir.is_none()) {
             if let Some(block) = &line.block {
@@ -353,15 +365,19 @@ impl Nicd {
 
 /// The addresses of a socket that is an established connection, and has this cookie.
 pub(super) fn connection_of(fd: BorrowedFd<'_>, cookie: u64) -> Option<Tuple> {
-    let is_tcp = sockopt::socket_type(fd).ok()? == SocketType::STREAM
-        && sockopt::socket_protocol(fd).ok()? == Some(ipproto::TCP);
-    let is_meant =
-        is_tcp && tcp::cookie(fd).ok()? == cookie && tcp::info(fd).ok()?.state == ESTABLISHED;
+    let is_meant = is_tcp_with(fd, cookie) && tcp::info(fd).ok()?.state == ESTABLISHED;
     if !is_meant {
         return None;
     }
     let (local, remote) = (tcp::local_addr(fd).ok()?, tcp::peer_addr(fd).ok()?);
     Some(Tuple::new(local, remote))
+}
+
+/// Is it the TCP socket with this cookie?
+fn is_tcp_with(fd: BorrowedFd<'_>, cookie: u64) -> bool {
+    sockopt::socket_type(fd) == Ok(SocketType::STREAM)
+        && sockopt::socket_protocol(fd) == Ok(Some(ipproto::TCP))
+        && tcp::cookie(fd) == Ok(cookie)
 }
 
 /// Nobody waits for an answer: one that finds no room is none.

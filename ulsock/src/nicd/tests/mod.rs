@@ -8,6 +8,8 @@ mod world;
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::thread;
 
 use netstack::failover::record::{Resume, LENGTH};
@@ -155,6 +157,23 @@ fn the_bytes_of_a_dead_program_arrive() {
     assert_eq!(b.read, 50_000);
     b.leave();
     world.hosts.iter().for_each(nothing_is_left);
+}
+
+/// The daemon, which may be root's, writes to no socket but the connection's.
+#[test]
+fn another_socket_than_that_of_the_connection_is_not_taken() {
+    let world = World::new("packet");
+    let [mut a, _b] = promoted(&world);
+    world.hosts[1].signal(Signal::STOP);
+    a.write(50_000);
+    let (mut mine, given) = UnixStream::pair().expect("a pair");
+    a.leave_with(given.as_fd());
+    drop(given);
+    let limit = Some(std::time::Duration::from_secs(20));
+    mine.set_read_timeout(limit).expect("a time limit");
+    let mut written = Vec::new();
+    mine.read_to_end(&mut written).expect("that it is closed");
+    assert_eq!(written.len(), 0);
 }
 
 /// [F24] What a program has left behind goes by the kernel if the link fails.

@@ -1,7 +1,7 @@
 //! What a library does with the daemon of its host, as far as the daemon sees it: one end of a connection.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -312,13 +312,19 @@ impl End {
 
     /// [F24]
     pub fn leave(&mut self) {
+        let socket = self.stream.try_clone().expect("a duplicate");
+        self.leave_with(socket.as_fd());
+    }
+
+    /// With any descriptor.
+    pub fn leave_with(&mut self, socket: BorrowedFd<'_>) {
         self.say_end();
         let block = self.block.take().expect("a claim");
         let message = Message::Leave {
             segment: block.segment.number,
             conn: block.conn,
         };
-        assert!(self.pair.tell(&message, Some(self.stream.as_fd())));
+        assert!(self.pair.tell(&message, Some(socket)));
         block.theirs().stage.store(RELEASED, Ordering::Release);
     }
 
