@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::cmsg_space;
 use rustix::event::{poll, PollFd, PollFlags};
-use rustix::fs::AtFlags;
+use rustix::fs::{statat, AtFlags, FileType, Stat};
 use rustix::io::{self, Errno};
 use rustix::net::{
     connect, recvmsg, sendmsg, socket_with, sockopt, AddressFamily, RecvAncillaryBuffer,
@@ -67,53 +67,78 @@ impl From<Errno> for ChannelError {
 #[derive(Debug)]
 pub struct Channel {
     fd: InternalFd,
+    /// It was made by a name of the abstract namespace, of which every network namespace has its own.
+    near: bool,
 }
 
 impl Channel {
-    /// Connects to a mailbox; EAGAIN when too many already wait there.
+    /// Connects to a mailbox; EAGAIN when too many already wait there. In a network namespace of its own it is
+    /// reached by its file only.
     pub fn connect(dir: &RunDir, name: MailboxName) -> io::Result<Channel> {
         let socket = new_socket()?;
-        match connect(&socket, &address::of_mailbox(dir, &name)?) {
-            // It, or we, may be in a chroot.
-            Err(Errno::NOENT) => connect(&socket, &address::of_twin(&name)?)?,
-            other => other?,
+        let near = match connect(&socket, &address::of_twin(&name)?) {
+            Err(Errno::CONNREFUSED) => false,
+            other => other.map(|()| true)?,
+        };
+        if !near {
+            // A symbolic link leads to a socket of its maker's choice.
+            let found = statat(dir, &*name.file()?, AtFlags::SYMLINK_NOFOLLOW);
+            let is_socket = |file: Stat| FileType::from_raw_mode(file.st_mode) == FileType::Socket;
+            if !found.is_ok_and(is_socket) {
+                return Err(Errno::CONNREFUSED);
+            }
+            connect(&socket, &address::of_mailbox(dir, &name)?)?;
         }
         let fd = socket.into_high()?;
-        Ok(Channel { fd })
+        Ok(Channel { fd, near })
     }
 
-    /// One that has come to a socket of the daemon's.
+    /// One that has come to a socket of ours.
     pub fn accepted(fd: OwnedFd) -> io::Result<Channel> {
-        to_high(fd).map(|fd| Channel { fd })
+        to_high(fd).map(|fd| Channel { fd, near: false })
+    }
+
+    /// The same, to the twin of our mailbox.
+    pub fn accepted_near(fd: OwnedFd) -> io::Result<Channel> {
+        to_high(fd).map(|fd| Channel { fd, near: true })
+    }
+
+    /// Both ends were made in one network namespace, for certain.
+    pub fn is_near(&self) -> bool {
+        self.near
     }
 
     /// Is there a daemon for a network namespace, or was there one?
     pub fn daemon_is_there(dir: &RunDir, netns: u64) -> bool {
         address::daemon_file(netns)
-            .is_ok_and(|name| rustix::fs::statat(dir, &*name, AtFlags::SYMLINK_NOFOLLOW).is_ok())
+            .is_ok_and(|name| statat(dir, &*name, AtFlags::SYMLINK_NOFOLLOW).is_ok())
     }
 
     /// Connects to the daemon of a network namespace.
     pub fn connect_to_daemon(dir: &RunDir, netns: u64) -> io::Result<Channel> {
         let socket = new_socket()?;
         connect(&socket, &address::of_daemon(dir, netns)?)?;
-        let fd = socket.into_high()?;
-        Ok(Channel { fd })
+        Channel::far(socket)
     }
 
     /// Connects to the daemon of the host that we are a container of.
     pub fn connect_to_host(dir: &RunDir) -> io::Result<Channel> {
         let socket = new_socket()?;
         connect(&socket, &address::of_host(dir)?)?;
+        Channel::far(socket)
+    }
+
+    fn far(socket: Transient) -> io::Result<Channel> {
         let fd = socket.into_high()?;
-        Ok(Channel { fd })
+        Ok(Channel { fd, near: false })
     }
 
     /// One end of a pair that the daemon of the host has made.
     pub fn given(fd: InternalFd) -> io::Result<Channel> {
         let is_channel = sockopt::socket_domain(&fd)? == AddressFamily::UNIX
             && sockopt::socket_type(&fd)? == SocketType::SEQPACKET;
-        is_channel.then_some(Channel { fd }).ok_or(Errno::PROTOTYPE)
+        let channel = Channel { fd, near: false };
+        is_channel.then_some(channel).ok_or(Errno::PROTOTYPE)
     }
 
     /// rustix's own reader takes the pid for non-zero, which it is not across pid namespaces.

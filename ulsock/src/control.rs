@@ -184,10 +184,11 @@ impl Control {
         self.outgoing.retain(|_, pair| !pair.is_dead());
         self.drop_retired();
         let channel = Channel::connect(&self.dir, mailbox).ok()?;
-        let pair = Pair::new(channel)?;
-        if pair.peer().uid != uid {
+        // Before anything is said, or a descriptor sent.
+        if channel.peer().ok()?.uid != uid {
             return None;
         }
+        let pair = Pair::new(channel)?;
         self.outgoing.insert(mailbox, pair.clone());
         Some(pair)
     }

@@ -1,8 +1,11 @@
 //! Mailboxes: how two processes first meet.
 //!
 //! A mailbox is a listening Unix SEQPACKET socket in the run directory, one per process, and a twin
-//! of the same name in the abstract namespace, for those whom a chroot keeps from /proc. Who connects to
-//! either, and strangers may, has a [channel](crate::channel) to its owner.
+//! of the same name in the abstract namespace, which is one per network namespace: who comes by the twin is of
+//! our network namespace, whatever run directories are shared. It is also there for those whom a chroot keeps from
+//! /proc. Who connects to either, and strangers may, has a [channel](crate::channel) to its owner.
+
+use std::os::fd::OwnedFd;
 
 use rustix::fs::{chmodat, AtFlags, Mode};
 use rustix::io::{self, Errno};
@@ -82,14 +85,13 @@ impl Mailbox {
 
     /// The next peer that has connected, if any.
     pub fn accept(&self) -> io::Result<Option<Channel>> {
-        for socket in self.socket.iter().chain([&self.twin]) {
-            match accept_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                Ok(fd) => return Channel::accepted(fd).map(Some),
-                Err(Errno::AGAIN) => {}
-                Err(errno) => return Err(errno),
-            }
+        if let Some(fd) = accept(&self.twin)? {
+            return Channel::accepted_near(fd).map(Some);
         }
-        Ok(None)
+        match &self.socket {
+            Some(socket) => accept(socket)?.map(Channel::accepted).transpose(),
+            None => Ok(None),
+        }
     }
 }
 
@@ -99,6 +101,14 @@ impl Drop for Mailbox {
         if self.name.pid == own_pid() {
             remove(&self.dir, &self.name);
         }
+    }
+}
+
+fn accept(socket: &InternalFd) -> io::Result<Option<OwnedFd>> {
+    match accept_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        Ok(fd) => Ok(Some(fd)),
+        Err(Errno::AGAIN) => Ok(None),
+        Err(errno) => Err(errno),
     }
 }
 
@@ -145,6 +155,7 @@ mod tests {
     use super::*;
     use crate::message::Message;
     use crate::rundir::scratch::Scratch;
+    use rustix::thread::UnshareFlags;
 
     #[test]
     fn is_reached_from_a_chroot() {
@@ -161,6 +172,40 @@ mod tests {
         };
         near.send(&claim, None).unwrap();
         assert_eq!(far.recv().unwrap().unwrap().0, claim);
+    }
+
+    #[test]
+    fn is_not_found_behind_a_symbolic_link() {
+        let dir = Scratch::new();
+        let mailbox = Mailbox::create(&dir).unwrap();
+        let alias = MailboxName {
+            random: !mailbox.name().random,
+            ..mailbox.name()
+        };
+        let (file, target) = (alias.file().unwrap(), mailbox.name().file().unwrap());
+        rustix::fs::symlinkat(&*target, &*dir, &*file).unwrap();
+        let found = Channel::connect(&dir, alias);
+        assert_eq!(found.unwrap_err(), Errno::CONNREFUSED);
+    }
+
+    #[test]
+    fn the_twin_tells_who_is_of_our_network_namespace() {
+        let dir = Scratch::new();
+        let mailbox = Mailbox::create(&dir).unwrap();
+        let near = Channel::connect(&dir, mailbox.name()).unwrap();
+        assert!(near.is_near() && mailbox.accept().unwrap().unwrap().is_near());
+        let far = std::thread::scope(|scope| {
+            let from_elsewhere = || {
+                // SAFETY: it concerns this thread alone.
+                unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }.ok()?;
+                Channel::connect(&dir, mailbox.name()).ok()
+            };
+            scope.spawn(from_elsewhere).join().unwrap()
+        });
+        // Without the right to make a network namespace there is nothing to see.
+        if let Some(far) = far {
+            assert!(!far.is_near() && !mailbox.accept().unwrap().unwrap().is_near());
+        }
     }
 
     #[test]

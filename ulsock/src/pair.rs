@@ -147,6 +147,11 @@ impl Pair {
         self.peer
     }
 
+    /// Is the peer of the network namespace in which we have our mailbox?
+    pub fn is_near(&self) -> bool {
+        self.channel.is_near()
+    }
+
     pub fn is_mine(&self) -> bool {
         self.owner == process::pid()
     }

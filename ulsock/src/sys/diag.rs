@@ -1,7 +1,8 @@
 //! Who is at the other end of our connection, asked of the kernel by NETLINK_SOCK_DIAG.
 //!
 //! Called by both ends before they trust an offer or a claim. The kernel's word is the only proof of
-//! identity that we have, so an answer counts only if every byte of it fits the question.
+//! identity that we have, so an answer counts only if every byte of it fits the question, and the socket is
+//! ESTABLISHED: anybody can bind an IPv6 address of another host and connect from it, but no answer reaches him.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -24,11 +25,13 @@ pub struct OtherEnd {
     pub uid: u32,
     /// Its inode number in the socket file system.
     pub inode: u32,
-    /// include/net/tcp_states.h: 1 is ESTABLISHED.
-    pub state: u8,
+    state: u8,
 }
 
-/// Finds the socket whose local address is `peer` and whose remote address is `local`.
+/// include/net/tcp_states.h
+const ESTABLISHED: u8 = 1;
+
+/// Finds the established socket whose local address is `peer` and whose remote address is `local`.
 ///
 /// `None`: it is not on this host (or not in this network namespace), or no process holds it, as
 /// before accept and after close. The kernel then says uid 0, which must not pass for root's.
@@ -46,7 +49,8 @@ pub fn other_end_by(
 ) -> io::Result<Option<OtherEnd>> {
     let question = Question::new(peer, local, sequence).ok_or(Errno::INVAL)?;
     let mut answer = [0; 1024];
-    question.judge(ask(fd, &question.encode(), sequence, &mut answer)?)
+    let end = question.judge(ask(fd, &question.encode(), sequence, &mut answer)?)?;
+    Ok(end.filter(|end| end.state == ESTABLISHED))
 }
 
 /// What has gone through the connection between these two, if there is one in this network namespace.
@@ -266,7 +270,9 @@ fn address(answer: &[u8], at: usize, family: i32) -> io::Result<IpAddr> {
 mod tests {
     use super::*;
     use crate::sys::tcp;
+    use rustix::net::{bind, connect, sockopt};
     use std::net::{TcpListener, TcpStream};
+    use std::os::fd::OwnedFd;
 
     fn ends(fd: BorrowedFd<'_>) -> io::Result<Option<OtherEnd>> {
         other_end(&tcp::local_addr(fd)?, &tcp::peer_addr(fd)?)
@@ -351,6 +357,34 @@ mod tests {
         assert_eq!(other_end(&server, &nobody), Ok(None));
         let client = TcpStream::connect(server).unwrap();
         assert_eq!(ends(client.as_fd()), Ok(None), "not accepted yet");
+    }
+
+    /// Binds an address that no interface of this host has, which takes no privilege.
+    fn bound_to_another_host() -> OwnedFd {
+        let kind = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::INET6, SocketType::STREAM, kind, None).unwrap();
+        sockopt::set_ipv6_freebind(&socket, true).unwrap();
+        let elsewhere: SocketAddr = "[2001:db8::1]:0".parse().unwrap();
+        bind(&socket, &elsewhere).unwrap();
+        socket
+    }
+
+    #[test]
+    fn a_socket_that_nobody_has_answered_is_no_end() {
+        let listener = TcpListener::bind("[::1]:0").unwrap();
+        let here = listener.local_addr().unwrap();
+        let stranger = bound_to_another_host();
+        let begun = connect(&stranger, &here);
+        assert_eq!(begun, Err(Errno::INPROGRESS));
+        let there = tcp::local_addr(stranger.as_fd()).unwrap();
+        let question = Question::new(&there, &here, 1).unwrap();
+        let mut answer = [0; 1024];
+        let answer = ask(open().unwrap().as_fd(), &question.encode(), 1, &mut answer).unwrap();
+        assert!(
+            question.judge(answer).unwrap().is_some(),
+            "the kernel knows it"
+        );
+        assert_eq!(other_end(&here, &there), Ok(None));
     }
 
     #[test]

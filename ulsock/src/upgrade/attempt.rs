@@ -22,7 +22,7 @@ use crate::sockopt;
 use crate::sys::{diag, tcp};
 use crate::unhooked;
 
-pub(super) const TCP_ESTABLISHED: u8 = 1;
+const TCP_ESTABLISHED: u8 = 1;
 /// A claim that is not confirmed by this call is looked at less often.
 const PATIENCE: u32 = 1024;
 
@@ -92,6 +92,10 @@ impl Attempt<'_> {
                     return Err(Reason::Identity);
                 }
                 let pair = pair_with(control, &offer, other.uid)?;
+                // Who is at home in another network namespace has no socket in ours.
+                if !pair.is_near() {
+                    return Err(Reason::Identity);
+                }
                 self.claim(control, &pair, offer.cookie)
             }
             None if reach == Reach::Host => self.claim_elsewhere(control, &key, local, peer),

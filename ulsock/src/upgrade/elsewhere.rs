@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::attempt::{pair_with, Attempt, Progress, TCP_ESTABLISHED};
+use super::attempt::{pair_with, Attempt, Progress};
 use super::confirm::answer_claims;
 use crate::config::Reach;
 use crate::control::Control;
@@ -27,18 +27,18 @@ pub(super) fn is_possible(record: &Record) -> bool {
     })
 }
 
-/// The other end of a connection that the process at the other end of `pair` has claimed.
+/// The other end of a connection that the process at the other end of `pair` has claimed. What is in our own
+/// network namespace only a process of this namespace can claim: with a shared run directory, others have our uid.
 pub(super) fn other_end(pair: &Pair, local: &SocketAddr, peer: &SocketAddr) -> Option<OtherEnd> {
-    let here = diag::other_end(local, peer).ok().flatten();
-    here.or_else(|| {
-        let may_be_elsewhere = Reach::of(*local, *peer) == Reach::Host;
-        through_window(pair, local, peer).filter(|_| may_be_elsewhere)
-    })
+    if let Some(here) = diag::other_end(local, peer).ok().flatten() {
+        return Some(here).filter(|_| pair.is_near());
+    }
+    let may_be_elsewhere = Reach::of(*local, *peer) == Reach::Host;
+    through_window(pair, local, peer).filter(|_| may_be_elsewhere)
 }
 
 fn through_window(pair: &Pair, local: &SocketAddr, peer: &SocketAddr) -> Option<OtherEnd> {
-    let other = pair.window()?.other_end(local, peer).ok().flatten();
-    other.filter(|other| other.state == TCP_ESTABLISHED)
+    pair.window()?.other_end(local, peer).ok().flatten()
 }
 
 impl Attempt<'_> {
