@@ -16,6 +16,7 @@ mod handing;
 mod haproxy;
 mod heirs;
 mod hosts;
+mod identity;
 mod idle;
 mod inetd;
 mod instructions;

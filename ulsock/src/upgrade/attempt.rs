@@ -80,6 +80,10 @@ impl Attempt<'_> {
         let key = self.key()?;
         let (local, peer) = self.ends()?;
         let reach = Reach::of(local, peer);
+        // Whoever has a connection between the two addresses that we see is not the one who called.
+        if tcp::is_redirected(self.socket, &local) {
+            return Err(Reason::Identity);
+        }
         // A peer on another host never makes an offer here, and asking the kernel about it costs more.
         if reach == Reach::Host && control.is_offered_by_nobody(&key) {
             return Err(Reason::NoPeer);
