@@ -302,16 +302,25 @@ def with_program(listener):
 
 
 def watched(listener):
-    """It stays in an epoll set of the master, which hears of every byte."""
-    near, pid = child(worker)
+    """It stays in an epoll set of the master, which hears of every message before it is read."""
+    messages = 100
+
+    def waits(channel):
+        for sock in take(channel):
+            for _ in range(messages):
+                assert channel.recv(1) == b"x"
+                answer(sock, 1)
+            answer(sock)
+
+    near, pid = child(waits)
     sock = accept(listener)
     watch = select.epoll()
     watch.register(sock, select.EPOLLIN | select.EPOLLET)
     give(near, sock)
     sock.close()
-    heard = 0
-    while heard < 100:
-        heard += len(watch.poll(60))
+    for _ in range(messages):
+        assert watch.poll(60)
+        near.sendall(b"x")
     succeeds(pid)
 
 
