@@ -11,14 +11,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    fchmod, flock, fstat, ftruncate, mkdir, mkdirat, open, openat, renameat_with, rmdir, statat,
-    unlinkat, Access, AtFlags, FileType, FlockOperation, Mode, OFlags, RawDir, RenameFlags, Stat,
-    CWD,
+    fallocate, fchmod, flock, fstat, ftruncate, mkdir, mkdirat, open, openat, renameat_with, rmdir,
+    statat, unlinkat, Access, AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags,
+    RawDir, RenameFlags, Stat, CWD,
 };
 use rustix::io::{self, Errno};
 use rustix::process::{geteuid, getpid};
 
 use crate::sys::fds::{InternalFd, Transient};
+use crate::sys::map::{self, Mapping};
 use crate::sys::text::Text;
 use crate::sys::{may_grow_to, random};
 
@@ -162,6 +163,23 @@ impl RunDir {
             self.remove(name);
         }
         made.map(Some)
+    }
+
+    /// Maps a table that all processes of our uid share and nobody else, made if need be. `None`: it is a stranger's, or
+    /// there is no room for it.
+    pub fn map_own(&self, name: &str, size: usize) -> Option<Mapping> {
+        // Of a file of this name a stranger may have a lease, which would let us wait.
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = openat(&self.fd, name, flags | OFlags::CLOEXEC, mode).ok()?;
+        let file = Transient::new(file);
+        let stat = fstat(&file).ok()?;
+        if !is_ours(&stat) || !is_regular(&stat) || !may_grow_to(size as u64) {
+            return None;
+        }
+        // In a full tmpfs the first touch of a hole would be a SIGBUS.
+        fallocate(&file, FallocateFlags::empty(), 0, size as u64).ok()?;
+        Mapping::new(file.as_fd(), size, map::Access::ReadWrite).ok()
     }
 
     /// Removes what dead processes of our uid left behind, and returns how many files that were.
@@ -364,6 +382,7 @@ mod tests {
     use super::scratch::Scratch;
     use super::*;
     use std::fs;
+    use std::os::fd::AsRawFd;
     use std::os::unix::fs::{symlink, PermissionsExt};
 
     #[test]
@@ -414,5 +433,22 @@ mod tests {
         assert!(dir.is_dead(&name));
         assert!(dir.is_dead("family.9.absent"));
         assert_eq!(dir.sweep(), 1);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_table_under_a_lease() {
+        let dir = Scratch::new();
+        assert!(dir.map_own("table", 4096).is_some());
+        let path = dir.path.join("table");
+        let file = fs::File::options().write(true).open(path).unwrap();
+        // include/uapi/asm-generic/fcntl.h: which signal says that somebody wants the file; this one is ignored.
+        const F_SETSIG: i32 = 10;
+        for (command, value) in [(F_SETSIG, libc::SIGURG), (libc::F_SETLEASE, libc::F_WRLCK)] {
+            // SAFETY: a file of our own, and numbers.
+            assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), command, value) }, 0);
+        }
+        assert!(dir.map_own("table", 4096).is_none());
+        drop(file);
+        assert!(dir.map_own("table", 4096).is_some());
     }
 }

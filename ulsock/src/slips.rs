@@ -9,18 +9,14 @@
 //! A slip is one word, cookie and count, so that each step is one compare-and-swap and nobody waits for a process that
 //! was killed halfway. Beside it is the Unix socket that the message went to.
 
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-
-use rustix::fs::{FallocateFlags, Mode, OFlags};
 
 use crate::backoff::Backoff;
 use crate::process::{self, Locked};
 use crate::record::Role;
-use crate::rundir::{is_ours, is_regular, RunDir};
-use crate::sys::fds::Transient;
-use crate::sys::map::{Access, Mapping};
-use crate::sys::{may_grow_to, proc};
+use crate::rundir::RunDir;
+use crate::sys::map::Mapping;
+use crate::sys::proc;
 use crate::upgrade::names_one_user;
 
 const SLOTS: usize = 4096;
@@ -119,18 +115,8 @@ impl Slips {
         }
         // Cookies begin anew with each start of the system.
         let name = format!("{PREFIX}.{uid}.{:016x}", proc::boot().ok()?);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(dir, &*name, flags, Mode::from_raw_mode(0o600)).ok()?;
-        let file = Transient::new(file);
-        let size = std::mem::size_of::<Table>();
-        let stat = rustix::fs::fstat(&file).ok()?;
-        if !is_ours(&stat) || !is_regular(&stat) || !may_grow_to(size as u64) {
-            return None;
-        }
+        let mapping = dir.map_own(&name, std::mem::size_of::<Table>())?;
         remove_older(dir, uid, &name);
-        // In a full tmpfs the first touch of a hole would be a SIGBUS.
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size as u64).ok()?;
-        let mapping = Mapping::new(file.as_fd(), size, Access::ReadWrite).ok()?;
         Some(Slips(mapping))
     }
 

@@ -3,14 +3,11 @@
 //! Only processes of one uid map the file (its owner could truncate it under a stranger). A process
 //! that was killed while it spun leaves its count behind; it is found out when the places are full.
 
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-use rustix::fs::{FallocateFlags, Mode, OFlags};
 
 use crate::process;
 use crate::rundir::RunDir;
-use crate::sys::map::{Access, Mapping};
+use crate::sys::map::Mapping;
 use crate::upgrade::names_one_user;
 
 const SLOTS: usize = 512;
@@ -118,19 +115,5 @@ fn map(dir: &RunDir) -> Option<Mapping> {
     if !names_one_user(uid) {
         return None;
     }
-    let name = format!("spin.{uid}");
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(dir.as_fd(), name, flags, Mode::from_raw_mode(0o600)).ok()?;
-    let file = crate::sys::fds::Transient::new(file);
-    let size = SLOTS * std::mem::size_of::<Slot>();
-    let stat = rustix::fs::fstat(&file).ok()?;
-    if stat.st_uid != uid || stat.st_mode & libc::S_IFMT != libc::S_IFREG {
-        return None;
-    }
-    if !crate::sys::may_grow_to(size as u64) {
-        return None;
-    }
-    // In a full tmpfs the first touch of a hole would be a SIGBUS.
-    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size as u64).ok()?;
-    Mapping::new(file.as_fd(), size, Access::ReadWrite).ok()
+    dir.map_own(&format!("spin.{uid}"), SLOTS * std::mem::size_of::<Slot>())
 }
