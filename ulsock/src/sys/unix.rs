@@ -5,13 +5,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::fstat;
 use rustix::io::{self, Errno};
 
-use super::diag;
+use super::{diag, tcp};
 
 /// struct unix_diag_req and unix_diag_msg (include/uapi/linux/unix_diag.h), behind their struct nlmsghdr.
 const REQUEST: usize = 24;
 const SOCKET: usize = 16;
+/// No cookie: not compared. With a wrong one the kernel says ESTALE.
+const ANY_COOKIE: u64 = u64::MAX;
 const UDIAG_SHOW_PEER: u32 = 4;
+const UDIAG_SHOW_UID: u32 = 0x40;
 const UNIX_DIAG_PEER: u16 = 2;
+const UNIX_DIAG_UID: u16 = 7;
 
 /// The number of a socket in the socket file system. Not used again while the socket lives.
 pub fn inode(socket: BorrowedFd<'_>) -> io::Result<u64> {
@@ -23,25 +27,40 @@ pub fn inode(socket: BorrowedFd<'_>) -> io::Result<u64> {
 pub fn receiver_of(socket: BorrowedFd<'_>) -> io::Result<Option<u64>> {
     let own = inode(socket)?;
     let own = u32::try_from(own).map_err(|_| Errno::RANGE)?;
+    let request = request(1, own, ANY_COOKIE, UDIAG_SHOW_PEER);
     let mut answer = [0; 1024];
-    let answer = diag::ask(diag::open()?.as_fd(), &request(own), 1, &mut answer)?;
+    let answer = diag::ask(diag::open()?.as_fd(), &request, 1, &mut answer)?;
     let Some(told) = diag::body(answer, SOCKET)? else {
         return Ok(None);
     };
     read(own, told)
 }
 
-fn request(inode: u32) -> Vec<u8> {
-    let head = diag::header(diag::HEADER + REQUEST, 1);
-    let words = [
-        libc::AF_UNIX as u32,
-        u32::MAX,
-        inode,
-        UDIAG_SHOW_PEER,
-        // No cookie: not compared.
-        u32::MAX,
-        u32::MAX,
-    ];
+/// Whose a socket is, in the network namespace of `window`; `None` if it is not there.
+pub fn owner_of(
+    window: BorrowedFd<'_>,
+    sequence: u32,
+    socket: BorrowedFd<'_>,
+) -> io::Result<Option<u32>> {
+    let request = request(
+        sequence,
+        inode(socket)? as u32,
+        tcp::cookie(socket)?,
+        UDIAG_SHOW_UID,
+    );
+    let mut answer = [0; 1024];
+    let answer = diag::ask(window, &request, sequence, &mut answer)?;
+    let owner = |told: &[u8]| {
+        let uid = diag::attribute(&told[SOCKET..], UNIX_DIAG_UID);
+        uid.map_or(Err(Errno::BADMSG), |bytes| diag::u32_at(bytes, 0))
+    };
+    diag::body(answer, SOCKET)?.map(owner).transpose()
+}
+
+pub(super) fn request(sequence: u32, inode: u32, cookie: u64, show: u32) -> Vec<u8> {
+    let head = diag::header(diag::HEADER + REQUEST, sequence);
+    let [low, high] = [cookie as u32, (cookie >> 32) as u32];
+    let words = [libc::AF_UNIX as u32, u32::MAX, inode, show, low, high];
     let words = words.iter().flat_map(|word| word.to_ne_bytes());
     head.into_iter().chain(words).collect()
 }

@@ -17,7 +17,7 @@ use rustix::net::AddressFamily;
 
 use super::diag::{self, OtherEnd};
 use super::fds::{InternalFd, Transient};
-use super::{random, raw, tcp};
+use super::{random, raw, unix};
 
 /// In a user namespace different strangers all read as this uid (nobody).
 pub const OVERFLOW_UID: u32 = 65534;
@@ -99,49 +99,12 @@ impl Window {
 
     /// Whose this Unix socket is, in the eyes of the window's maker; `None` if it is not over there.
     fn owner_of(&self, socket: BorrowedFd<'_>) -> io::Result<Option<u32>> {
-        let sequence = random()? as u32;
-        let inode = fstat(socket)?.st_ino as u32;
-        let request = unix_request(inode, tcp::cookie(socket)?, sequence);
-        let mut answer = [0; 1024];
-        let answer = diag::ask(self.fd.as_fd(), &request, sequence, &mut answer)?;
-        diag::body(answer, UNIX_SOCKET)?.map(unix_owner).transpose()
+        unix::owner_of(self.fd.as_fd(), random()? as u32, socket)
     }
 }
 
 /// include/uapi/linux/magic.h
 const SOCKFS_MAGIC: i64 = 0x534f_434b;
-/// include/uapi/linux/unix_diag.h
-const UDIAG_SHOW_UID: u32 = 0x40;
-const UNIX_DIAG_UID: u16 = 7;
-const UNIX_REQUEST: usize = diag::HEADER + 24;
-/// Bytes of struct unix_diag_msg, before the attributes.
-const UNIX_SOCKET: usize = 16;
-
-/// struct nlmsghdr and struct unix_diag_req. Without the right cookie the kernel says ESTALE.
-fn unix_request(inode: u32, cookie: u64, sequence: u32) -> [u8; UNIX_REQUEST] {
-    let mut bytes = [0; UNIX_REQUEST];
-    bytes[..16].copy_from_slice(&diag::header(UNIX_REQUEST, sequence));
-    bytes[16] = libc::AF_UNIX as u8;
-    bytes[20..24].copy_from_slice(&u32::MAX.to_ne_bytes());
-    bytes[24..28].copy_from_slice(&inode.to_ne_bytes());
-    bytes[28..32].copy_from_slice(&UDIAG_SHOW_UID.to_ne_bytes());
-    bytes[32..36].copy_from_slice(&(cookie as u32).to_ne_bytes());
-    bytes[36..40].copy_from_slice(&((cookie >> 32) as u32).to_ne_bytes());
-    bytes
-}
-
-/// The attribute with the owner: struct nlattr is a 16-bit length and a 16-bit type.
-fn unix_owner(socket: &[u8]) -> io::Result<u32> {
-    let mut at = UNIX_SOCKET;
-    while at < socket.len() {
-        let (len, kind) = (diag::u16_at(socket, at)?, diag::u16_at(socket, at + 2)?);
-        if kind == UNIX_DIAG_UID && len == 8 {
-            return diag::u32_at(socket, at + 4);
-        }
-        at += usize::from(len.max(4)).next_multiple_of(4);
-    }
-    Err(Errno::BADMSG)
-}
 
 /// Lets no answer pass that is part of a list: those have NLM_F_MULTI in their header's flags.
 fn without_lists() -> [sock_filter; 4] {
@@ -181,6 +144,7 @@ fn set_option<T>(fd: BorrowedFd<'_>, name: c_int, value: &T) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::tcp;
     use rustix::net::{recv, sendto, RecvFlags, SendFlags};
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::{UnixListener, UnixStream};
@@ -235,7 +199,7 @@ mod tests {
         let (_near, far) = channel();
         let window = Window::adopt(window(), far.as_fd(), uid()).unwrap();
         for sequence in 1..4 {
-            send(&window.fd, &unix_request(0, u64::MAX, sequence));
+            send(&window.fd, &unix::request(sequence, 0, u64::MAX, 0));
         }
         assert_eq!(window.owner_of(far.as_fd()), Ok(Some(uid())));
     }
@@ -245,8 +209,8 @@ mod tests {
         let (_near, far) = channel();
         let inode = fstat(&far).unwrap().st_ino as u32;
         let cookie = tcp::cookie(far.as_fd()).unwrap();
-        let single = unix_request(inode, cookie, 1);
-        let mut list = single;
+        let single = unix::request(1, inode, cookie, 0);
+        let mut list = single.clone();
         let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
         list[6..8].copy_from_slice(&flags.to_ne_bytes());
         let answers = |fd: &Transient, request| {
