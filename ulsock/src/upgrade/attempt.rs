@@ -80,15 +80,15 @@ impl Attempt<'_> {
         let key = self.key()?;
         let (local, peer) = self.ends()?;
         let reach = Reach::of(local, peer);
-        // Whoever has a connection between the two addresses that we see is not the one who called.
-        if tcp::is_redirected(self.socket, &local) {
-            return Err(Reason::Identity);
-        }
         // A peer on another host never makes an offer here, and asking the kernel about it costs more.
         if reach == Reach::Host && control.is_offered_by_nobody(&key) {
             return Err(Reason::NoPeer);
         }
         self.check_kind()?;
+        // Whoever has a connection between the two addresses that we see is not the one who called.
+        if tcp::is_redirected(self.socket, &local) {
+            return Err(Reason::Identity);
+        }
         match diag::other_end(&local, &peer).ok().flatten() {
             Some(other) => {
                 let offer = control.find_offer(&key, other.uid).ok_or(Reason::NoPeer)?;
