@@ -68,22 +68,21 @@ pub fn point() {
 
 /// Sleeps by `call`, in which a cancellation acts at once, as libc's own calls do it.
 pub fn asleep<T>(call: impl FnOnce() -> T) -> T {
-    // Nobody could cancel it: libc leaves this out then, too.
-    if thread::is_single() {
-        return call();
-    }
-    let before = set_type(ANYWHERE);
-    let result = call();
-    set_type(before);
-    result
+    with_type(ANYWHERE, call)
 }
 
 /// Calls from within a call of libc's that may be cancelled at any instruction: ours is like any other.
 pub fn deferred<T>(call: impl FnOnce() -> T) -> T {
+    with_type(DEFERRED, call)
+}
+
+#[inline]
+fn with_type<T>(kind: c_int, call: impl FnOnce() -> T) -> T {
+    // Nobody could cancel it: libc leaves this out then, too.
     if thread::is_single() {
         return call();
     }
-    let before = set_type(DEFERRED);
+    let before = set_type(kind);
     let result = call();
     set_type(before);
     result

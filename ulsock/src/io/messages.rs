@@ -29,13 +29,9 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> Verdict {
 /// # Safety
 /// As libc's `recvmsg`.
 pub(super) unsafe fn receive_message(fd: c_int, msg: *mut msghdr, flags: c_int) -> Option<Verdict> {
-    // SAFETY: any bytes are a header.
-    let Some(header) = (unsafe { access::load(msg) }) else {
+    let Some(header) = header(msg) else {
         return Some(crate::lifecycle::guard(fd));
     };
-    if has_bad_name(&header) {
-        return Some(crate::lifecycle::guard(fd));
-    }
     // SAFETY: by contract.
     let Some(list) = (unsafe { list(header.msg_iov, header.msg_iovlen) }) else {
         return Some(Verdict::Bypass);
@@ -114,13 +110,9 @@ pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> Verdict {
 /// # Safety
 /// As libc's `sendmsg`.
 pub(super) unsafe fn send_message(fd: c_int, msg: *const msghdr, flags: c_int) -> Option<Verdict> {
-    // SAFETY: any bytes are a header.
-    let Some(header) = (unsafe { access::load(msg) }) else {
+    let Some(header) = header(msg) else {
         return Some(crate::lifecycle::guard(fd));
     };
-    if has_bad_name(&header) {
-        return Some(crate::lifecycle::guard(fd));
-    }
     if header.msg_controllen != 0 {
         // Time stamps and the like belong to the kernel's stream.
         if let Slot::Record(_) = table::get(fd) {
@@ -146,7 +138,9 @@ fn control(header: &msghdr) -> Control {
     }
 }
 
-/// The kernel refuses a name of negative length, before it looks at the socket.
-fn has_bad_name(header: &msghdr) -> bool {
-    !header.msg_name.is_null() && header.msg_namelen > i32::MAX as u32
+/// `None`: the kernel refuses it, also for a name of negative length, before it looks at the socket.
+fn header(msg: *const msghdr) -> Option<msghdr> {
+    // SAFETY: any bytes are a header.
+    let header = unsafe { access::load(msg) };
+    header.filter(|header| header.msg_name.is_null() || header.msg_namelen <= i32::MAX as u32)
 }
