@@ -7,12 +7,13 @@ use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use rustix::fs::{chmodat, flock, openat, AtFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{chmodat, AtFlags, Mode};
 use rustix::io::{self, Errno};
 use rustix::net::{accept_with, bind, listen, socket_with, AddressFamily, SocketFlags, SocketType};
 
+use super::names::{self, take_lock};
 use crate::channel::{address, Channel};
-use crate::rundir::{RunDir, HOST, HOST_DOOR, LOCK};
+use crate::rundir::{RunDir, HOST, HOST_DOOR};
 use crate::sys::tcp;
 
 const BACKLOG: i32 = 128;
@@ -24,6 +25,13 @@ pub const STATUS: &str = ".status";
 pub enum NoDoor {
     /// Another one serves this network namespace; its pid, if it has said so.
     Taken(String),
+    /// Something of a stranger's has a name that we need, and is not ours to remove.
+    Stranger {
+        name: String,
+        owner: u32,
+    },
+    /// What must have this name cannot be made.
+    Name(String, Errno),
     Failed(&'static str, Errno),
 }
 
@@ -34,6 +42,11 @@ impl fmt::Display for NoDoor {
                 f,
                 "another nicd (pid {pid}) serves this network namespace: stop it first"
             ),
+            NoDoor::Stranger { name, owner } => write!(
+                f,
+                "{name} in the run directory belongs to uid {owner}: let root remove it, or set ULSOCK_RUN_DIR to another directory"
+            ),
+            NoDoor::Name(name, errno) => write!(f, "no {name} in the run directory: {errno}"),
             NoDoor::Failed(what, errno) => write!(f, "{what}: {errno}"),
         }
     }
@@ -63,15 +76,9 @@ impl Door {
         let name = address::daemon_file(namespace).map_err(failed("no name for the socket"))?;
         let name = name.to_string();
         let lock = take_lock(dir, &name)?;
-        let open = |kind, file: &str| {
-            dir.remove(file);
-            open_socket(dir, kind, file)
-        };
         Ok(Door {
-            programs: open(SocketType::SEQPACKET, &name)
-                .map_err(failed("no socket for programs"))?,
-            status: open(SocketType::STREAM, &format!("{name}{STATUS}"))
-                .map_err(failed("no socket for status"))?,
+            programs: open_socket(dir, SocketType::SEQPACKET, &name)?,
+            status: open_socket(dir, SocketType::STREAM, &format!("{name}{STATUS}"))?,
             dir: dir.duplicate().map_err(failed("the run directory"))?,
             namespace,
             name,
@@ -121,14 +128,10 @@ pub struct HostDoor {
 
 impl HostDoor {
     pub fn open(dir: &RunDir) -> Result<HostDoor, NoDoor> {
-        let failed = |what| move |errno| NoDoor::Failed(what, errno);
-        let dir = dir
-            .folder(HOST)
-            .map_err(failed("no folder for containers"))?;
+        let taken = [Errno::PERM, Errno::NOTDIR, Errno::LOOP];
+        let dir = names::make(dir, HOST, &taken, || dir.folder(HOST))?;
         let lock = take_lock(&dir, HOST_DOOR)?;
-        dir.remove(HOST_DOOR);
-        let guests = open_socket(&dir, SocketType::SEQPACKET, HOST_DOOR)
-            .map_err(failed("no socket for containers"))?;
+        let guests = open_socket(&dir, SocketType::SEQPACKET, HOST_DOOR)?;
         Ok(HostDoor {
             dir,
             guests,
@@ -156,47 +159,24 @@ fn accept(listener: &OwnedFd) -> Option<OwnedFd> {
     accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC).ok()
 }
 
-/// The file stays when we go: another daemon may be waiting to lock it.
-fn take_lock(dir: &RunDir, name: &str) -> Result<OwnedFd, NoDoor> {
-    let failed = |errno| NoDoor::Failed("no lock file", errno);
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let lock = openat(
-        dir,
-        format!("{name}{LOCK}"),
-        flags,
-        Mode::from_raw_mode(0o644),
-    );
-    let lock = lock.map_err(failed)?;
-    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => {
-            let mut pid = [0; 16];
-            let length = rustix::io::pread(&lock, &mut pid, 0).unwrap_or(0);
-            let pid = String::from_utf8_lossy(&pid[..length]).trim().to_owned();
-            return Err(NoDoor::Taken(pid));
-        }
-        Err(errno) => return Err(failed(errno)),
-    }
-    rustix::fs::ftruncate(&lock, 0).map_err(failed)?;
-    let pid = format!("{}\n", std::process::id());
-    rustix::io::pwrite(&lock, pid.as_bytes(), 0).map_err(failed)?;
-    Ok(lock)
-}
-
-/// Everybody may connect: what they may do is decided by what they show.
-fn open_socket(dir: &RunDir, kind: SocketType, name: &str) -> io::Result<OwnedFd> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::UNIX, kind, flags, None)?;
-    bind(&socket, &address::of_file(dir, name)?)?;
-    chmodat(dir, name, Mode::from_raw_mode(0o666), AtFlags::empty())?;
-    listen(&socket, BACKLOG)?;
-    Ok(socket)
+/// Everybody may connect: what they may do is decided by what they show. A socket that a daemon before us has left goes.
+fn open_socket(dir: &RunDir, kind: SocketType, name: &str) -> Result<OwnedFd, NoDoor> {
+    names::make(dir, name, &[Errno::ADDRINUSE], || {
+        dir.remove(name);
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, kind, flags, None)?;
+        bind(&socket, &address::of_file(dir, name)?)?;
+        chmodat(dir, name, Mode::from_raw_mode(0o666), AtFlags::empty())?;
+        listen(&socket, BACKLOG)?;
+        Ok(socket)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rundir::scratch::Scratch;
+    use crate::rundir::LOCK;
 
     #[test]
     fn there_is_one_at_a_time() {
@@ -231,5 +211,22 @@ mod tests {
         let folder = elsewhere.path.join(HOST);
         std::os::unix::fs::symlink(&dir.path, folder).unwrap();
         assert!(HostDoor::open(&elsewhere).is_err());
+    }
+
+    /// Needs root.
+    #[test]
+    fn a_stranger_who_was_first_keeps_no_daemon_from_starting() {
+        let dir = Scratch::new();
+        let name = address::daemon_file(namespace().unwrap()).unwrap();
+        let squatted = ["", STATUS, LOCK].map(|end| format!("{}{end}", &*name));
+        for name in squatted.iter().map(String::as_str).chain([HOST]) {
+            let path = dir.path.join(name);
+            std::fs::create_dir_all(path.join("full")).unwrap();
+            std::os::unix::fs::chown(path, Some(1002), Some(1002)).unwrap();
+        }
+        let door = Door::open(&dir).unwrap_or_else(|why| panic!("{why}"));
+        let host = HostDoor::open(&dir).unwrap_or_else(|why| panic!("{why}"));
+        assert!(Channel::connect_to_daemon(&dir, door.namespace).is_ok());
+        assert!(Channel::connect_to_host(&dir).is_ok() && host.accept().is_some());
     }
 }

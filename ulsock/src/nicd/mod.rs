@@ -16,6 +16,7 @@ mod lane;
 mod lease;
 mod line;
 mod lines;
+mod names;
 mod notify;
 pub mod peers;
 mod program;
