@@ -165,7 +165,7 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> Verdict {
             }
             Verdict::Bypass
         }
-        libc::FIONREAD => count(fd, pointer, |conn| conn.readable_bytes()),
+        libc::FIONREAD => count(fd, pointer, |conn| conn.unread_bytes()),
         libc::TIOCOUTQ => count(fd, pointer, |conn| conn.unsent_bytes()),
         SIOCATMARK => at_mark(fd, pointer),
         // Signals are the kernel's.

@@ -285,9 +285,10 @@ impl Poll<'_> {
             let Some(conn) = Conn::enter(watched.handle) else {
                 continue;
             };
-            // To a connection on the link the kernel brings the peer's record.
-            let record = if conn.is_only_asked() { POLLIN } else { 0 };
-            let events = libc::POLLRDHUP | POLLPRI | record;
+            // To a connection on the link the kernel brings the peer's record, and to one on a ring what was
+            // written past it.
+            let past_ring = if conn.receives_by_ring() { POLLIN } else { 0 };
+            let events = libc::POLLRDHUP | POLLPRI | past_ring;
             let mut fds = [pollfd {
                 fd: watched.handle.fd,
                 events,

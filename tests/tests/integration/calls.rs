@@ -25,3 +25,9 @@ fn numbers_closed_while_a_call_sleeps() {
 fn send_buffers_that_change_while_a_send_waits() {
     same_as_kernel_by_both("sndbuf", "", SPINS);
 }
+
+/// Whoever waits is told of them, however it waits, and nobody spins.
+#[test]
+fn bytes_that_are_written_past_the_ring() {
+    same_as_kernel_by_both("past", "", SPINS);
+}

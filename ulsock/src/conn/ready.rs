@@ -124,8 +124,18 @@ impl Conn<'_> {
             self.note_carriers(None, Some(rx.state));
         }
         match look {
-            Ok(Look::Ring(0)) => Answer::No,
             Ok(Look::Ring(n)) if n >= least => Answer::Yes,
+            // They would make the kernel's poll return at once, for ever.
+            Ok(Look::Ring(n))
+                if self.record.has(flag::LOOK) && self.has_bytes_past_ring(&mut rx) =>
+            {
+                if n > 0 {
+                    return Answer::Yes;
+                }
+                self.go_on_past_ring();
+                Answer::AskKernel
+            }
+            Ok(Look::Ring(0)) => Answer::No,
             Ok(Look::Ring(_)) => {
                 drop(held);
                 yes_if(self.readable_bytes().is_some_and(|n| n >= least))
@@ -175,6 +185,21 @@ impl Conn<'_> {
         self.bytes_there(&mut self.lock_rx()?)
     }
 
+    /// The same for who asks for nothing else: also those are told that no mark has announced.
+    pub fn unread_bytes(&self) -> Option<u64> {
+        let there = self.readable_bytes()?;
+        if there > 0 {
+            return Some(there);
+        }
+        let mut held = self.lock_rx()?;
+        let mut rx = self.receiver(held.state());
+        if self.has_bytes_past_ring(&mut rx) {
+            self.record.set(flag::LOOK);
+            return tcp::inq(self.socket).ok().map(u64::from);
+        }
+        Some(0)
+    }
+
     /// Where the stream ends that has arrived so far: it moves on with every byte, on any carrier.
     pub fn stream_end(&self) -> Option<u64> {
         // With a link that has just opened its ring counts.
@@ -193,6 +218,9 @@ impl Conn<'_> {
     }
 
     fn bytes_there(&self, held: &mut Held<'_, RxState>) -> Option<u64> {
+        if self.record.has(flag::BROKEN) {
+            return tcp::inq(self.socket).ok().map(u64::from);
+        }
         let mut ahead = held.state().clone();
         let mut rx = Receiver {
             peek: true,
@@ -379,6 +407,10 @@ impl Conn<'_> {
             super::send::leave(self);
         }
         super::rouse_peer(self);
+    }
+
+    pub fn receives_by_ring(&self) -> bool {
+        self.record.rx.carrier.load(Ordering::Relaxed) != 0
     }
 
     pub fn sends_by_kernel(&self) -> bool {

@@ -189,6 +189,9 @@ impl Conn<'_> {
         if chaos::strikes() {
             chaos::wish(self, held.state());
         }
+        if self.record.has(flag::BROKEN) && held.state().wants_ring() {
+            self.ask_past_ring(held.state());
+        }
         let result = if asked.flags & MSG_PEEK != 0 {
             self.settle(&mut self.receiver(held.state()))?;
             let mut ahead = held.state().clone();

@@ -10,7 +10,7 @@ use super::{Asked, Step};
 use crate::conn::buffers::Incoming;
 use crate::conn::Conn;
 use crate::link::Rings;
-use crate::record::Counts;
+use crate::record::{flag, Counts};
 use crate::sys::tcp;
 
 impl Conn<'_> {
@@ -59,8 +59,11 @@ impl Conn<'_> {
         };
         match into.kernel_recv(self.socket, most, flags) {
             Ok(n) => {
-                let slots = rx.consumed(n as u64);
-                self.ring_space(slots);
+                // What was written past the ring is in no count of the sender's, who judges by ours what is unread there.
+                if !self.record.has(flag::BROKEN) {
+                    let slots = rx.consumed(n as u64);
+                    self.ring_space(slots);
+                }
                 if rx.peek {
                     *shown = n as u64;
                 } else {

@@ -3,13 +3,13 @@
 
 use std::os::fd::BorrowedFd;
 
-use netstack::ring::{Look, Receiver};
+use netstack::ring::{Look, Receiver, RxState};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
 use super::{Asked, Step};
 use crate::conn::buffers::Incoming;
-use crate::conn::Conn;
+use crate::conn::{rouse_peer, Conn};
 use crate::link::Rings;
 use crate::reason::Reason;
 use crate::record::flag;
@@ -92,12 +92,7 @@ impl Conn<'_> {
             return Ok(Step::Again);
         }
         match end {
-            Ok(Step::Again) if rx.state.on_ring() => {
-                // Kernel bytes without a mark: somebody wrote who does not know us. They follow
-                // what the ring held, and the ring is out of the game.
-                self.record.set(flag::BROKEN | flag::PINNED);
-                self.record.set_reason(Reason::Protocol);
-            }
+            Ok(Step::Again) if rx.state.on_ring() => self.go_on_past_ring(),
             Ok(Step::Eof) => self.record.set(flag::PEER_FIN),
             _ => {}
         }
@@ -108,6 +103,33 @@ impl Conn<'_> {
             (Ok(Step::Eof), Some(error)) => Err(error),
             (end, _) => end,
         }
+    }
+}
+
+impl Conn<'_> {
+    /// Kernel bytes without a mark: somebody wrote who does not know us, or means harm. They come after what the ring
+    /// holds. First the queue, then the marks: who leaves a ring publishes its mark before it writes to the kernel.
+    pub(in crate::conn) fn has_bytes_past_ring(&self, rx: &mut Receiver<'_, Rings>) -> bool {
+        !self.is_nic()
+            && matches!(tcp::inq(self.socket), Ok(1..))
+            && matches!(self.look(rx), Ok(Look::Ring(_)))
+            && !rx.has_left_ring()
+    }
+
+    /// Those bytes are next, and the ring is out of the game.
+    #[cold]
+    pub(in crate::conn) fn go_on_past_ring(&self) {
+        self.record.set(flag::BROKEN | flag::PINNED);
+        self.record.set_reason(Reason::Protocol);
+    }
+
+    /// The ring is out of the game: a sender that was only confused sends again by the kernel what it has written
+    /// there since.
+    #[cold]
+    pub(super) fn ask_past_ring(&self, state: &mut RxState) {
+        let slots = self.receiver(state).wish(false);
+        self.ring_space(slots);
+        rouse_peer(self);
     }
 }
 
