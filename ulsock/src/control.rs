@@ -5,6 +5,7 @@
 
 mod introduced;
 mod meet;
+mod strangers;
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -17,7 +18,7 @@ use crate::daemon::Daemons;
 use crate::link::Link;
 use crate::mailbox::{Mailbox, MailboxName};
 use crate::offers::{ForeignTable, Key, Offer, OffersTable, SlotId};
-use crate::pair::Pair;
+use crate::pair::{Pair, Shares};
 use crate::record::flag;
 use crate::rundir::RunDir;
 use crate::{upkeep, waiter};
@@ -33,6 +34,10 @@ pub struct Control {
     /// Channels that came in through the mailbox, and those that we opened, by mailbox.
     incoming: Vec<Arc<Pair>>,
     outgoing: HashMap<MailboxName, Arc<Pair>>,
+    /// What the users of both may make us hold.
+    shares: Shares,
+    /// Whose turn it is among those that came in.
+    turn: usize,
     /// What we have offered, by record number.
     pub offers: HashMap<u32, Offered>,
     cookies: HashMap<u64, u32>,
@@ -50,9 +55,6 @@ pub struct Offered {
     slot: SlotId,
     cookie: u64,
 }
-
-/// Peer processes of one uid that may share rings with us.
-const MOST_PER_UID: usize = 4096;
 
 /// A link in its box: other threads may still be looking at it there.
 struct Retired {
@@ -86,6 +88,8 @@ impl Control {
             foreign: HashMap::new(),
             incoming: Vec::new(),
             outgoing: HashMap::new(),
+            shares: Shares::default(),
+            turn: 0,
             offers: HashMap::new(),
             cookies: HashMap::new(),
             claims: HashMap::new(),
@@ -188,29 +192,14 @@ impl Control {
         if channel.peer().ok()?.uid != uid {
             return None;
         }
-        let pair = Pair::new(channel)?;
+        let pair = Pair::new(channel, self.shares.of(uid))?;
         self.outgoing.insert(mailbox, pair.clone());
         Some(pair)
     }
 
-    /// Takes in new channels and whatever has come over the known ones.
-    pub fn check_mail(&mut self) -> Vec<Arc<Pair>> {
-        while let Some(Ok(Some(channel))) = self.mailbox.as_ref().map(Mailbox::accept) {
-            // Anybody may knock; nobody may fill our fd table.
-            let uid = channel.peer().map_or(u32::MAX, |peer| peer.uid);
-            let known = self.incoming.iter().filter(|pair| pair.peer().uid == uid);
-            if known.count() < MOST_PER_UID {
-                self.incoming.extend(Pair::new(channel));
-            }
-            // Those whose peers are gone keep a whole segment mapped.
-            self.drop_retired();
-        }
-        for pair in &self.incoming {
-            pair.receive();
-        }
-        let pairs = self.incoming.clone();
-        self.incoming.retain(|pair| !pair.is_dead());
-        pairs
+    /// Some user owes us memory: finds out what has been let go of since.
+    pub fn settle_debts(&self) {
+        self.outgoing.values().for_each(|pair| pair.settle_debts());
     }
 
     /// The connection is closed or established: no offer and no claim of it is left.

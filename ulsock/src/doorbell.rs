@@ -4,7 +4,7 @@
 //! eventfd serves peers of our own uid only: a stranger could make it block or steal its count.
 //! Nothing here ever blocks, whatever a peer did to the descriptor that it gave us.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use rustix::event::{eventfd, EventfdFlags};
 use rustix::fs::{fcntl_getfl, OFlags};
@@ -168,6 +168,11 @@ impl Ringer {
             DoorbellKind::Socket => check_socket(fd.as_fd())?,
         }
         Ok(Ringer { kind, fd })
+    }
+
+    /// Is its descriptor's number not below this one?
+    pub fn is_at_or_above(&self, number: RawFd) -> bool {
+        self.fd.as_raw_fd() >= number
     }
 
     /// Rings. A full doorbell has been rung already; an error means that the waiter is gone.

@@ -1,32 +1,46 @@
 //! A pair: this process and one peer process, their channel, segments and bells.
 //!
 //! Many connections share a pair. Bells are handed over lazily, and taken from the channel when a
-//! wire names one that we do not know yet. Nothing here blocks, and nothing a peer sends is used
-//! before it was checked.
+//! wire names one that we do not know yet. Nothing here blocks, nothing a peer sends is used
+//! before it was checked, and little is kept of a peer that has not shown that a connection is between us.
 
 mod blocks;
+mod credit;
 mod mail;
+mod segments;
+mod share;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::channel::{Channel, Credentials};
+use crate::channel::{Channel, ChannelError, Credentials};
 use crate::doorbell::Ringer;
-use crate::layout::{SideNumber, BOARDS, LARGE, SMALL};
+use crate::layout::{SideNumber, BOARDS};
 use crate::mailbox::MailboxName;
 use crate::message::{Introduction, Message, VERSION};
 use crate::process;
+use crate::reason::Reason;
 use crate::segment::ReadOnlySegment;
+use crate::sys::fds;
 use crate::sys::window::Window;
 use crate::waiter::{Waiter, WAITERS};
 
 pub use blocks::PairSegment;
+pub use credit::Verdict;
 pub use mail::Mail;
+pub use share::{Share, Shares};
 
-/// Segments of one pair: 64 Ki connections.
-const MOST_SEGMENTS: u32 = 64;
+use credit::Credit;
+use segments::Segments;
+
+/// Messages taken from a channel at a time. Who writes without end waits for his next turn.
+const AT_A_TIME: usize = 256;
+/// Claims that wait to be looked at; more stay in the channel.
+const MOST_CLAIMS: usize = 1024;
 
 /// A claim that came in over a channel.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +81,8 @@ pub struct Pair {
     channel: Channel,
     peer: Credentials,
     same_uid: bool,
+    credit: Credit,
+    share: Arc<Share>,
     /// The process that made the pair; a forked child must not talk on its channel.
     owner: u32,
     page: OnceLock<ReadOnlySegment>,
@@ -74,7 +90,9 @@ pub struct Pair {
     ringers: [OnceLock<Box<Ringers>>; WAITERS / 64],
     /// Which of our own bells the peer has.
     handed: [AtomicU64; WAITERS / 64],
-    segments: Mutex<Vec<Arc<PairSegment>>>,
+    /// How many of the peer's bells we hold.
+    bells: AtomicU32,
+    segments: Mutex<Segments>,
     claims: Mutex<VecDeque<Claim>>,
     mail: Mutex<VecDeque<Mail>>,
     /// Into the peer's network namespace, if it is not ours; `None`: it has shown none that we could trust.
@@ -88,16 +106,20 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Over a fresh channel; introduces us to the peer.
-    pub fn new(channel: Channel) -> Option<Arc<Pair>> {
-        Pair::with(Other::Peer, channel)
+    /// Over a fresh channel, with a stranger so far; introduces us to the peer. `share` is that of its user.
+    pub fn new(channel: Channel, share: Arc<Share>) -> Option<Arc<Pair>> {
+        let peer = channel.peer().ok()?;
+        let same_uid = peer.uid == rustix::process::geteuid().as_raw();
+        Pair::begin(Other::Peer, channel, peer, same_uid, share)
     }
 
     /// The same, for the daemon and the programs that it serves.
     pub fn with(other: Other, channel: Channel) -> Option<Arc<Pair>> {
         let peer = channel.peer().ok()?;
         let same_uid = peer.uid == rustix::process::geteuid().as_raw();
-        Pair::begin(other, channel, peer, same_uid)
+        let pair = Pair::begin(other, channel, peer, same_uid, Share::trusted().into())?;
+        pair.prove();
+        Some(pair)
     }
 
     /// With a program in another container, of whom we know what the daemon of the host says.
@@ -106,7 +128,10 @@ impl Pair {
             pid: 0,
             uid: it.uid,
         };
-        Pair::begin(Other::Introduced, channel, peer, it.same_user)
+        let share = Share::of_other_user().into();
+        let pair = Pair::begin(Other::Introduced, channel, peer, it.same_user, share)?;
+        pair.prove();
+        Some(pair)
     }
 
     fn begin(
@@ -114,17 +139,21 @@ impl Pair {
         channel: Channel,
         peer: Credentials,
         same_uid: bool,
+        share: Arc<Share>,
     ) -> Option<Arc<Pair>> {
         let pair = Pair {
             other,
             channel,
             peer,
             same_uid,
+            credit: Credit::of_stranger(),
+            segments: Mutex::new(Segments::new(share.clone())),
+            share,
             owner: process::pid(),
             page: OnceLock::new(),
             ringers: [const { OnceLock::new() }; WAITERS / 64],
             handed: [const { AtomicU64::new(0) }; WAITERS / 64],
-            segments: Mutex::default(),
+            bells: AtomicU32::new(0),
             claims: Mutex::default(),
             mail: Mutex::default(),
             window: OnceLock::new(),
@@ -145,6 +174,16 @@ impl Pair {
 
     pub fn peer(&self) -> Credentials {
         self.peer
+    }
+
+    /// Nothing has shown yet that we have anything to do with each other.
+    pub fn is_stranger(&self) -> bool {
+        !self.credit.is_known()
+    }
+
+    /// A connection is between us, for certain.
+    pub fn prove(&self) {
+        self.credit.prove();
     }
 
     /// Is the peer of the network namespace in which we have our mailbox?
@@ -236,12 +275,25 @@ impl Pair {
         self.ringers[waiter / 64].get()?[waiter % 64].get()
     }
 
+    /// Beyond its share of descriptors a peer's bell is dropped: it is woken by its kernel socket.
     fn keep_ringer(&self, waiter: u32, ringer: Ringer) -> bool {
         let Some(chunk) = self.ringers.get(waiter as usize / 64) else {
             return false;
         };
+        if !ringer.is_at_or_above(self.lowest_bell()) || !self.share.take() {
+            return true;
+        }
+        self.bells.fetch_add(1, Ordering::Relaxed);
         let chunk = chunk.get_or_init(|| Box::new([const { OnceLock::new() }; 64]));
         chunk[waiter as usize % 64].set(ringer).is_ok()
+    }
+
+    /// Other users get none of the numbers that the program counts on.
+    fn lowest_bell(&self) -> i32 {
+        match self.same_uid {
+            true => 0,
+            false => fds::own_range_begins(),
+        }
     }
 
     /// `None` when its page has not come yet.
@@ -252,23 +304,45 @@ impl Pair {
         Some(word.load(Ordering::Relaxed) != 0)
     }
 
-    /// Takes everything from the channel. Claims are kept for [`Self::next_claim`].
+    /// Takes what has come over the channel, as far as it may be taken now. Claims are kept for
+    /// [`Self::next_claim`].
     pub fn receive(&self) {
+        self.receive_counted();
+    }
+
+    /// The same; gives how many messages were asked for.
+    pub fn receive_counted(&self) -> usize {
         // One reader at a time; who comes second finds that the first has taken all.
         let Ok(mut claims) = self.claims.lock() else {
-            return;
+            return 0;
         };
-        while !self.has_full_mail() {
-            match self.channel.recv() {
-                Ok(Some((message, fd))) => {
-                    if !self.accept(message, fd, &mut claims) {
-                        return self.dead.store(true, Ordering::Relaxed);
-                    }
-                }
-                Ok(None) => return,
-                Err(_) => return self.dead.store(true, Ordering::Relaxed),
+        for asked in 0..AT_A_TIME {
+            if !self.reads_on(&claims) {
+                return asked;
+            }
+            let fine = match self.channel.recv() {
+                Ok(Some((message, fd))) => self.accept(message, fd, &mut claims),
+                Ok(None) => return asked + 1,
+                Err(_) => false,
+            };
+            if !fine {
+                self.end();
+                return asked + 1;
             }
         }
+        AT_A_TIME
+    }
+
+    /// What follows a stranger's claim is taken when that has shown who it is.
+    fn reads_on(&self, claims: &VecDeque<Claim>) -> bool {
+        let has_claims = !claims.is_empty();
+        let waits_for_them = has_claims && (self.is_stranger() || self.segments_are_full());
+        !waits_for_them && claims.len() < MOST_CLAIMS && !self.has_full_mail()
+    }
+
+    fn segments_are_full(&self) -> bool {
+        let segments = self.segments.lock();
+        segments.is_ok_and(|segments| segments.is_full())
     }
 
     /// `false` when the channel is full or closed.
@@ -332,37 +406,51 @@ impl Pair {
         self.claims.lock().ok()?.pop_front()
     }
 
+    /// What became of a claim of the peer's.
+    pub fn judge(&self, verdict: Verdict) {
+        if !self.credit.note(verdict) {
+            self.end();
+        }
+    }
+
+    /// Offering side: the segment of a claim that is genuine; mapped from here on.
     pub fn segment(&self, number: u32) -> Option<Arc<PairSegment>> {
-        self.segments.lock().ok()?.get(number as usize).cloned()
+        let mapped = self.segments.lock().ok()?.map(number);
+        mapped.unwrap_or_else(|_| {
+            self.end();
+            None
+        })
+    }
+
+    /// Offering side: nothing comes of a claim.
+    pub fn turn_down(&self, claim: &Claim, reason: Reason) {
+        if let Ok(mut segments) = self.segments.lock() {
+            segments.turn_down(claim, reason);
+        }
     }
 
     /// Claiming side: a free block, in a new segment if need be.
     pub fn allocate(&self) -> Option<(Arc<PairSegment>, u32)> {
         let mut segments = self.segments.lock().ok()?;
-        for segment in segments.iter().rev() {
-            if let Some(conn) = segment.allocate() {
-                return Some((segment.clone(), conn));
-            }
+        if let Some(found) = segments.allocate() {
+            return Some(found);
         }
-        let number = segments.len() as u32;
-        if number >= MOST_SEGMENTS {
-            return None;
-        }
-        let conns = if number == 0 { SMALL } else { LARGE };
-        let (segment, fd) = PairSegment::create(number, conns)?;
-        self.channel
-            .send(
-                &Message::Segment {
-                    segment: number,
-                    conns,
-                },
-                Some(fd.as_fd()),
-            )
-            .ok()?;
-        let segment = Arc::new(segment);
-        segments.push(segment.clone());
+        let (segment, fd) = segments.create()?;
+        let message = Message::Segment {
+            segment: segment.number,
+            conns: segment.conns(),
+        };
+        self.channel.send(&message, Some(fd.as_fd())).ok()?;
+        segments.add(segment.clone());
         let conn = segment.allocate()?;
         Some((segment, conn))
+    }
+
+    /// Claiming side: finds out which blocks the peer has let go of.
+    pub fn settle_debts(&self) {
+        if let Ok(segments) = self.segments.lock() {
+            segments.settle_debts();
+        }
     }
 
     pub fn send_claim(&self, claim: Claim) -> bool {
@@ -378,6 +466,17 @@ impl Pair {
             segment,
             conn,
         };
-        self.channel.send(&message, None).is_ok()
+        let sent = self.channel.send(&message, None);
+        if sent == Err(ChannelError::Closed) {
+            // The next claim finds its way over a new channel.
+            self.end();
+        }
+        sent.is_ok()
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        self.share.give(self.bells.load(Ordering::Relaxed));
     }
 }

@@ -39,41 +39,68 @@ pub enum Rest {
 pub fn hand_over(handles: &[Handle], reason: Reason, rest: Rest) {
     // All wishes first: the peers serve them at the same time.
     handles.iter().for_each(|handle| demote(*handle, reason));
-    let deadline = Deadline::after(PATIENCE);
-    for handle in handles {
-        finish(*handle, deadline, rest);
+    let mut left = handles.to_vec();
+    let limits = Limits {
+        peers: Deadline::after(PATIENCE),
+        flushing: Deadline::after(FLUSHING),
+    };
+    let mut backoff = Backoff::default();
+    loop {
+        // In turn: whoever does not answer must not take the others' time.
+        left.retain(|handle| step(*handle, &limits, rest) == Step::Again);
+        if left.is_empty() {
+            return;
+        }
+        backoff.pause();
     }
 }
 
-fn finish(handle: Handle, deadline: Deadline, rest: Rest) {
-    let flushing = Deadline::after(FLUSHING);
-    let mut backoff = Backoff::default();
-    while let Some(conn) = Conn::enter(handle) {
-        let flushed = flush::flush(&conn) || flushing.passed();
-        let alone = conn.record.procs.load(Ordering::Acquire) == 1;
-        match unread(&conn, deadline.passed() && !alone) {
-            Unread::InKernel { skip: 0 } | Unread::None if flushed => {
-                let untold = conn.untold().is_some();
-                drop(conn);
-                // The kernel tells an error once: we have taken it, and who comes would find an end.
-                if untold && (rest == Rest::StandIn || rest == Rest::StandInIfAlone && alone) {
-                    standin::replace(handle);
-                }
-                return;
+/// For all connections that are handed over at once.
+struct Limits {
+    peers: Deadline,
+    flushing: Deadline,
+}
+
+#[derive(PartialEq, Eq)]
+enum Step {
+    Again,
+    Done,
+}
+
+fn step(handle: Handle, limits: &Limits, rest: Rest) -> Step {
+    let Some(conn) = Conn::enter(handle) else {
+        return Step::Done;
+    };
+    let flushed = flush::flush(&conn) || limits.flushing.passed();
+    let alone = conn.record.procs.load(Ordering::Acquire) == 1;
+    let overdue = limits.peers.passed();
+    let unread = unread(&conn, overdue && !alone);
+    let elsewhere = matches!(unread, Unread::InRing | Unread::OnTheWay);
+    let lost = elsewhere && (overdue || is_gone(conn.socket));
+    let untold = conn.untold().is_some();
+    drop(conn);
+    let is_replaced = match rest {
+        Rest::StandIn => true,
+        Rest::StandInIfAlone => alone,
+        Rest::Ours => false,
+    };
+    match unread {
+        Unread::InKernel { skip: 0 } | Unread::None if flushed => {
+            // The kernel tells an error once: we have taken it, and who comes would find an end.
+            if untold && is_replaced {
+                standin::replace(handle);
             }
-            Unread::InRing | Unread::OnTheWay if deadline.passed() || is_gone(conn.socket) => {
-                drop(conn);
-                match rest {
-                    Rest::StandIn => return standin::replace(handle),
-                    Rest::StandInIfAlone if alone => return standin::replace(handle),
-                    // The other one may be just about to let go.
-                    Rest::StandInIfAlone if !deadline.passed() => {}
-                    Rest::StandInIfAlone | Rest::Ours => return,
-                }
-            }
-            _ => drop(conn),
+            Step::Done
         }
-        backoff.pause();
+        // The other one may be just about to let go.
+        _ if lost && rest == Rest::StandInIfAlone && !alone && !overdue => Step::Again,
+        _ if lost => {
+            if is_replaced {
+                standin::replace(handle);
+            }
+            Step::Done
+        }
+        _ => Step::Again,
     }
 }
 

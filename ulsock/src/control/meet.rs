@@ -22,6 +22,8 @@ use crate::upkeep;
 const MOST_USERS: usize = 64;
 /// Milliseconds before we look again who has one.
 const LIST_AGE: u64 = 10;
+/// Letters that are read at a look: each costs a dozen system calls.
+const MOST_LETTERS: usize = 16;
 /// Calls that have been returned and that nobody has taken yet.
 const MOST_CALLS: usize = 64;
 /// Looks for the claim that follows, one at each call.
@@ -79,12 +81,12 @@ impl Control {
     /// Takes the windows that have come; gives the records that somebody is about to claim.
     pub fn take_windows(&mut self, pairs: &[Arc<Pair>]) -> Vec<u32> {
         self.meeting.calls.retain(|call| !call.has_ended());
-        let mut wanted = Vec::new();
-        for pair in pairs {
-            while let Some(mail) = pair.next_mail() {
-                wanted.extend(self.take_window(pair, mail));
-            }
-        }
+        let letters = pairs.iter().flat_map(|pair| {
+            let next = move || pair.next_mail().map(|mail| (pair, mail));
+            std::iter::from_fn(next)
+        });
+        let take = |(pair, mail)| self.take_window(pair, mail);
+        let wanted: Vec<u32> = letters.take(MOST_LETTERS).filter_map(take).collect();
         self.incoming.retain(|pair| !pair.is_dead());
         let awaited = wanted.iter().map(|number| (*number, PATIENCE));
         self.meeting.wanted.extend(awaited);

@@ -1,14 +1,16 @@
 //! A segment of a pair, and who uses which of its blocks and boards.
 
-use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use netstack::ring::mark::LEVEL_SIZE;
 
-use crate::layout::{Block, Board, Layout, SideNumber, BOARDS, CLAIMER, RELEASED};
+use super::share::Share;
+use crate::layout::{Block, Board, Layout, SideNumber, BOARDS, CLAIMER, OFFERER, RELEASED};
 use crate::order::{self, Heard, Stamp};
-use crate::segment::Segment;
+use crate::reason::Reason;
+use crate::segment::{Segment, SegmentError};
 use crate::sys::fds::InternalFd;
 use crate::sys::fetch::{fetch_to_read, fetch_to_write};
 
@@ -19,6 +21,8 @@ pub struct PairSegment {
     layout: Layout,
     /// Claiming side: blocks that are free, and those that only we have released.
     free: Mutex<Free>,
+    /// Of the peer's user.
+    share: Arc<Share>,
     boards: AtomicU32,
     /// By the peer's boards.
     heard: [Heard; BOARDS],
@@ -28,31 +32,50 @@ pub struct PairSegment {
 struct Free {
     next: u32,
     idle: Vec<u32>,
-    half: Vec<u32>,
+    half: Vec<Half>,
+}
+
+/// A block that the peer has not released, and the memory that it keeps from us by that.
+struct Half {
+    conn: u32,
+    rings: u32,
 }
 
 impl PairSegment {
-    pub(super) fn create(number: u32, conns: u32) -> Option<(PairSegment, InternalFd)> {
+    pub(super) fn create(
+        number: u32,
+        conns: u32,
+        share: Arc<Share>,
+    ) -> Option<(PairSegment, InternalFd)> {
         let layout = Layout::new(conns)?;
         let (memory, fd) = Segment::create(layout.size() as u64).ok()?;
-        Some((PairSegment::new(number, memory, layout), fd))
+        Some((PairSegment::new(number, memory, layout, share), fd))
     }
 
-    pub(super) fn adopt(number: u32, conns: u32, fd: InternalFd) -> Option<PairSegment> {
-        let layout = Layout::new(conns)?;
-        let memory = Segment::adopt(fd.as_fd(), layout.size() as u64).ok()?;
-        Some(PairSegment::new(number, memory, layout))
+    pub(super) fn adopt(
+        number: u32,
+        layout: Layout,
+        fd: BorrowedFd<'_>,
+        share: Arc<Share>,
+    ) -> Result<PairSegment, SegmentError> {
+        let memory = Segment::adopt(fd, layout.size() as u64)?;
+        Ok(PairSegment::new(number, memory, layout, share))
     }
 
-    fn new(number: u32, memory: Segment, layout: Layout) -> PairSegment {
+    fn new(number: u32, memory: Segment, layout: Layout, share: Arc<Share>) -> PairSegment {
         PairSegment {
             number,
             memory,
             layout,
             free: Mutex::default(),
+            share,
             boards: AtomicU32::new(0),
             heard: [const { Heard::new() }; BOARDS],
         }
+    }
+
+    pub fn conns(&self) -> u32 {
+        self.layout.conns()
     }
 
     pub fn has_block(&self, conn: u32) -> bool {
@@ -141,17 +164,8 @@ impl PairSegment {
 
     pub(super) fn allocate(&self) -> Option<u32> {
         let mut free = self.free.lock().ok()?;
-        let conn = free
-            .idle
-            .pop()
-            .or_else(|| self.reclaim(&mut free))
-            .or_else(|| {
-                let next = free.next;
-                self.has_block(next).then(|| {
-                    free.next += 1;
-                    next
-                })
-            })?;
+        let conn = free.idle.pop().or_else(|| self.reclaim(&mut free));
+        let conn = conn.or_else(|| self.unused(&mut free))?;
         let block = self.layout.block(conn);
         let got = self
             .memory
@@ -159,7 +173,7 @@ impl PairSegment {
             .is_ok()
             && (0..2).all(|direction| self.populate(0, conn, direction));
         if !got {
-            free.half.push(conn);
+            free.idle.push(conn);
             return None;
         }
         self.clear(conn);
@@ -173,21 +187,49 @@ impl PairSegment {
         self.memory.populate(at, LEVEL_SIZE[level] as usize).is_ok()
     }
 
+    /// One that nobody has had yet.
+    fn unused(&self, free: &mut Free) -> Option<u32> {
+        let next = free.next;
+        let may = self.has_block(next) && !self.share.owes_too_much();
+        may.then(|| {
+            free.next += 1;
+            next
+        })
+    }
+
     /// Blocks that the peer has released too by now.
     fn reclaim(&self, free: &mut Free) -> Option<u32> {
-        // SAFETY: blocks of the list were allocated, hence exist.
-        let theirs = |conn: u32| unsafe {
-            (*self.block(conn)).sides[1 - CLAIMER]
-                .stage
-                .load(Ordering::Acquire)
-        };
-        let (done, half) = free
-            .half
-            .drain(..)
-            .partition(|conn| theirs(*conn) == RELEASED);
+        let released = |half: &Half| self.peer_has_released(half.conn);
+        let (done, half): (Vec<_>, Vec<_>) = free.half.drain(..).partition(released);
         free.half = half;
-        free.idle = done;
+        self.share
+            .has_paid(done.iter().map(|done| done.rings).sum());
+        free.idle.extend(done.iter().map(|done| done.conn));
         free.idle.pop()
+    }
+
+    /// The peer's user owes no more than it really does.
+    pub(super) fn settle_debts(&self) {
+        if let Ok(mut free) = self.free.lock() {
+            let found = self.reclaim(&mut free);
+            free.idle.extend(found);
+        }
+    }
+
+    fn peer_has_released(&self, conn: u32) -> bool {
+        // SAFETY: as in `fetch`.
+        let theirs = unsafe { &(*self.block(conn)).sides[OFFERER] };
+        theirs.stage.load(Ordering::Acquire) == RELEASED
+    }
+
+    /// Offering side: nothing comes of a claim of that block.
+    pub(super) fn turn_down(&self, conn: u32, reason: Reason) {
+        if self.has_block(conn) {
+            // SAFETY: as in `fetch`.
+            let mine = unsafe { &(*self.block(conn)).sides[OFFERER] };
+            mine.refused.store(reason as u32, Ordering::Relaxed);
+            mine.stage.store(RELEASED, Ordering::Release);
+        }
     }
 
     fn clear(&self, conn: u32) {
@@ -207,10 +249,35 @@ impl PairSegment {
 
     /// One side has let go of a block; only the claiming side gives blocks out again.
     pub fn released(&self, conn: u32, side: SideNumber) {
-        if side == CLAIMER {
-            if let Ok(mut free) = self.free.lock() {
-                free.half.push(conn);
-            }
+        if side != CLAIMER {
+            return;
+        }
+        let Ok(mut free) = self.free.lock() else {
+            return;
+        };
+        if self.peer_has_released(conn) {
+            return free.idle.push(conn);
+        }
+        let rings = self.rings_kept(conn);
+        self.share.owes(rings);
+        free.half.push(Half { conn, rings });
+    }
+
+    /// What we have sent may still be read, from rings up to the level that we have grown to. In small rings.
+    fn rings_kept(&self, conn: u32) -> u32 {
+        // SAFETY: as in `fetch`.
+        let grown = unsafe { &(*self.block(conn)).sides[CLAIMER].grown };
+        let levels = grown.load(Ordering::Relaxed) as usize + 1;
+        let bytes: u64 = LEVEL_SIZE.iter().take(levels).sum();
+        1 + (bytes / LEVEL_SIZE[0]) as u32
+    }
+}
+
+impl Drop for PairSegment {
+    fn drop(&mut self) {
+        if let Ok(free) = self.free.get_mut() {
+            self.share
+                .has_paid(free.half.iter().map(|half| half.rings).sum());
         }
     }
 }

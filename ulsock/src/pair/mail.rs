@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 
-use super::{Claim, Other, Pair, PairSegment, MOST_SEGMENTS};
+use super::{Claim, Other, Pair};
 use crate::doorbell::Ringer;
 use crate::mailbox::MailboxName;
 use crate::message::{Introduction, Message, Queue, Route, VERSION};
@@ -14,6 +13,8 @@ use crate::waiter::PAGE;
 
 /// Letters that wait to be read: nobody may fill our fd table.
 const MOST_MAIL: usize = 256;
+/// The same from other programs, who have little to say.
+const MOST_OF_PEER: usize = 2;
 
 /// What comes beside claims: between a library and the daemon of its host, and from a peer in another
 /// network namespace.
@@ -89,6 +90,10 @@ impl Pair {
         if about_rings && !self.other.may_make_rings() {
             return false;
         }
+        // Whoever has a use for a bell has shown before why we should ring it.
+        if self.is_stranger() && matches!(message, Message::Doorbell { .. }) {
+            return false;
+        }
         match message {
             Message::Hello { version, .. } => {
                 let page = fd.and_then(|fd| Segment::adopt_readonly(fd.as_fd(), PAGE).ok());
@@ -98,17 +103,11 @@ impl Pair {
                 let ringer = fd.and_then(|fd| Ringer::adopt(kind, fd, self.same_uid).ok());
                 ringer.is_some_and(|ringer| self.keep_ringer(waiter, ringer))
             }
-            Message::Segment { segment, conns } => {
-                let Ok(mut segments) = self.segments.lock() else {
-                    return false;
-                };
-                let adopted = fd.and_then(|fd| PairSegment::adopt(segment, conns, fd));
-                let fits = segments.len() == segment as usize && segment < MOST_SEGMENTS;
-                adopted
-                    .filter(|_| fits)
-                    .map(|new| segments.push(Arc::new(new)))
-                    .is_some()
-            }
+            Message::Segment { segment, conns } => fd.is_some_and(|fd| {
+                let segments = self.segments.lock();
+                let known = !self.is_stranger();
+                segments.is_ok_and(|mut segments| segments.keep(segment, conns, fd, known))
+            }),
             Message::Claim {
                 offer_cookie,
                 claim_cookie,
@@ -121,7 +120,7 @@ impl Pair {
                     segment,
                     conn,
                 });
-                claims.len() < 1 << 16
+                true
             }
             Message::Show { cookie, connected } => fd.is_some_and(|socket| {
                 self.keep_mail(
@@ -209,7 +208,11 @@ impl Pair {
 
     /// What comes beyond waits in the channel until some has been read.
     pub(super) fn has_full_mail(&self) -> bool {
-        self.mail.lock().is_ok_and(|mail| mail.len() >= MOST_MAIL)
+        let most = match self.other {
+            Other::Peer => MOST_OF_PEER,
+            _ => MOST_MAIL,
+        };
+        self.mail.lock().is_ok_and(|mail| mail.len() >= most)
     }
 
     /// `false` if it is not for the other end to write such a thing.

@@ -183,7 +183,18 @@ fn are_scarce() -> bool {
     limit() < SCARCE
 }
 
-/// Where our numbers begin: the last quarter below the soft limit, within reason.
+/// Where the numbers begin that we keep for ourselves.
+pub fn own_range_begins() -> RawFd {
+    floor()
+}
+
+/// How many they are.
+pub fn own_range() -> u32 {
+    let most = limit().saturating_sub(floor() as u64);
+    u32::try_from(most).unwrap_or(u32::MAX)
+}
+
+/// The last quarter below the soft limit, within reason.
 fn floor() -> RawFd {
     let limit = limit();
     let floor = (limit - limit / 4).min(HIGHEST_FLOOR);

@@ -114,7 +114,13 @@ impl Attempt<'_> {
         offer_cookie: u64,
     ) -> Result<Progress, Reason> {
         let claim_cookie = tcp::cookie(self.socket).map_err(|_| Reason::Call)?;
-        let (segment, conn) = pair.allocate().ok_or(Reason::Memory)?;
+        // What we know of the other end is why we claim: it may have what peers have.
+        pair.prove();
+        let block = pair.allocate().or_else(|| {
+            control.settle_debts();
+            pair.allocate()
+        });
+        let (segment, conn) = block.ok_or(Reason::Memory)?;
         let claim = Claim {
             offer_cookie,
             claim_cookie,

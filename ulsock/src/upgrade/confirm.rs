@@ -10,7 +10,7 @@ use crate::family::Family;
 use crate::layout::{CONFIRMED, OFFERER};
 use crate::link::Link;
 use crate::log;
-use crate::pair::{Claim, Other, Pair};
+use crate::pair::{Claim, Other, Pair, Verdict};
 use crate::passing;
 use crate::reason::Reason;
 use crate::record::{flag, Record, Role, State};
@@ -25,58 +25,87 @@ pub(super) fn answer_claims(family: &Family, control: &mut Control) -> Vec<u32> 
         family.record(number).look_soon();
     }
     for pair in pairs {
-        while let Some(claim) = pair.next_claim() {
-            // A link that is not taken is dropped, and its block is free again.
-            let link = link_of(&pair, claim);
-            if let Some(number) = control.offered(claim.offer_cookie) {
-                match link {
-                    Some(link) => confirm(family, control, number, claim, link),
-                    None => family.record(number).set_reason(Reason::Memory),
-                }
-                answered.push(number);
-            }
-        }
+        answer(family, control, &pair, &mut answered);
     }
     answered
 }
 
+fn answer(family: &Family, control: &mut Control, pair: &Arc<Pair>, answered: &mut Vec<u32>) {
+    let was_stranger = pair.is_stranger();
+    while let Some(claim) = pair.next_claim() {
+        match control.offered(claim.offer_cookie) {
+            Some(number) => {
+                judge(family, control, number, pair, &claim);
+                answered.push(number);
+            }
+            None => {
+                pair.judge(Verdict::Unknown);
+                pair.turn_down(&claim, Reason::None);
+            }
+        }
+    }
+    if was_stranger && !pair.is_stranger() {
+        // What came behind its first claim has waited for this.
+        pair.receive();
+        answer(family, control, pair, answered);
+    }
+}
+
+/// A claim has come; is it by the process at the other end of that connection? Nothing is done for it before that
+/// is known.
+fn judge(family: &Family, control: &mut Control, number: u32, pair: &Arc<Pair>, claim: &Claim) {
+    let verdict = examine(family, control, number, pair, claim);
+    pair.judge(verdict);
+    let record = family.record(number);
+    let reason = match verdict {
+        Verdict::Genuine => match link_of(pair, claim) {
+            Some(link) => return confirmed(family, control, number, link),
+            None => Reason::Memory,
+        },
+        Verdict::Unknown | Verdict::Gone => Reason::PeerGone,
+        Verdict::False => Reason::Identity,
+    };
+    record.set_reason(reason);
+    pair.turn_down(claim, reason);
+}
+
 /// `None` for a block that does not exist.
-fn link_of(pair: &Arc<Pair>, claim: Claim) -> Option<Box<Link>> {
+fn link_of(pair: &Arc<Pair>, claim: &Claim) -> Option<Box<Link>> {
     let segment = pair.segment(claim.segment)?;
     segment
         .has_block(claim.conn)
         .then(|| Box::new(Link::new(pair.clone(), segment, claim.conn, OFFERER)))
 }
 
-/// A claim has come; is it by the process at the other end of that connection?
-fn confirm(family: &Family, control: &mut Control, number: u32, claim: Claim, link: Box<Link>) {
+fn examine(
+    family: &Family,
+    control: &mut Control,
+    number: u32,
+    pair: &Arc<Pair>,
+    claim: &Claim,
+) -> Verdict {
     let record = family.record(number);
     let Some((local, peer)) = record.local().zip(record.peer()) else {
-        return;
+        return Verdict::Unknown;
     };
-    if link.pair.other() == Other::Introduced {
+    if pair.other() == Other::Introduced {
         // It was told of us after we were told of it; but that may not have been heard yet.
         by_broker::hear(family, control);
-        let broker = &control.broker;
-        if !broker.vouches_for(number, &link.pair, claim.claim_cookie) {
-            return refuse(record, &link, Reason::Identity);
-        }
-        return confirmed(family, control, number, link);
-    }
-    let other = elsewhere::other_end(&link.pair, &local, &peer);
-    let genuine = other.as_ref().is_some_and(|other| {
-        other.cookie == claim.claim_cookie
-            && other.uid == link.pair.peer().uid
-            && names_one_user(other.uid)
-    });
-    if !genuine {
-        let reason = match other {
-            None => Reason::PeerGone,
-            Some(_) => Reason::Identity,
+        return match control.broker.vouches_for(number, pair, claim.claim_cookie) {
+            true => Verdict::Genuine,
+            false => Verdict::False,
         };
-        return refuse(record, &link, reason);
     }
-    confirmed(family, control, number, link);
+    let Some(other) = elsewhere::other_end(pair, &local, &peer) else {
+        return Verdict::Gone;
+    };
+    let genuine = other.cookie == claim.claim_cookie
+        && other.uid == pair.peer().uid
+        && names_one_user(other.uid);
+    match genuine {
+        true => Verdict::Genuine,
+        false => Verdict::False,
+    }
 }
 
 fn confirmed(family: &Family, control: &mut Control, number: u32, link: Box<Link>) {
