@@ -8,7 +8,6 @@ mod meet;
 mod strangers;
 
 use std::collections::HashMap;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use crate::broker::Broker;
@@ -216,8 +215,8 @@ impl Control {
         self.meeting.forget(number);
     }
 
-    /// The process ends: its mailbox goes, and its family's file if it was the last.
-    pub fn leave(&mut self, family: Option<&str>) {
+    /// The process ends: its mailbox goes.
+    pub fn leave(&mut self) {
         self.offers
             .keys()
             .copied()
@@ -225,9 +224,6 @@ impl Control {
             .into_iter()
             .for_each(|number| self.forget(number));
         self.mailbox = None;
-        if let Some(name) = family {
-            let _ = rustix::fs::unlinkat(self.dir.as_fd(), name, rustix::fs::AtFlags::empty());
-        }
     }
 
     /// Keeps a link until no thread can be looking at it.

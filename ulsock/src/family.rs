@@ -1,12 +1,15 @@
 //! The family: a process and its forked children, and the records they share.
 //!
-//! The mapping is a file in the run directory, so that `ulsock top` can read it; its lock lives as
-//! long as any member of the family, which is how others know whether it is litter. Beside it each
-//! process keeps private tables: how many of its fds hold a record, and the record's link.
+//! The records are in a memfd whose size is sealed: a file in the run directory could be truncated by who has the same
+//! number in a container that shares the directory, and all connections would end by a SIGBUS. `ulsock top` finds it
+//! by its name ([`found`]). Beside it each process keeps private tables: how many of its fds hold a record, and
+//! the record's link.
 
-use std::os::fd::AsFd;
+pub mod found;
+
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use rustix::fs::fstat;
 use rustix::io::{self, Errno};
 
 use crate::link::Link;
@@ -15,9 +18,9 @@ use crate::passing;
 use crate::reason::PLACES;
 use crate::record::{flag, Counts, Record, State};
 use crate::rundir::RunDir;
+use crate::segment::{Segment, SegmentError};
 use crate::sys::fds::InternalFd;
 use crate::sys::fetch::{fetch_to_read, fetch_two_to_read, fetch_two_to_write};
-use crate::sys::map::{Access, Mapping};
 use crate::sys::text::Text;
 use crate::thread;
 
@@ -49,9 +52,22 @@ pub const fn size() -> usize {
     std::mem::size_of::<Header>() + RECORDS * std::mem::size_of::<Record>()
 }
 
+/// The name of a family's memfd, with the identity of its run directory in it.
+fn name_of(dir: &RunDir) -> io::Result<Text> {
+    let stat = fstat(dir)?;
+    Text::format(format_args!(
+        "ulsock-family.{:x}.{:x}",
+        stat.st_dev, stat.st_ino
+    ))
+}
+
+/// What /proc says where one is open.
+fn link_of(dir: &RunDir) -> io::Result<Text> {
+    Text::format(format_args!("/memfd:{} (deleted)", &*name_of(dir)?))
+}
+
 pub struct Family {
-    mapping: Mapping,
-    pub name: Text,
+    records: Segment,
     refs: *mut AtomicU32,
     /// Calls that sleep on each record: see [`crate::conn::kept`].
     callers: *mut AtomicU32,
@@ -60,7 +76,7 @@ pub struct Family {
     hint: AtomicU32,
     /// A number in this process that holds each record, plus one; the latest.
     fds: *mut AtomicU32,
-    lock: InternalFd,
+    memory: InternalFd,
 }
 
 // SAFETY: the raw tables hold only atomics and are never unmapped.
@@ -70,23 +86,25 @@ unsafe impl Sync for Family {}
 
 impl Family {
     pub fn create(dir: &RunDir) -> io::Result<Family> {
-        let (lock, name) = dir.create_locked("family", size() as u64)?;
-        let mapping = Mapping::new(lock.as_fd(), size(), Access::ReadWrite)?;
+        let (records, memory) =
+            Segment::create_named(&name_of(dir)?, size() as u64).map_err(|error| match error {
+                SegmentError::Os(errno) => errno,
+                _ => Errno::FBIG,
+            })?;
         let table = |reserved: Option<*mut u8>| reserved.ok_or(Errno::NOMEM);
         let refs = table(reserve_private(RECORDS * 4))?.cast();
         let callers = table(reserve_private(RECORDS * 4))?.cast();
         let links = table(reserve_pointers(RECORDS * 8))?.cast();
         let fds = table(reserve_private(RECORDS * 4))?.cast();
-        rustix::fs::fallocate(&lock, rustix::fs::FallocateFlags::KEEP_SIZE, 0, 8192)?;
+        records.populate(0, std::mem::size_of::<Header>())?;
         let family = Family {
-            mapping,
-            name,
+            records,
             refs,
             callers,
             links,
             fds,
             hint: AtomicU32::new(0),
-            lock,
+            memory,
         };
         family
             .header()
@@ -100,7 +118,7 @@ impl Family {
     pub fn header(&self) -> &Header {
         // SAFETY: the mapping is at least `size()` long, aligned to a page, zeroed at first, and
         // zero is a valid header.
-        unsafe { &*self.mapping.base().cast() }
+        unsafe { &*self.records.base().cast() }
     }
 
     #[inline]
@@ -109,7 +127,7 @@ impl Family {
         // SAFETY: numbers come from `claim` and are below RECORDS; records lie behind the header.
         unsafe {
             let first = self
-                .mapping
+                .records
                 .base()
                 .add(std::mem::size_of::<Header>())
                 .cast::<Record>();
@@ -153,8 +171,8 @@ impl Family {
         }
     }
 
-    /// A record that was never used. A full tmpfs must be an error here, not a SIGBUS at the first
-    /// touch: who looks at those below `highest` may rely on their memory.
+    /// A record that was never used. Memory that is not to be had must be an error here, not a SIGBUS at the
+    /// first touch: who looks at those below `highest` may rely on theirs.
     fn claim_new(&self) -> Option<u32> {
         let highest = &self.header().highest;
         loop {
@@ -165,7 +183,7 @@ impl Family {
             let size = std::mem::size_of::<Record>();
             let start = std::mem::size_of::<Header>() + next as usize * size;
             let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
-            rustix::fs::fallocate(&self.lock, flags, start as u64, size as u64).ok()?;
+            rustix::fs::fallocate(&self.memory, flags, start as u64, size as u64).ok()?;
             let mine =
                 highest.compare_exchange(next, next + 1, Ordering::AcqRel, Ordering::Relaxed);
             if mine.is_ok() && self.record(next).claim() {

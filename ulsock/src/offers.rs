@@ -1,27 +1,24 @@
 //! The offers tables: one file per uid in the run directory, in which the connecting sides of that
 //! uid say which of their connections they would move off kernel TCP.
 //!
-//! The processes of the owning uid map it ([`OffersTable`]); all others read it by pread only
-//! ([`ForeignTable`]), because its owner could truncate it under a mapping and kill them by SIGBUS.
+//! Nobody maps one, not even its owner ([`OffersTable`]): who has the same number in a container that shares the run
+//! directory could truncate it, and a mapping would be a SIGBUS. It is read and written slot by slot; the kernel
+//! lets one writer after the other at a file. If two processes choose the same free slot at the same moment, one
+//! offer is lost, and its connection stays where it is.
 //! An offer proves nothing: whoever finds one checks it against the kernel.
 
+mod file;
 pub mod slot;
 
 use std::fmt;
-use std::os::fd::AsFd;
-use std::sync::atomic::{fence, AtomicU64, Ordering};
 
-use rustix::fs::{
-    fallocate, fstat, openat, renameat_with, seek, FallocateFlags, Mode, OFlags, RenameFlags,
-    SeekFrom,
-};
-use rustix::io::{self, pread, pwrite, Errno};
+use rustix::io::{pread, pwrite, Errno};
 use rustix::process::{geteuid, getpid, test_kill_process, Pid};
 
-use crate::rundir::{is_ours, is_regular, RunDir, NEW};
-use crate::sys::fds::{InternalFd, Transient};
-use crate::sys::map::{Access, Mapping};
-use crate::sys::text::Text;
+use crate::rundir::RunDir;
+use crate::sys::fds::InternalFd;
+use crate::sys::may_grow_to;
+pub use file::users;
 use slot::{Head, State, Words, WORDS};
 pub use slot::{Key, Offer};
 
@@ -30,10 +27,8 @@ const SLOTS: usize = 16384;
 const WINDOW: usize = 16;
 const SLOT: usize = WORDS * size_of::<u64>();
 /// One page, so that no slot straddles two.
-const HEADER: usize = PAGE;
-const PAGE: usize = 4096;
+const HEADER: usize = 4096;
 const SIZE: usize = HEADER + SLOTS * SLOT;
-const PAGES: usize = SIZE / PAGE;
 
 /// Magic, version, and number of slots.
 const IDENTITY: [u8; 16] = *b"ulsock-o\x01\0\0\0\0\x40\0\0";
@@ -57,9 +52,9 @@ impl From<Errno> for TableError {
 impl fmt::Display for TableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TableError::Stranger => {
-                f.write_str("the offers table is not a plain file that its uid alone can write")
-            }
+            TableError::Stranger => f.write_str(
+                "the offers table is not a plain file that its uid alone can write: remove it",
+            ),
             TableError::Format => f.write_str("the offers table is of another version of ulsock"),
             TableError::Os(errno) => write!(f, "the offers table: {errno}"),
         }
@@ -80,190 +75,104 @@ pub struct SlotId {
 /// The table of our own uid.
 #[derive(Debug)]
 pub struct OffersTable {
-    map: Mapping,
     fd: InternalFd,
-    /// Pages that are known to have memory, one bit each.
-    backed: [AtomicU64; PAGES.div_ceil(64)],
 }
 
 impl OffersTable {
     /// Opens the table of our effective uid, creating it when it is missing.
     pub fn own(dir: &RunDir) -> Result<OffersTable, TableError> {
-        let uid = geteuid().as_raw();
-        let fd = match open_table(dir, uid, OFlags::RDWR) {
-            Err(TableError::Os(Errno::NOENT)) => {
-                create(dir, &file_name(uid)?)?;
-                open_table(dir, uid, OFlags::RDWR)
-            }
-            other => other,
-        }?;
-        let map = Mapping::new(fd.as_fd(), SIZE, Access::ReadWrite)?;
-        Ok(OffersTable {
-            map,
-            fd,
-            backed: [const { AtomicU64::new(0) }; PAGES.div_ceil(64)],
-        })
+        let fd = file::open_own(dir, geteuid().as_raw())?;
+        Ok(OffersTable { fd })
     }
 
     /// Publishes an offer. An older one for the same connection is out of date and makes room.
     pub fn publish(&self, dir: &RunDir, offer: &Offer) -> Result<SlotId, TableFull> {
         let start = start_of(&offer.key);
-        self.back(start)?;
-        let same = |slot: &Slot<'_>, _| slot.read().is_some_and(|old| old.key == offer.key);
-        let free = |_: &Slot<'_>, head: Head| head.state() == State::Free;
-        let dead = |slot: &Slot<'_>, head: Head| slot.is_dead(head, dir);
-        let wishes: [Wish<'_>; 3] = [&same, &free, &dead];
-        for wish in wishes {
-            for index in start..start + WINDOW {
-                let slot = self.slot(index);
-                let head = slot.head();
-                if wish(&slot, head) {
-                    if let Some(head) = slot.fill(head, offer) {
-                        return Ok(SlotId { index, head });
-                    }
-                }
-            }
+        let window = self.window(start).ok_or(TableFull)?;
+        let same = |words: &Words| Offer::decode(words).is_some_and(|old| old.key == offer.key);
+        let free = |words: &Words| Head(words[0]).state() == State::Free;
+        let dead = |words: &Words| is_dead(words, dir);
+        let wishes: [&dyn Fn(&Words) -> bool; 3] = [&same, &free, &dead];
+        let place = wishes
+            .into_iter()
+            .find_map(|wish| window.iter().position(wish))
+            .ok_or(TableFull)?;
+        let head = Head(window[place][0]).next(getpid().as_raw_pid().unsigned_abs());
+        let index = start + place;
+        match self.write(index, &offer.encode(head)) {
+            true => Ok(SlotId { index, head }),
+            false => Err(TableFull),
         }
-        Err(TableFull)
     }
 
     /// Takes an offer back; nothing happens if it is no longer there.
     pub fn withdraw(&self, id: SlotId) {
-        self.slot(id.index).clear(id.head);
+        self.clear(id.index, id.head);
     }
 
     /// The offer for this connection, if there is one.
     pub fn find(&self, key: &Key) -> Option<Offer> {
-        let start = start_of(key);
-        self.back(start).ok()?;
-        (start..start + WINDOW)
-            .filter_map(|index| self.slot(index).read())
-            .find(|offer| offer.key == *key)
+        find(&self.fd, key)
     }
 
-    /// Clears the slots of dead processes.
+    /// Clears the slots of dead processes, as many as one may have to pay for.
     pub fn sweep(&self, dir: &RunDir) {
-        let mut page = 1;
-        // Holes hold no offers, and touching them would fill them.
-        while let Some(next) = self.next_data(page) {
-            if self.back(first_slot(next)).is_err() {
-                return;
-            }
-            for index in first_slot(next)..first_slot(next + 1) {
-                let slot = self.slot(index);
-                let head = slot.head();
-                if slot.is_dead(head, dir) {
-                    slot.clear(head);
+        let mut left = MOST_SWEPT;
+        file::each_used(&self.fd, |index, words| {
+            let is_used = Head(words[0]).state() != State::Free;
+            if is_used && left > 0 {
+                left -= 1;
+                // Read again, for a reader may see half of what is just being written.
+                if is_dead(words, dir) && self.read(index).as_ref() == Some(words) {
+                    self.clear(index, Head(words[0]));
                 }
             }
-            page = next + 1;
+        });
+    }
+
+    /// The slots in which an offer may lie. If somebody has cut the table off, it is made whole.
+    fn window(&self, start: usize) -> Option<[Words; WINDOW]> {
+        read_window(&self.fd, start).or_else(|| {
+            file::mend(&self.fd).ok()?;
+            read_window(&self.fd, start)
+        })
+    }
+
+    fn read(&self, index: usize) -> Option<Words> {
+        let mut bytes = [0; SLOT];
+        let read = pread(&self.fd, &mut bytes, offset_of(index) as u64);
+        (read == Ok(SLOT)).then(|| slot::words_of(&bytes))
+    }
+
+    fn clear(&self, index: usize, head: Head) {
+        if self.read(index).is_some_and(|words| words[0] == head.0) {
+            self.write(index, &[head.with(State::Free).0]);
         }
     }
 
-    /// The first page with data at or after `page`.
-    fn next_data(&self, page: usize) -> Option<usize> {
-        if page >= PAGES {
-            return None;
+    fn write(&self, index: usize, words: &[u64]) -> bool {
+        let mut bytes = [0; SLOT];
+        for (to, word) in bytes.chunks_exact_mut(size_of::<u64>()).zip(words) {
+            to.copy_from_slice(&word.to_ne_bytes());
         }
-        let offset = seek(&self.fd, SeekFrom::Data((page * PAGE) as u64)).ok()?;
-        let next = usize::try_from(offset).ok()? / PAGE;
-        (page..PAGES).contains(&next).then_some(next)
-    }
-
-    /// Makes sure that the window at `start` has memory: in a full tmpfs the first touch of a hole,
-    /// even to read, is a SIGBUS.
-    fn back(&self, start: usize) -> Result<(), TableFull> {
-        let first = offset_of(start) / PAGE;
-        let last = (offset_of(start + WINDOW) - 1) / PAGE;
-        for page in first..=last {
-            let (word, bit) = (&self.backed[page / 64], 1 << (page % 64));
-            if word.load(Ordering::Relaxed) & bit == 0 {
-                let offset = (page * PAGE) as u64;
-                fallocate(&self.fd, FallocateFlags::KEEP_SIZE, offset, PAGE as u64)
-                    .map_err(|_| TableFull)?;
-                word.fetch_or(bit, Ordering::Relaxed);
-            }
-        }
-        Ok(())
-    }
-
-    fn slot(&self, index: usize) -> Slot<'_> {
-        let index = index.min(SLOTS - 1);
-        // SAFETY: the slot lies inside the mapping, which is 8-byte aligned and lives as long as
-        // `self`; every process touches it by atomics only.
-        let words = unsafe { &*self.map.base().add(offset_of(index)).cast() };
-        Slot { words }
+        let len = size_of_val(words);
+        // Beyond the limit of file sizes a write is a signal.
+        may_grow_to(SIZE as u64)
+            && pwrite(&self.fd, &bytes[..len], offset_of(index) as u64) == Ok(len)
     }
 }
 
-/// Which slots may be taken for a new offer.
-type Wish<'a> = &'a dyn Fn(&Slot<'_>, Head) -> bool;
+/// A sweep asks about so many slots at most: each may cost a few system calls.
+const MOST_SWEPT: usize = 1024;
 
-/// One slot of our own table, which other processes of our uid write at the same time.
-struct Slot<'a> {
-    words: &'a [AtomicU64; WORDS],
-}
-
-impl Slot<'_> {
-    fn head(&self) -> Head {
-        Head(self.words[0].load(Ordering::Acquire))
-    }
-
-    fn swap_head(&self, from: Head, to: Head) -> bool {
-        self.words[0]
-            .compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
-    }
-
-    /// Claims the slot from what its head was, and fills it. `None`: another was faster.
-    fn fill(&self, from: Head, offer: &Offer) -> Option<Head> {
-        let pid = getpid().as_raw_pid().unsigned_abs();
-        let writing = from.next(pid);
-        if !self.swap_head(from, writing) {
-            return None;
-        }
-        // A reader that sees one of the new words must not see the old head afterwards.
-        fence(Ordering::Release);
-        let ready = writing.with(State::Ready);
-        for (word, value) in self.words.iter().zip(offer.encode(ready)).skip(1) {
-            word.store(value, Ordering::Relaxed);
-        }
-        self.swap_head(writing, ready).then_some(ready)
-    }
-
-    fn clear(&self, head: Head) {
-        self.swap_head(head, head.with(State::Free));
-    }
-
-    fn read(&self) -> Option<Offer> {
-        let before = self.head();
-        if before.state() != State::Ready {
-            return None;
-        }
-        let mut words: Words = [before.0; WORDS];
-        for (value, word) in words.iter_mut().zip(self.words).skip(1) {
-            *value = word.load(Ordering::Relaxed);
-        }
-        fence(Ordering::Acquire);
-        let whole = self.words[0].load(Ordering::Relaxed) == before.0;
-        whole.then(|| Offer::decode(&words)).flatten()
-    }
-
-    /// Whether its process is gone. A pid says so only within its own pid namespace; the lock of the
-    /// mailbox says it everywhere. A half-written slot has only the pid, and taking it from a live
-    /// writer makes that writer's last step fail.
-    fn is_dead(&self, head: Head, dir: &RunDir) -> bool {
-        if head.state() == State::Free || is_running(head.pid()) {
-            return false;
-        }
-        match self.read() {
-            Some(offer) => offer
-                .mailbox
-                .lock_file()
-                .is_ok_and(|lock| dir.is_dead(&lock)),
-            None => true,
-        }
-    }
+/// Whether the process of a used slot is gone. A pid says so only within its own pid namespace; the lock of the
+/// mailbox says it everywhere. What is no offer is nobody's.
+fn is_dead(words: &Words, dir: &RunDir) -> bool {
+    let Some(offer) = Offer::decode(words) else {
+        return true;
+    };
+    let lock = offer.mailbox.lock_file();
+    !is_running(Head(words[0]).pid()) && lock.is_ok_and(|lock| dir.is_dead(&lock))
 }
 
 fn is_running(pid: u32) -> bool {
@@ -281,22 +190,27 @@ pub struct ForeignTable {
 
 impl ForeignTable {
     pub fn open(dir: &RunDir, uid: u32) -> Result<ForeignTable, TableError> {
-        let fd = open_table(dir, uid, OFlags::RDONLY)?;
+        let fd = file::open_foreign(dir, uid)?;
         Ok(ForeignTable { fd })
     }
 
     /// The offer for this connection, if there is one that can be read whole.
     pub fn find(&self, key: &Key) -> Option<Offer> {
-        let mut window = [0; WINDOW * SLOT];
-        let offset = offset_of(start_of(key)) as u64;
-        if pread(&self.fd, &mut window, offset) != Ok(window.len()) {
-            return None;
-        }
-        window
-            .chunks_exact(SLOT)
-            .filter_map(|bytes| Offer::decode(&slot::words_of(bytes)))
-            .find(|offer| offer.key == *key)
+        find(&self.fd, key)
     }
+}
+
+fn find(table: &InternalFd, key: &Key) -> Option<Offer> {
+    let window = read_window(table, start_of(key))?;
+    let mut offers = window.iter().filter_map(Offer::decode);
+    offers.find(|offer| offer.key == *key)
+}
+
+fn read_window(table: &InternalFd, start: usize) -> Option<[Words; WINDOW]> {
+    let mut bytes = [0; WINDOW * SLOT];
+    let read = pread(table, &mut bytes, offset_of(start) as u64);
+    let slot = |n: usize| slot::words_of(&bytes[n * SLOT..(n + 1) * SLOT]);
+    (read == Ok(bytes.len())).then(|| std::array::from_fn(slot))
 }
 
 fn start_of(key: &Key) -> usize {
@@ -305,67 +219,6 @@ fn start_of(key: &Key) -> usize {
 
 const fn offset_of(index: usize) -> usize {
     HEADER + index * SLOT
-}
-
-/// The first slot in a page.
-const fn first_slot(page: usize) -> usize {
-    (page * PAGE - HEADER) / SLOT
-}
-
-const PREFIX: &str = "offers";
-
-fn file_name(uid: u32) -> io::Result<Text> {
-    Text::format(format_args!("{PREFIX}.{uid}"))
-}
-
-/// The first `most` users who have a table: a file that has its owner's number in its name.
-pub fn users(dir: &RunDir, most: usize) -> Vec<u32> {
-    let mut users = Vec::new();
-    dir.each_name(|name| {
-        let (prefix, uid) = name.split_once('.').unwrap_or_default();
-        let uid = uid.parse().ok().filter(|_| prefix == PREFIX);
-        let owns = |uid: &u32| dir.stat(name).is_ok_and(|stat| stat.st_uid == *uid);
-        if users.len() < most {
-            users.extend(uid.filter(owns));
-        }
-    });
-    users
-}
-
-/// Opens a table and checks all that can be checked from outside.
-fn open_table(dir: &RunDir, uid: u32, access: OFlags) -> Result<InternalFd, TableError> {
-    let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let fd = openat(dir, &*file_name(uid)?, flags, Mode::empty())?;
-    let fd = Transient::new(fd);
-    let stat = fstat(&fd)?;
-    let writable_by_others = Mode::from_raw_mode(stat.st_mode).intersects(Mode::WGRP | Mode::WOTH);
-    if !is_regular(&stat) || stat.st_uid != uid || stat.st_nlink != 1 || writable_by_others {
-        return Err(TableError::Stranger);
-    }
-    let mut identity = [0; IDENTITY.len()];
-    let read = pread(&fd, &mut identity, 0)?;
-    if usize::try_from(stat.st_size) != Ok(SIZE) || read != identity.len() || identity != IDENTITY {
-        return Err(TableError::Format);
-    }
-    Ok(fd.into_high()?)
-}
-
-/// Creates the table under another name first: nobody must see a half-made one.
-fn create(dir: &RunDir, name: &str) -> Result<(), TableError> {
-    let (fd, new) = dir.create_locked(NEW, SIZE as u64)?;
-    let made = match is_ours(&fstat(&fd)?) {
-        false => Err(TableError::Stranger),
-        true => pwrite(&fd, &IDENTITY, 0)
-            .and_then(|_| renameat_with(dir, &*new, dir, name, RenameFlags::NOREPLACE))
-            .map_err(TableError::Os),
-    };
-    if made.is_err() {
-        dir.remove(&new);
-    }
-    match made {
-        Err(TableError::Os(Errno::EXIST)) => Ok(()),
-        other => other,
-    }
 }
 
 #[cfg(test)]

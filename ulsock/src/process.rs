@@ -254,7 +254,7 @@ pub fn note_new_process() {
     crate::thread::after_fork();
 }
 
-/// At exit: our mailbox goes, and with the last of the family its file.
+/// At exit: our mailbox goes.
 pub fn leave_run_dir() {
     let Some(mut locked) = Locked::take() else {
         return;
@@ -262,6 +262,6 @@ pub fn leave_run_dir() {
     let Some((control, family)) = locked.control().zip(family()) else {
         return;
     };
-    let last = family.header().members.fetch_sub(1, Ordering::AcqRel) == 1;
-    control.leave(last.then_some(&*family.name));
+    family.header().members.fetch_sub(1, Ordering::AcqRel);
+    control.leave();
 }

@@ -1,5 +1,5 @@
-//! The run directory, where processes of this host find each other: mailboxes, offers tables and
-//! family files live in it.
+//! The run directory, where processes of this host find each other: mailboxes and offers tables
+//! live in it.
 //!
 //! Opened once at start and then used by its descriptor alone, so that a chroot or a rename does not
 //! cut us off. It never follows a link and never removes what another uid owns or a live process
@@ -19,12 +19,11 @@ use rustix::io::{self, Errno};
 use rustix::process::{geteuid, getpid};
 
 use crate::sys::fds::{InternalFd, Transient};
+use crate::sys::guarded::Guarded;
 use crate::sys::map::{self, Mapping};
 use crate::sys::text::Text;
 use crate::sys::{may_grow_to, random};
 
-/// Prefix of a family's socket records.
-pub const FAMILY: &str = "family";
 /// Prefix of a mailbox's socket; its lock file has the same name and [`LOCK`] behind it.
 pub const MAIL: &str = "mail";
 /// Prefix of a [will](crate::will): nobody locks it, so it goes with the next sweep.
@@ -166,8 +165,8 @@ impl RunDir {
     }
 
     /// Maps a table that all processes of our uid share and nobody else, made if need be. `None`: it is a stranger's, or
-    /// there is no room for it.
-    pub fn map_own(&self, name: &str, size: usize) -> Option<Mapping> {
+    /// there is no room for it. What is in it may be lost at any time.
+    pub fn map_own(&self, name: &str, size: usize) -> Option<Guarded> {
         // Of a file of this name a stranger may have a lease, which would let us wait.
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mode = Mode::RUSR | Mode::WUSR;
@@ -179,7 +178,7 @@ impl RunDir {
         }
         // In a full tmpfs the first touch of a hole would be a SIGBUS.
         fallocate(&file, FallocateFlags::empty(), 0, size as u64).ok()?;
-        Mapping::new(file.as_fd(), size, map::Access::ReadWrite).ok()
+        Guarded::new(Mapping::new(file.as_fd(), size, map::Access::ReadWrite).ok()?)
     }
 
     /// Removes what dead processes of our uid left behind, and returns how many files that were.
@@ -206,7 +205,7 @@ impl RunDir {
 
     fn sweep_name(&self, name: &str) -> bool {
         match (name.split('.').next(), name.strip_suffix(LOCK)) {
-            (Some(FAMILY | NEW | WILL), None) => self.take_dead(name).is_some_and(|_lock| {
+            (Some(NEW | WILL), None) => self.take_dead(name).is_some_and(|_lock| {
                 self.remove(name);
                 true
             }),
@@ -416,9 +415,9 @@ mod tests {
     #[test]
     fn sweeps_the_dead_and_spares_the_living() {
         let dir = Scratch::new();
-        let (alive, name) = dir.create_locked(FAMILY, 4096).unwrap();
+        let (alive, name) = dir.create_locked(NEW, 4096).unwrap();
         assert_eq!(fstat(&alive).unwrap().st_size, 4096);
-        drop(dir.create_locked(FAMILY, 0).unwrap());
+        drop(dir.create_locked(WILL, 0).unwrap());
         drop(dir.create_locked(NEW, 0).unwrap());
         fs::write(dir.path.join("mail.1.00.lock"), "").unwrap();
         fs::write(dir.path.join("mail.1.00"), "").unwrap();
@@ -431,7 +430,7 @@ mod tests {
         assert!(!dir.is_dead(&name));
         drop(alive);
         assert!(dir.is_dead(&name));
-        assert!(dir.is_dead("family.9.absent"));
+        assert!(dir.is_dead("new.9.absent"));
         assert_eq!(dir.sweep(), 1);
     }
 

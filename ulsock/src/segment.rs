@@ -25,6 +25,9 @@ const FIXED: SealFlags = SealFlags::SHRINK
     .union(SealFlags::GROW)
     .union(SealFlags::SEAL);
 
+/// What /proc shows of those that nobody looks for.
+const NAME: &str = "ulsock";
+
 /// include/uapi/linux/magic.h
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
@@ -66,20 +69,29 @@ pub struct Segment(Mapping);
 impl Segment {
     /// Creates zeroed memory and the descriptor that lets a peer adopt it.
     pub fn create(size: u64) -> Result<(Segment, InternalFd), SegmentError> {
-        Segment::create_sealed(size, FIXED)
+        Segment::create_sealed(NAME, size, FIXED)
+    }
+
+    /// The same under a name, by which it is found in /proc.
+    pub fn create_named(name: &str, size: u64) -> Result<(Segment, InternalFd), SegmentError> {
+        Segment::create_sealed(name, size, FIXED)
     }
 
     /// The same, but only we can write it: whoever gets the descriptor can map it to read.
     pub fn create_own(size: u64) -> Result<(Segment, InternalFd), SegmentError> {
-        Segment::create_sealed(size, FIXED | SealFlags::FUTURE_WRITE)
+        Segment::create_sealed(NAME, size, FIXED | SealFlags::FUTURE_WRITE)
     }
 
-    fn create_sealed(size: u64, seals: SealFlags) -> Result<(Segment, InternalFd), SegmentError> {
+    fn create_sealed(
+        name: &str,
+        size: u64,
+        seals: SealFlags,
+    ) -> Result<(Segment, InternalFd), SegmentError> {
         if !may_grow_to(size) {
             return Err(SegmentError::FileLimit);
         }
         let len = usize::try_from(size).map_err(|_| SegmentError::WrongSize)?;
-        let fd = memfd()?.into_high()?;
+        let fd = memfd(name)?.into_high()?;
         ftruncate(&fd, size)?;
         let mapping = Mapping::new(fd.as_fd(), len, Access::ReadWrite)?;
         // After mapping, for FUTURE_WRITE forbids every later writable mapping, ours too.
@@ -142,17 +154,17 @@ impl ReadOnlySegment {
 }
 
 /// A memfd that can be sealed and not executed; the latter is unknown before Linux 6.3.
-fn memfd() -> io::Result<Transient> {
+fn memfd(name: &str) -> io::Result<Transient> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let made = match memfd_create(c"ulsock", flags | MemfdFlags::NOEXEC_SEAL) {
-        Err(Errno::INVAL) => memfd_create(c"ulsock", flags),
+    let made = match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => memfd_create(name, flags),
         other => other,
     };
     made.map(Transient::new)
 }
 
 /// Checks a foreign descriptor, and returns its length.
-fn check(fd: BorrowedFd<'_>, expected_size: u64) -> Result<usize, SegmentError> {
+pub fn check(fd: BorrowedFd<'_>, expected_size: u64) -> Result<usize, SegmentError> {
     // Fails with EINVAL on anything that knows no seals.
     let seals = fcntl_get_seals(fd).map_err(|_| SegmentError::NotSealed)?;
     if !seals.contains(FIXED) {
@@ -219,7 +231,7 @@ mod tests {
 
     #[test]
     fn refuses_other_files() {
-        let plain = memfd().unwrap();
+        let plain = memfd(NAME).unwrap();
         ftruncate(&plain, SIZE).unwrap();
         let refused = |fd| Segment::adopt(fd, SIZE).unwrap_err();
         assert_eq!(refused(plain.as_fd()), SegmentError::NotSealed);

@@ -15,7 +15,7 @@ use crate::backoff::Backoff;
 use crate::process::{self, Locked};
 use crate::record::Role;
 use crate::rundir::RunDir;
-use crate::sys::map::Mapping;
+use crate::sys::guarded::{self, Guarded};
 use crate::sys::proc;
 use crate::upgrade::names_one_user;
 
@@ -55,26 +55,26 @@ struct Table {
 }
 
 /// The slips of our user.
-pub struct Slips(Mapping);
+pub struct Slips(Guarded);
 
 static SLIPS: AtomicPtr<Slips> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The table, opened at its first use; a forked child has its parent's.
+/// The table, opened at its first use; a forked child has its parent's. `None` also for a thread that must not touch
+/// it: a slip that is not found counts as void.
 pub fn open() -> Option<&'static Slips> {
     let known = || {
         // SAFETY: null, or leaked below.
         unsafe { SLIPS.load(Ordering::Acquire).as_ref() }
     };
-    if let Some(slips) = known() {
-        return Some(slips);
-    }
-    process::begin()?;
-    let mut locked = Locked::wait()?;
     if known().is_none() {
-        let slips = Slips::map(locked.control()?.dir())?;
-        SLIPS.store(Box::into_raw(Box::new(slips)), Ordering::Release);
+        process::begin()?;
+        let mut locked = Locked::wait()?;
+        if known().is_none() {
+            let slips = Slips::map(locked.control()?.dir())?;
+            SLIPS.store(Box::into_raw(Box::new(slips)), Ordering::Release);
+        }
     }
-    known()
+    known().filter(|_| guarded::may_be_touched())
 }
 
 /// What a message under way has been counted for.

@@ -6,10 +6,12 @@
 //! history says whether that pays: a spin that fails, or takes longer than a sleep would have cost,
 //! halves the budget, one that pays restores it, and now and then a waiter that has given up tries again.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::config::Spin;
+use crate::signal::fault;
+use crate::sys::guarded;
 use crate::{inline, process};
 
 /// What a waiter knows about its waits.
@@ -22,6 +24,8 @@ pub struct History {
     pauses: AtomicU32,
     /// Who waits for several peers: messages to come from other CPUs before it spins again.
     near: AtomicU32,
+    /// It may touch the table of those who spin, as far as it has asked.
+    counts: AtomicBool,
 }
 
 /// A look takes the cursor's cache line away from the one who writes it. A waiter that finds news at
@@ -65,6 +69,15 @@ impl History {
         self.failures.store(next, Ordering::Relaxed);
     }
 
+    /// May it touch the table of those who spin? To ask is a system call, and the answer seldom another.
+    fn may_count(&self) -> bool {
+        if self.waits.load(Ordering::Relaxed) % RETRY == 1 {
+            self.counts
+                .store(guarded::may_be_touched(), Ordering::Relaxed);
+        }
+        self.counts.load(Ordering::Relaxed) && fault::is_bus_error_caught()
+    }
+
     /// A message has come, from this very CPU or from another.
     pub fn note_sender(&self, near: bool) {
         let left = match near {
@@ -98,7 +111,7 @@ pub fn until(history: &History, near: impl Fn() -> bool, mut ready: impl FnMut()
     if budget.is_zero() {
         return false;
     }
-    let Some(_place) = Place::take(auto) else {
+    let Some(_place) = Place::take(auto, history) else {
         return false;
     };
     let spent = spin(history, budget, &mut ready);
@@ -203,11 +216,14 @@ impl Clock {
 struct Place<'a>(Option<&'a AtomicU32>);
 
 impl Place<'_> {
-    fn take(auto: bool) -> Option<Place<'static>> {
+    fn take(auto: bool, history: &History) -> Option<Place<'static>> {
         if !auto {
             return Some(Place(None));
         }
         let spinners = process::spinners()?;
+        if !history.may_count() {
+            return Some(Place(None));
+        }
         if !spinners.room() {
             return None;
         }

@@ -1,13 +1,17 @@
 //! Who spins on this host: one slot per process of our uid, in a file of the run directory.
 //!
-//! Only processes of one uid map the file (its owner could truncate it under a stranger). A process
-//! that was killed while it spun leaves its count behind; it is found out when the places are full.
+//! Only processes of one uid map the file, and what others of that number write there is only a number: at worst
+//! nobody spins, or everybody does. A process that was killed while it spun leaves its count behind; it is found out when
+//! the places are full.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::io::Errno;
+use rustix::process::{test_kill_process, Pid};
+
 use crate::process;
 use crate::rundir::RunDir;
-use crate::sys::map::Mapping;
+use crate::sys::guarded::{self, Guarded};
 use crate::upgrade::names_one_user;
 
 const SLOTS: usize = 512;
@@ -19,7 +23,7 @@ struct Slot {
 }
 
 pub struct Spinners {
-    table: Option<Mapping>,
+    table: Option<Guarded>,
     mine: AtomicU32,
     cpus: u32,
     /// When there is no table: only this process counts.
@@ -39,8 +43,16 @@ impl Spinners {
         spinners
     }
 
-    /// Takes a slot for this process.
+    /// Takes a slot for this process, if this thread may.
     pub fn after_fork(&self) {
+        let (mine, none) = (&self.mine, u32::MAX);
+        mine.store(none, Ordering::Release);
+        if guarded::may_be_touched() {
+            self.take_slot();
+        }
+    }
+
+    fn take_slot(&self) {
         let mut slots = self.slots().iter();
         let mine = slots.position(|slot| {
             let pid = slot.pid.load(Ordering::Relaxed);
@@ -82,10 +94,10 @@ impl Spinners {
     }
 
     fn count(&self) -> u32 {
-        self.used()
-            .map(|slot| slot.spinning.load(Ordering::Relaxed))
-            .sum::<u32>()
-            + self.alone.load(Ordering::Relaxed)
+        let counts = self.used().map(|slot| &slot.spinning);
+        let all = counts.chain([&self.alone]);
+        all.map(|count| count.load(Ordering::Relaxed))
+            .fold(0, u32::saturating_add)
     }
 
     #[cold]
@@ -103,17 +115,43 @@ impl Spinners {
 }
 
 fn alive(pid: u32) -> bool {
-    let Some(pid) = rustix::process::Pid::from_raw(pid as i32) else {
-        return false;
-    };
-    rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
-fn map(dir: &RunDir) -> Option<Mapping> {
+fn map(dir: &RunDir) -> Option<Guarded> {
     let uid = rustix::process::geteuid().as_raw();
     // Strangers' files look like ours then, and their owners could truncate them.
     if !names_one_user(uid) {
         return None;
     }
     dir.map_own(&format!("spin.{uid}"), SLOTS * std::mem::size_of::<Slot>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rundir::scratch::Scratch;
+
+    #[test]
+    fn any_numbers_are_survived() {
+        let dir = Scratch::new();
+        let spinners = Spinners {
+            table: map(&dir),
+            mine: AtomicU32::new(u32::MAX),
+            cpus: 2,
+            alone: AtomicU32::new(0),
+        };
+        let words = [0, 1, 7, 1 << 22, i32::MAX as u32, 1 << 31, u32::MAX];
+        for (pid, spinning) in words.iter().flat_map(|pid| words.map(|n| (*pid, n))) {
+            for slot in spinners.slots() {
+                slot.pid.store(pid, Ordering::Relaxed);
+                slot.spinning.store(spinning, Ordering::Relaxed);
+            }
+            spinners.take_slot();
+            spinners.mine().fetch_add(1, Ordering::Relaxed);
+            spinners.room();
+            spinners.mine().fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }

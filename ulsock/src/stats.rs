@@ -8,19 +8,19 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
 
-use rustix::fs::{Dir, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io;
 use serde::Serialize;
 
 use crate::alone;
 use crate::config::Report;
-use crate::family::{Family, Header, MAGIC, RECORDS};
+use crate::family::{found, Family, Header, MAGIC, RECORDS};
 use crate::lifecycle;
 use crate::log;
 use crate::process;
 use crate::reason::{Reason, PLACES};
 use crate::record::{flag, Counts, Record, State};
-use crate::rundir::{RunDir, FAMILY};
+use crate::rundir::RunDir;
 use crate::sys::fds::{InternalFd, Transient};
 use crate::sys::{self, proc};
 
@@ -42,31 +42,16 @@ pub struct ConnectionRow {
     pub holders: u32,
 }
 
-/// Every connection of every living family whose file we may read.
+/// Every connection of every family of the run directory that we may look at.
 pub fn live(dir: &RunDir) -> Vec<ConnectionRow> {
     let mut rows = Vec::new();
-    let Ok(entries) = Dir::read_from(dir.as_fd()) else {
-        return rows;
-    };
-    for entry in entries.flatten() {
-        let Ok(name) = entry.file_name().to_str() else {
-            continue;
-        };
-        if name.starts_with(FAMILY) && !dir.is_dead(name) {
-            read_family(dir, name, &mut rows);
-        }
-    }
+    found::each(dir, |file| read_family(file, &mut rows));
     rows
 }
 
-/// Reads a family's file without mapping it: its owner could truncate it.
-fn read_family(dir: &RunDir, name: &str, rows: &mut Vec<ConnectionRow>) {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let Ok(file) = rustix::fs::openat(dir.as_fd(), name, flags, Mode::empty()) else {
-        return;
-    };
-    let file = Transient::new(file);
-    let Some(header) = read_at::<Header>(&file, 0) else {
+/// Reads a family's records; nothing in them is trusted.
+fn read_family(file: &Transient, rows: &mut Vec<ConnectionRow>) {
+    let Some(header) = read_at::<Header>(file, 0) else {
         return;
     };
     let size = std::mem::size_of::<Record>();
@@ -77,7 +62,7 @@ fn read_family(dir: &RunDir, name: &str, rows: &mut Vec<ConnectionRow>) {
     }
     let highest = header.highest.load(Ordering::Relaxed).min(RECORDS as u32) as usize;
     let first = std::mem::size_of::<Header>();
-    let records = (0..highest).map_while(|number| read_at::<Record>(&file, first + number * size));
+    let records = (0..highest).map_while(|number| read_at::<Record>(file, first + number * size));
     rows.extend(records.filter_map(|record| row(&record)));
 }
 

@@ -1,4 +1,5 @@
-//! What killed processes leave in the run directory is gone when the next ulsock process starts.
+//! What killed processes leave in the run directory is gone when the next ulsock process starts; and what somebody does
+//! to the files there ends nobody.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,6 +9,8 @@ use tests::ends::{Ends, Side};
 use tests::place::Place;
 use tests::ports;
 use tests::program::Running;
+
+use crate::same_as_kernel_by_both;
 
 const CONNECTIONS: usize = 5;
 
@@ -59,4 +62,9 @@ fn is_swept_by_the_next_process() {
         BTreeSet::new(),
         "left by a proper exit"
     );
+}
+
+#[test]
+fn files_cut_off_under_a_program_do_not_end_it() {
+    same_as_kernel_by_both("truncated", "", &["auto", "0"]);
 }

@@ -151,13 +151,13 @@ fn sum(words: &[u64]) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Free,
-    /// Claimed by a process that is filling it; also what nonsense counts as.
-    Writing,
     Ready,
+    /// What nobody writes.
+    Nonsense,
 }
 
 /// A slot's first word: state (2 bits), sequence number (30 bits), pid of the last writer (32 bits).
-/// It differs at every use of the slot, so a compare-and-swap on it cannot hit a later offer.
+/// It differs at every use of the slot, so who takes an offer back cannot hit a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head(pub u64);
 
@@ -168,7 +168,7 @@ impl Head {
         match self.0 & Head::STATE {
             0 => State::Free,
             2 => State::Ready,
-            _ => State::Writing,
+            _ => State::Nonsense,
         }
     }
 
@@ -179,15 +179,15 @@ impl Head {
     pub fn with(self, state: State) -> Head {
         let bits = match state {
             State::Free => 0,
-            State::Writing => 1,
             State::Ready => 2,
+            State::Nonsense => 1,
         };
         Head(self.0 & !Head::STATE | bits)
     }
 
-    /// The head with which `pid` claims the slot next.
+    /// The head with which `pid` fills the slot next.
     pub fn next(self, pid: u32) -> Head {
         let sequence = (self.0 as u32 & !(Head::STATE as u32)).wrapping_add(4);
-        Head(u64::from(pid) << 32 | u64::from(sequence)).with(State::Writing)
+        Head(u64::from(pid) << 32 | u64::from(sequence)).with(State::Ready)
     }
 }

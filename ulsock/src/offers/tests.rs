@@ -44,11 +44,8 @@ fn crowd(count: usize) -> Vec<Offer> {
 /// Publishes as a process that then died.
 fn publish_dead(table: &OffersTable, dir: &RunDir, offer: &Offer) {
     let id = table.publish(dir, offer).unwrap();
-    let slot = table.slot(id.index);
     let head = Head(u64::from(NOBODY) << 32 | id.head.0 & u64::from(u32::MAX));
-    for (word, value) in slot.words.iter().zip(offer.encode(head)) {
-        word.store(value, Ordering::SeqCst);
-    }
+    assert!(table.write(id.index, &offer.encode(head)));
 }
 
 #[test]
@@ -118,16 +115,42 @@ fn sweeping_spares_the_living_of_other_pid_namespaces() {
 }
 
 #[test]
-fn a_slot_whose_writer_died_is_no_offer_and_is_reclaimed() {
+fn nonsense_is_no_offer_and_makes_room() {
     let dir = Scratch::new();
     let table = OffersTable::own(&dir).unwrap();
     let id = table.publish(&dir, &offer(1)).unwrap();
-    let slot = table.slot(id.index);
-    let writing = Head(u64::from(NOBODY) << 32).with(State::Writing);
-    slot.words[0].store(writing.0, Ordering::SeqCst);
+    let state = || Head(table.read(id.index).unwrap()[0]).state();
+    assert!(table.write(id.index, &[id.head.with(State::Nonsense).0]));
     assert_eq!(table.find(&key(1)), None);
     table.sweep(&dir);
-    assert_eq!(slot.head().state(), State::Free);
+    assert_eq!(state(), State::Free, "whoever runs by its pid");
+    for offer in crowd(WINDOW) {
+        let id = table.publish(&dir, &offer).unwrap();
+        assert!(table.write(id.index, &[3, 5]));
+    }
+    assert!(table.publish(&dir, &crowd(1)[0]).is_ok());
+}
+
+#[test]
+fn a_table_that_is_cut_off_is_made_whole() {
+    let dir = Scratch::new();
+    let path = dir.path.join(format!("offers.{}", geteuid().as_raw()));
+    let cut = |len| {
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_len(len).unwrap();
+    };
+    let table = OffersTable::own(&dir).unwrap();
+    for len in [0, 5, 100, 4096, SIZE as u64 - 1, 3 * SIZE as u64] {
+        let id = table.publish(&dir, &offer(7)).unwrap();
+        cut(len);
+        table.find(&key(7));
+        table.withdraw(id);
+        table.sweep(&dir);
+        assert!(table.publish(&dir, &offer(7)).is_ok(), "{len}");
+        assert!(OffersTable::own(&dir).is_ok() || len == 5, "{len}");
+        let foreign = ForeignTable::open(&dir, geteuid().as_raw());
+        assert_eq!(foreign.unwrap().find(&key(7)), Some(offer(7)), "{len}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Faults at the program's pointers: SIGSEGV and SIGBUS are caught, so that a copy from or to bad
-//! memory ([`crate::access`]) is an error, as it is in the kernel. Every other fault is the program's.
+//! memory ([`crate::access`]) is an error, as it is in the kernel; and faults in tables that somebody has truncated
+//! ([`guarded`]). Every other fault is the program's.
 //!
 //! Nothing is caught before the process has a TCP connection or a listener: other programs keep their
 //! signals as they are. From then on the trampoline is installed also while the program has no
@@ -21,6 +22,7 @@ use libc::{
 
 use super::{is_fault, mask, real, trampoline, Action, HANDLERS};
 use crate::access;
+use crate::sys::guarded;
 
 /// libc's flag, which the libc crate lacks on this platform.
 pub(super) const SA_RESTORER: c_int = 0x0400_0000;
@@ -32,13 +34,19 @@ pub(super) const CAUGHT: u64 = mask::bit(SIGSEGV) | mask::bit(SIGBUS);
 
 /// The process has connections: from now on both are caught, if the program lets us.
 static WANTED: AtomicBool = AtomicBool::new(false);
-/// They are.
+/// They are: SIGSEGV, and SIGBUS.
 static ARE_CAUGHT: AtomicBool = AtomicBool::new(false);
+static IS_BUS_ERROR_CAUGHT: AtomicBool = AtomicBool::new(false);
 
 /// Is a bad pointer an error, in a thread that does not block these signals?
 #[inline]
 pub fn are_caught() -> bool {
     ARE_CAUGHT.load(Ordering::Relaxed)
+}
+
+/// Is a SIGBUS caught, in a thread that does not block it?
+pub fn is_bus_error_caught() -> bool {
+    IS_BUS_ERROR_CAUGHT.load(Ordering::Relaxed)
 }
 
 /// From the first connection or listener on.
@@ -73,6 +81,7 @@ pub fn catch() {
         }
     });
     ARE_CAUGHT.store(caught[0], Ordering::Release);
+    IS_BUS_ERROR_CAUGHT.store(caught[1], Ordering::Release);
 }
 
 /// What is installed while the program has the default action: on the program's other stack, if it
@@ -93,8 +102,14 @@ pub(super) fn stays_caught(sig: c_int, wanted: &Action) -> bool {
 
 /// The program has this disposition now.
 pub(super) fn disposed(sig: c_int, wanted: &Action) {
-    if sig == SIGSEGV && WANTED.load(Ordering::SeqCst) {
-        ARE_CAUGHT.store(wanted.address != libc::SIG_IGN, Ordering::Release);
+    if !WANTED.load(Ordering::SeqCst) {
+        return;
+    }
+    let caught = wanted.address != libc::SIG_IGN;
+    match sig {
+        SIGSEGV => ARE_CAUGHT.store(caught, Ordering::Release),
+        SIGBUS => IS_BUS_ERROR_CAUGHT.store(caught, Ordering::Release),
+        _ => {}
     }
 }
 
@@ -107,13 +122,16 @@ pub(super) fn tell_default(action: &Action, old: &mut SigAction) {
     }
 }
 
-/// A fault of one of our copies: the thread goes on where that says so.
+/// A fault in one of our tables: it is done again. One of our copies: the thread goes on where that says so.
 ///
 /// # Safety
 /// `info` and `context` are as the kernel gives them to a handler.
 pub(super) unsafe fn fix_up(sig: c_int, info: *const siginfo_t, context: *mut ucontext_t) -> bool {
     // SAFETY: by contract.
     unsafe {
+        if sig == SIGBUS && is_fault(sig, info) && guarded::replace((*info).si_addr() as usize) {
+            return true;
+        }
         let at = &mut (*context).uc_mcontext.gregs[REG_RIP as usize];
         match access::fix_up(*at as usize).filter(|_| is_fault(sig, info)) {
             Some(instruction) => *at = instruction as i64,

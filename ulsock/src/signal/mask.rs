@@ -32,6 +32,14 @@ pub fn set(mask: u64) -> sigset_t {
     }
 }
 
+/// What this thread blocks.
+pub fn current() -> u64 {
+    let mut now = set(0);
+    // SAFETY: a valid pointer to a local set.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut now) };
+    of(&now)
+}
+
 /// Sets this thread's mask and returns the one before.
 pub fn replace(mask: u64) -> u64 {
     let new = set(mask);

@@ -1,7 +1,8 @@
 //! A shared file mapping that is unmapped when dropped.
 //!
 //! Gives out raw pointers only: other processes write this memory, so no reference or slice to it
-//! may ever be formed. Whoever maps a file must first know that nobody can shrink it (SIGBUS).
+//! may ever be formed. Whoever maps a file must first know that nobody can shrink it (SIGBUS), or
+//! [guard](super::guarded) it.
 
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
@@ -50,6 +51,10 @@ impl Mapping {
     #[inline]
     pub fn base(&self) -> *mut u8 {
         self.base.as_ptr()
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
     }
 
     /// Advises about a range that must begin at a page and lie inside the mapping.

@@ -7,6 +7,7 @@ pub mod diag;
 pub mod door;
 pub mod fds;
 pub mod fetch;
+pub mod guarded;
 pub mod map;
 pub mod proc;
 pub mod raw;
