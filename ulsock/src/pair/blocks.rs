@@ -11,6 +11,7 @@ use crate::layout::{Block, Board, Layout, SideNumber, BOARDS, CLAIMER, OFFERER, 
 use crate::order::{self, Heard, Stamp};
 use crate::reason::Reason;
 use crate::segment::{Segment, SegmentError};
+use crate::sys::cgroup;
 use crate::sys::fds::InternalFd;
 use crate::sys::fetch::{fetch_to_read, fetch_to_write};
 
@@ -180,17 +181,19 @@ impl PairSegment {
         Some(conn)
     }
 
-    /// Gets the memory of a ring: without, its first touch could be a SIGBUS.
+    /// Gets the memory of a ring: without, its first touch could be a SIGBUS. That of the smallest belongs to its block.
     pub fn populate(&self, level: u8, conn: u32, direction: usize) -> bool {
-        let level = level as usize;
+        let (level, size) = (level as usize, LEVEL_SIZE[level as usize]);
         let at = self.layout.ring(level, conn, direction);
-        self.memory.populate(at, LEVEL_SIZE[level] as usize).is_ok()
+        let may = level == 0 || cgroup::leave(size);
+        may && self.memory.populate(at, size as usize).is_ok()
     }
 
     /// One that nobody has had yet.
     fn unused(&self, free: &mut Free) -> Option<u32> {
         let next = free.next;
-        let may = self.has_block(next) && !self.share.owes_too_much();
+        let size = 2 * LEVEL_SIZE[0] + std::mem::size_of::<Block>() as u64;
+        let may = self.has_block(next) && !self.share.owes_too_much() && cgroup::leave(size);
         may.then(|| {
             free.next += 1;
             next

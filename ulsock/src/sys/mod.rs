@@ -3,6 +3,7 @@
 //! Everything here goes straight to the kernel: never through a libc wrapper that we interpose
 //! (that would re-enter our own hooks), never blocking, never changing `errno`.
 
+pub mod cgroup;
 pub mod diag;
 pub mod door;
 pub mod fds;

@@ -131,7 +131,7 @@ pub fn mappings() -> io::Result<Vec<(usize, usize)>> {
 /// The name of our program.
 pub fn program() -> io::Result<String> {
     let mut name = [0; 64];
-    let name = read(format_args!("comm"), &mut name)?;
+    let name = read_own(format_args!("comm"), &mut name)?;
     Ok(String::from_utf8_lossy(name).trim_end().to_owned())
 }
 
@@ -140,14 +140,14 @@ pub fn program() -> io::Result<String> {
 pub fn users_are_distinct() -> bool {
     let mut map = [0; 64];
     let every = ["0", "0", "4294967295"];
-    read(format_args!("uid_map"), &mut map).is_ok_and(|map| {
+    read_own(format_args!("uid_map"), &mut map).is_ok_and(|map| {
         let map = String::from_utf8_lossy(map);
         map.split_ascii_whitespace().eq(every)
     })
 }
 
 /// The beginning of a file of our own directory.
-fn read<'a>(entry: std::fmt::Arguments<'_>, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+pub fn read_own<'a>(entry: std::fmt::Arguments<'_>, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
     let (dir, path) = own(entry)?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = Transient::new(openat(dir, &*path, flags, Mode::empty())?);
