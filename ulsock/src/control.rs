@@ -55,6 +55,9 @@ pub struct Offered {
     cookie: u64,
 }
 
+/// Tables of other users that we keep open. A user namespace has as many users as it likes.
+const MOST_FOREIGN: usize = 64;
+
 /// A link in its box: other threads may still be looking at it there.
 struct Retired {
     link: Box<Link>,
@@ -125,7 +128,7 @@ impl Control {
 
     fn table(&mut self) -> Option<&OffersTable> {
         self.follow_uid();
-        if self.table.is_none() {
+        if self.table.as_ref().is_none_or(OffersTable::is_removed) {
             self.table = OffersTable::own(&self.dir).ok();
             if let Some(table) = &self.table {
                 table.sweep(&self.dir);
@@ -165,11 +168,19 @@ impl Control {
         if uid == rustix::process::geteuid().as_raw() {
             return self.table()?.find(key);
         }
-        if !self.foreign.contains_key(&uid) {
-            let table = ForeignTable::open(&self.dir, uid).ok()?;
-            self.foreign.insert(uid, table);
+        if let Some(table) = self.foreign.get(&uid) {
+            let found = table.find(key);
+            if found.is_some() || !table.is_removed() {
+                return found;
+            }
         }
-        self.foreign.get(&uid)?.find(key)
+        let table = ForeignTable::open(&self.dir, uid).ok()?;
+        let found = table.find(key);
+        if self.foreign.len() >= MOST_FOREIGN {
+            self.foreign.clear();
+        }
+        self.foreign.insert(uid, table);
+        found
     }
 
     /// The record whose socket was offered under this cookie.

@@ -115,6 +115,11 @@ impl OffersTable {
         find(&self.fd, key)
     }
 
+    /// Whoever looks for it finds another, or none.
+    pub fn is_removed(&self) -> bool {
+        file::is_removed(&self.fd)
+    }
+
     /// Clears the slots of dead processes, as many as one may have to pay for.
     pub fn sweep(&self, dir: &RunDir) {
         let mut left = MOST_SWEPT;
@@ -197,6 +202,11 @@ impl ForeignTable {
     /// The offer for this connection, if there is one that can be read whole.
     pub fn find(&self, key: &Key) -> Option<Offer> {
         find(&self.fd, key)
+    }
+
+    /// Its owner has another by now, or none.
+    pub fn is_removed(&self) -> bool {
+        file::is_removed(&self.fd)
     }
 }
 

@@ -56,6 +56,11 @@ pub(super) fn open_foreign(dir: &RunDir, uid: u32) -> Result<InternalFd, TableEr
     Ok(fd.into_high()?)
 }
 
+/// Its name leads elsewhere, or nowhere.
+pub(super) fn is_removed(table: &InternalFd) -> bool {
+    fstat(table).is_ok_and(|stat| stat.st_nlink == 0)
+}
+
 /// Opens a table, if it is one of the uid's.
 fn open(dir: &RunDir, uid: u32, access: OFlags) -> Result<Transient, TableError> {
     let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -153,6 +153,20 @@ fn a_table_that_is_cut_off_is_made_whole() {
     }
 }
 
+/// As by somebody who cleans up: whoever has the old one open notices, and finds what is offered in the new one.
+#[test]
+fn a_table_that_was_removed_is_noticed() {
+    let dir = Scratch::new();
+    let old = OffersTable::own(&dir).unwrap();
+    let foreign = ForeignTable::open(&dir, geteuid().as_raw()).unwrap();
+    assert!(!old.is_removed() && !foreign.is_removed());
+    dir.remove(&format!("offers.{}", geteuid().as_raw()));
+    assert!(old.is_removed() && foreign.is_removed());
+    let new = OffersTable::own(&dir).unwrap();
+    new.publish(&dir, &offer(1)).unwrap();
+    assert!(!new.is_removed() && foreign.find(&key(1)).is_none());
+}
+
 #[test]
 fn other_peoples_files_are_refused() {
     let dir = Scratch::new();
