@@ -79,7 +79,101 @@ impl Other {
     }
 }
 
+impl Mail {
+    /// What a message says to those who read mail, and from whom alone it may come to a pair with `other`. `None`: the
+    /// descriptor is missing, or it is no mail.
+    fn of(message: Message, fd: Option<InternalFd>, other: Other) -> Option<(Other, Mail)> {
+        Some(match message {
+            Message::Show { cookie, connected } => {
+                let socket = fd?;
+                let mail = Mail::Shown {
+                    cookie,
+                    connected,
+                    socket,
+                };
+                (Other::Program, mail)
+            }
+            Message::Leave { segment, conn } => {
+                let socket = fd?;
+                let mail = Mail::Left {
+                    segment,
+                    conn,
+                    socket,
+                };
+                (Other::Program, mail)
+            }
+            Message::Ask => (Other::Program, Mail::Asked),
+            Message::Entrust { segment, conn } => {
+                let socket = fd?;
+                let mail = Mail::Entrusted {
+                    segment,
+                    conn,
+                    socket,
+                };
+                (Other::Program, mail)
+            }
+            message => Mail::of_daemon_or_peer(message, fd, other)?,
+        })
+    }
+
+    /// The rest: what daemons say, and programs to the daemon of the host, and peers to each other.
+    fn of_daemon_or_peer(
+        message: Message,
+        fd: Option<InternalFd>,
+        other: Other,
+    ) -> Option<(Other, Mail)> {
+        Some(match message {
+            Message::Queue(queue) => (Other::Daemon, Mail::Queue { queue, socket: fd? }),
+            Message::Route(route) => (Other::Daemon, Mail::Route(route)),
+            Message::Refuse { cookie, reason } => {
+                let from = match other {
+                    Other::HostDaemon => Other::HostDaemon,
+                    _ => Other::Daemon,
+                };
+                (from, Mail::Refused { cookie, reason })
+            }
+            Message::Seek { cookie, connected } => {
+                let socket = fd?;
+                let mail = Mail::Sought {
+                    cookie,
+                    connected,
+                    socket,
+                };
+                (Other::Guest, mail)
+            }
+            Message::Introduce(it) => (Other::HostDaemon, Mail::Introduced { it, channel: fd? }),
+            Message::Found {
+                cookie,
+                other,
+                number,
+            } => {
+                let mail = Mail::Found {
+                    cookie,
+                    other,
+                    number,
+                };
+                (Other::HostDaemon, mail)
+            }
+            Message::Window {
+                offer_cookie,
+                mailbox,
+                returned,
+            } => {
+                let mail = Mail::Window {
+                    offer_cookie,
+                    mailbox,
+                    returned,
+                    window: fd?,
+                };
+                (Other::Peer, mail)
+            }
+            _ => return None,
+        })
+    }
+}
+
 impl Pair {
+    /// `false`: the peer breaks the protocol.
     pub(super) fn accept(
         &self,
         message: Message,
@@ -103,11 +197,9 @@ impl Pair {
                 let ringer = fd.and_then(|fd| Ringer::adopt(kind, fd, self.same_uid).ok());
                 ringer.is_some_and(|ringer| self.keep_ringer(waiter, ringer))
             }
-            Message::Segment { segment, conns } => fd.is_some_and(|fd| {
-                let segments = self.segments.lock();
-                let known = !self.is_stranger();
-                segments.is_ok_and(|mut segments| segments.keep(segment, conns, fd, known))
-            }),
+            Message::Segment { segment, conns } => {
+                fd.is_some_and(|fd| self.keep_segment(segment, conns, fd))
+            }
             Message::Claim {
                 offer_cookie,
                 claim_cookie,
@@ -122,88 +214,17 @@ impl Pair {
                 });
                 true
             }
-            Message::Show { cookie, connected } => fd.is_some_and(|socket| {
-                self.keep_mail(
-                    Other::Program,
-                    Mail::Shown {
-                        cookie,
-                        connected,
-                        socket,
-                    },
-                )
-            }),
-            Message::Leave { segment, conn } => fd.is_some_and(|socket| {
-                self.keep_mail(
-                    Other::Program,
-                    Mail::Left {
-                        segment,
-                        conn,
-                        socket,
-                    },
-                )
-            }),
-            Message::Ask => self.keep_mail(Other::Program, Mail::Asked),
-            Message::Entrust { segment, conn } => fd.is_some_and(|socket| {
-                self.keep_mail(
-                    Other::Program,
-                    Mail::Entrusted {
-                        segment,
-                        conn,
-                        socket,
-                    },
-                )
-            }),
-            Message::Queue(queue) => fd
-                .is_some_and(|socket| self.keep_mail(Other::Daemon, Mail::Queue { queue, socket })),
-            Message::Route(route) => self.keep_mail(Other::Daemon, Mail::Route(route)),
-            Message::Refuse { cookie, reason } => {
-                let from = match self.other {
-                    Other::HostDaemon => Other::HostDaemon,
-                    _ => Other::Daemon,
-                };
-                self.keep_mail(from, Mail::Refused { cookie, reason })
+            message => {
+                let mail = Mail::of(message, fd, self.other);
+                mail.is_some_and(|(from, mail)| from == self.other && self.keep_mail(mail))
             }
-            Message::Seek { cookie, connected } => fd.is_some_and(|socket| {
-                self.keep_mail(
-                    Other::Guest,
-                    Mail::Sought {
-                        cookie,
-                        connected,
-                        socket,
-                    },
-                )
-            }),
-            Message::Introduce(it) => fd.is_some_and(|channel| {
-                self.keep_mail(Other::HostDaemon, Mail::Introduced { it, channel })
-            }),
-            Message::Found {
-                cookie,
-                other,
-                number,
-            } => self.keep_mail(
-                Other::HostDaemon,
-                Mail::Found {
-                    cookie,
-                    other,
-                    number,
-                },
-            ),
-            Message::Window {
-                offer_cookie,
-                mailbox,
-                returned,
-            } => fd.is_some_and(|window| {
-                self.keep_mail(
-                    Other::Peer,
-                    Mail::Window {
-                        offer_cookie,
-                        mailbox,
-                        returned,
-                        window,
-                    },
-                )
-            }),
         }
+    }
+
+    fn keep_segment(&self, number: u32, conns: u32, fd: InternalFd) -> bool {
+        let segments = self.segments.lock();
+        let known = !self.is_stranger();
+        segments.is_ok_and(|mut segments| segments.keep(number, conns, fd, known))
     }
 
     /// What comes beyond waits in the channel until some has been read.
@@ -215,13 +236,11 @@ impl Pair {
         self.mail.lock().is_ok_and(|mail| mail.len() >= most)
     }
 
-    /// `false` if it is not for the other end to write such a thing.
-    fn keep_mail(&self, from: Other, mail: Mail) -> bool {
-        let Ok(mut kept) = self.mail.lock() else {
-            return false;
-        };
-        kept.push_back(mail);
-        self.other == from
+    fn keep_mail(&self, mail: Mail) -> bool {
+        self.mail
+            .lock()
+            .map(|mut kept| kept.push_back(mail))
+            .is_ok()
     }
 
     pub fn next_mail(&self) -> Option<Mail> {
