@@ -52,11 +52,14 @@ impl From<Errno> for TableError {
 impl fmt::Display for TableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TableError::Stranger => f.write_str(
-                "the offers table is not a plain file that its uid alone can write: remove it",
-            ),
-            TableError::Format => f.write_str("the offers table is of another version of ulsock"),
-            TableError::Os(errno) => write!(f, "the offers table: {errno}"),
+            TableError::Stranger => {
+                let uid = geteuid();
+                write!(f, "`offers.{uid}` in it is no plain file that uid {uid} alone can write: remove it")
+            }
+            TableError::Format => {
+                f.write_str("the table of offers is of another version of ulsock")
+            }
+            TableError::Os(errno) => write!(f, "the table of offers: {errno}"),
         }
     }
 }

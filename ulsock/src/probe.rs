@@ -8,7 +8,8 @@ use rustix::process::geteuid;
 
 use crate::channel::Channel;
 use crate::layout::{self, Layout};
-use crate::rundir::{RunDir, HOST, HOST_DOOR};
+use crate::offers::OffersTable;
+use crate::rundir::{RunDir, RunDirError, HOST, HOST_DOOR};
 use crate::segment::Segment;
 use crate::sys::{diag, raw, tcp};
 use crate::upgrade::history;
@@ -41,6 +42,11 @@ pub fn all() -> Vec<Probe> {
 /// least and the most that are chosen later.
 pub fn upgrade_calls() -> [u32; 3] {
     history::range()
+}
+
+/// Can our user's table of offers be used? Who takes its name first, and is another user, keeps us from it.
+pub fn table_of_offers(dir: &RunDir) -> Result<(), RunDirError> {
+    OffersTable::own(dir).map(drop).map_err(RunDirError::Offers)
 }
 
 /// What there is of the daemon that introduces programs of different containers; `None`: nothing.

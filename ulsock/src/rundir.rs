@@ -18,11 +18,12 @@ use rustix::fs::{
 use rustix::io::{self, Errno};
 use rustix::process::{geteuid, getpid};
 
+use crate::offers::TableError;
 use crate::sys::fds::{InternalFd, Transient};
 use crate::sys::guarded::Guarded;
 use crate::sys::map::{self, Mapping};
 use crate::sys::text::Text;
-use crate::sys::{may_grow_to, random};
+use crate::sys::{may_grow_to, proc, random};
 
 /// Prefix of a mailbox's socket; its lock file has the same name and [`LOCK`] behind it.
 pub const MAIL: &str = "mail";
@@ -33,6 +34,12 @@ pub const HOST: &str = "host";
 pub const HOST_DOOR: &str = "nicd";
 /// Suffix of lock files.
 pub const LOCK: &str = ".lock";
+/// Prefixes of the tables of a user, whose number follows: who makes offers, who spins, and what was passed on.
+pub const OFFERS: &str = "offers";
+pub const SPINNERS: &str = "spin";
+pub const SLIPS: &str = "slips";
+/// Where a stranger's folder goes that is not empty: behind it stands a number that nobody can guess.
+pub(crate) const ASIDE: &str = "stranger";
 /// Prefix of a file that is renamed once it is complete.
 pub const NEW: &str = "new";
 
@@ -42,9 +49,13 @@ pub enum RunDirError {
     Create(Errno),
     Open(Errno),
     NotADirectory,
-    Stranger { owner: u32 },
+    Stranger {
+        owner: u32,
+    },
     NotSticky,
     Write(Errno),
+    /// The user's table of offers cannot be used.
+    Offers(TableError),
 }
 
 impl fmt::Display for RunDirError {
@@ -65,6 +76,7 @@ impl fmt::Display for RunDirError {
             }
             RunDirError::Write(Errno::NOSPC | Errno::DQUOT) => write!(f, "is full: make room"),
             RunDirError::Write(errno) => write!(f, "no room for our tables ({errno})"),
+            RunDirError::Offers(error) => write!(f, "{error}"),
         }?;
         f.write_str(", or set ULSOCK_RUN_DIR to another directory")
     }
@@ -173,7 +185,7 @@ impl RunDir {
         let file = openat(&self.fd, name, flags | OFlags::CLOEXEC, mode).ok()?;
         let file = Transient::new(file);
         let stat = fstat(&file).ok()?;
-        if !is_ours(&stat) || !is_regular(&stat) || !may_grow_to(size as u64) {
+        if !is_table_of(&stat, geteuid().as_raw()) || !may_grow_to(size as u64) {
             return None;
         }
         // In a full tmpfs the first touch of a hole would be a SIGBUS.
@@ -181,7 +193,8 @@ impl RunDir {
         Guarded::new(Mapping::new(file.as_fd(), size, map::Access::ReadWrite).ok()?)
     }
 
-    /// Removes what dead processes of our uid left behind, and returns how many files that were.
+    /// Removes what dead processes of our uid left behind, and, if we may, what keeps others from their tables; returns
+    /// how many files that were.
     pub fn sweep(&self) -> usize {
         let mut removed = 0;
         self.each_name(|name| removed += usize::from(self.sweep_name(name)));
@@ -216,7 +229,36 @@ impl RunDir {
                 true
             }),
             (Some(MAIL), None) => self.remove_lone_mailbox(name),
+            (Some(OFFERS | SPINNERS | SLIPS), _) => {
+                self.is_squatted(name) && self.put_away(name).is_ok()
+            }
             _ => false,
+        }
+    }
+
+    /// Is it a user's table by its name, and another user's file? Only where each user has a number of its own: else
+    /// strangers look alike.
+    fn is_squatted(&self, name: &str) -> bool {
+        let user = name.split('.').nth(1).and_then(|uid| uid.parse().ok());
+        let owner = self.stat(name).map(|stat| stat.st_uid);
+        user.zip(owner.ok())
+            .is_some_and(|(user, owner): (u32, u32)| user != owner)
+            && proc::users_are_distinct()
+    }
+
+    /// Takes what a stranger has put there out of the way. In a sticky directory its owner may do this, and root.
+    pub(crate) fn put_away(&self, name: &str) -> io::Result<()> {
+        let removed = match unlinkat(self, name, AtFlags::empty()) {
+            Err(Errno::ISDIR) => unlinkat(self, name, AtFlags::REMOVEDIR),
+            other => other,
+        };
+        match removed {
+            Err(Errno::NOTEMPTY) => {
+                let aside = Text::format(format_args!("{ASIDE}.{:016x}", random()?))?;
+                renameat_with(self, name, self, &*aside, RenameFlags::NOREPLACE)
+            }
+            Err(Errno::NOENT) => Ok(()),
+            other => other,
         }
     }
 
@@ -280,6 +322,13 @@ pub(crate) fn is_regular(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
+/// A plain file that the uid alone can write. One with a second name could be anything of the uid's, which a stranger
+/// has linked here (fs.protected_hardlinks may be off).
+pub(crate) fn is_table_of(stat: &Stat, uid: u32) -> bool {
+    let by_others = Mode::from_raw_mode(stat.st_mode).intersects(Mode::WGRP | Mode::WOTH);
+    is_regular(stat) && stat.st_uid == uid && stat.st_nlink == 1 && !by_others
+}
+
 fn open_directory(path: &Path) -> Result<Transient, RunDirError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match open(path, flags, Mode::empty()) {
@@ -334,120 +383,7 @@ fn check(stat: &Stat) -> Result<(), RunDirError> {
     Ok(())
 }
 
-/// A run directory of a test's own, removed with everything in it.
 #[cfg(test)]
-pub(crate) mod scratch {
-    use super::RunDir;
-    use std::ops::Deref;
-    use std::path::PathBuf;
-
-    pub struct Scratch {
-        pub path: PathBuf,
-        dir: RunDir,
-    }
-
-    impl Scratch {
-        pub fn new() -> Scratch {
-            let name = format!("ulsock-test-{:016x}", crate::sys::random().unwrap());
-            let path = std::env::temp_dir().join(name);
-            let dir = RunDir::open(&path).unwrap();
-            Scratch { path, dir }
-        }
-
-        pub fn names(&self) -> Vec<String> {
-            let entries = std::fs::read_dir(&self.path).unwrap();
-            entries
-                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-                .collect()
-        }
-    }
-
-    impl Deref for Scratch {
-        type Target = RunDir;
-        fn deref(&self) -> &RunDir {
-            &self.dir
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
-    }
-}
-
+pub(crate) mod scratch;
 #[cfg(test)]
-mod tests {
-    use super::scratch::Scratch;
-    use super::*;
-    use std::fs;
-    use std::os::fd::AsRawFd;
-    use std::os::unix::fs::{symlink, PermissionsExt};
-
-    #[test]
-    fn is_created_for_everybody() {
-        let dir = Scratch::new();
-        let mode = fs::metadata(&dir.path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o7777, 0o1777);
-        assert!(RunDir::open(&dir.path).is_ok(), "and opens again");
-        let parent = dir.path.parent().unwrap();
-        let stem = dir.path.file_name().unwrap().to_str().unwrap().to_owned() + ".";
-        let litter = fs::read_dir(parent).unwrap().any(|entry| {
-            let name = entry.unwrap().file_name();
-            name.to_str().unwrap().starts_with(&stem)
-        });
-        assert!(!litter);
-    }
-
-    #[test]
-    fn refuses_what_others_could_change() {
-        let dir = Scratch::new();
-        fs::set_permissions(&dir.path, fs::Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(RunDir::open(&dir.path).unwrap_err(), RunDirError::NotSticky);
-        let link = dir.path.join("link");
-        symlink(&dir.path, &link).unwrap();
-        assert_eq!(RunDir::open(&link).unwrap_err(), RunDirError::NotADirectory);
-        let file = dir.path.join("file");
-        fs::write(&file, "").unwrap();
-        assert_eq!(RunDir::open(&file).unwrap_err(), RunDirError::NotADirectory);
-    }
-
-    #[test]
-    fn sweeps_the_dead_and_spares_the_living() {
-        let dir = Scratch::new();
-        let (alive, name) = dir.create_locked(NEW, 4096).unwrap();
-        assert_eq!(fstat(&alive).unwrap().st_size, 4096);
-        drop(dir.create_locked(WILL, 0).unwrap());
-        drop(dir.create_locked(NEW, 0).unwrap());
-        fs::write(dir.path.join("mail.1.00.lock"), "").unwrap();
-        fs::write(dir.path.join("mail.1.00"), "").unwrap();
-        fs::write(dir.path.join("mail.2.00"), "").unwrap();
-        fs::write(dir.path.join("offers.0"), "").unwrap();
-        assert_eq!(dir.sweep(), 4);
-        let mut left = dir.names();
-        left.sort();
-        assert_eq!(left, [&*name, "offers.0"]);
-        assert!(!dir.is_dead(&name));
-        drop(alive);
-        assert!(dir.is_dead(&name));
-        assert!(dir.is_dead("new.9.absent"));
-        assert_eq!(dir.sweep(), 1);
-    }
-
-    #[test]
-    fn nobody_waits_for_a_table_under_a_lease() {
-        let dir = Scratch::new();
-        assert!(dir.map_own("table", 4096).is_some());
-        let path = dir.path.join("table");
-        let file = fs::File::options().write(true).open(path).unwrap();
-        // include/uapi/asm-generic/fcntl.h: which signal says that somebody wants the file; this one is ignored.
-        const F_SETSIG: i32 = 10;
-        for (command, value) in [(F_SETSIG, libc::SIGURG), (libc::F_SETLEASE, libc::F_WRLCK)] {
-            // SAFETY: a file of our own, and numbers.
-            assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), command, value) }, 0);
-        }
-        assert!(dir.map_own("table", 4096).is_none());
-        drop(file);
-        assert!(dir.map_own("table", 4096).is_some());
-    }
-}
+mod tests;

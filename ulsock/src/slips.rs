@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::backoff::Backoff;
 use crate::process::{self, Locked};
 use crate::record::Role;
-use crate::rundir::RunDir;
+use crate::rundir::{RunDir, SLIPS as PREFIX};
 use crate::sys::guarded::{self, Guarded};
 use crate::sys::proc;
 use crate::upgrade::names_one_user;
@@ -22,7 +22,6 @@ use crate::upgrade::names_one_user;
 const SLOTS: usize = 4096;
 /// Slots in which a slip may lie, beginning at its cookie's hash.
 const WINDOW: usize = 16;
-const PREFIX: &str = "slips";
 
 /// Bits of a word that are the count.
 const BITS: u32 = 16;

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{test_kill_process, Pid};
 
 use crate::process;
-use crate::rundir::RunDir;
+use crate::rundir::{RunDir, SPINNERS};
 use crate::sys::guarded::{self, Guarded};
 use crate::upgrade::names_one_user;
 
@@ -125,7 +125,10 @@ fn map(dir: &RunDir) -> Option<Guarded> {
     if !names_one_user(uid) {
         return None;
     }
-    dir.map_own(&format!("spin.{uid}"), SLOTS * std::mem::size_of::<Slot>())
+    dir.map_own(
+        &format!("{SPINNERS}.{uid}"),
+        SLOTS * std::mem::size_of::<Slot>(),
+    )
 }
 
 #[cfg(test)]

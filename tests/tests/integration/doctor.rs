@@ -1,7 +1,7 @@
 //! `ulsock doctor`: it says that all is well where it is, and names what is not, with its cure.
 
 use std::fs;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{chown, PermissionsExt};
 
 use tests::ends::{kernel_only, Ends, Side};
 use tests::place::Place;
@@ -83,6 +83,21 @@ fn a_run_directory_of_a_stranger() {
         foreign.display()
     );
     assert_says(&finished, 1, &[&problem, "BAD  on ulsock"]);
+}
+
+/// Somebody has taken the name of our table. Root would put it away if it were another user's.
+#[test]
+fn a_squatted_table() {
+    if kernel_only() {
+        return;
+    }
+    let place = Place::new(Ends::both());
+    let squatted = place.run_dir().join("offers.0/full");
+    fs::create_dir_all(squatted).expect("a folder in its place");
+    fs::set_permissions(place.run_dir(), fs::Permissions::from_mode(0o1777)).expect("chmod");
+    let finished = doctor(&place).start().wait();
+    let cause = "`offers.0` in it is no plain file that uid 0 alone can write: remove it";
+    assert_says(&finished, 1, &[cause, "BAD  on ulsock"]);
 }
 
 #[test]

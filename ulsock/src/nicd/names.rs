@@ -4,22 +4,16 @@
 //! Called by the [door](super::door). No link is followed, nothing of a stranger's is opened, and nothing in a stranger's
 //! folder is touched: whoever can change it meanwhile could lead us elsewhere.
 
-use rustix::fs::{
-    flock, fstat, openat, renameat_with, unlinkat, AtFlags, FlockOperation, Mode, OFlags,
-    RenameFlags, Stat,
-};
+use rustix::fs::{flock, fstat, openat, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
 use super::door::NoDoor;
 use super::say;
 use crate::rundir::{is_ours, is_regular, RunDir, LOCK};
-use crate::sys::random;
 
 /// A stranger may put something there again, as often as it is quick enough.
 const TRIES: usize = 64;
-/// Where a stranger's folder goes that is not empty: behind it stands a number that nobody can guess.
-const ASIDE: &str = "stranger";
 /// Who can open a file can lock it.
 const PRIVATE: u32 = 0o600;
 
@@ -49,7 +43,7 @@ fn free_of_strangers(dir: &RunDir, name: &str) -> Result<(), NoDoor> {
     if is_ours(&stat) {
         return Ok(());
     }
-    put_away(dir, name).map_err(|_| NoDoor::Stranger {
+    dir.put_away(name).map_err(|_| NoDoor::Stranger {
         name: name.to_owned(),
         owner: stat.st_uid,
     })?;
@@ -58,22 +52,6 @@ fn free_of_strangers(dir: &RunDir, name: &str) -> Result<(), NoDoor> {
         stat.st_uid
     );
     Ok(())
-}
-
-/// In a sticky directory its owner may do this, and root.
-fn put_away(dir: &RunDir, name: &str) -> Result<(), Errno> {
-    let removed = match unlinkat(dir, name, AtFlags::empty()) {
-        Err(Errno::ISDIR) => unlinkat(dir, name, AtFlags::REMOVEDIR),
-        other => other,
-    };
-    match removed {
-        Err(Errno::NOTEMPTY) => {
-            let aside = format!("{ASIDE}.{:016x}", random()?);
-            renameat_with(dir, name, dir, &*aside, RenameFlags::NOREPLACE)
-        }
-        Err(Errno::NOENT) => Ok(()),
-        other => other,
-    }
 }
 
 /// The lock that says that a daemon of that name lives. The file stays when we go: another daemon may be waiting to lock
@@ -108,7 +86,7 @@ fn open_lock(dir: &RunDir, name: &str) -> Result<OwnedFd, Errno> {
             let is_lock = is_lock(&fstat(&file)?);
             return is_lock.then_some(file).ok_or(Errno::EXIST);
         }
-        Ok(stat) if is_ours(&stat) => put_away(dir, name)?,
+        Ok(stat) if is_ours(&stat) => dir.put_away(name)?,
         Ok(_) => return Err(Errno::EXIST),
         Err(Errno::NOENT) => {}
         Err(errno) => return Err(errno),
@@ -129,6 +107,7 @@ mod tests {
 
     use super::*;
     use crate::rundir::scratch::Scratch;
+    use crate::rundir::ASIDE;
 
     const STRANGER: Option<u32> = Some(1002);
 

@@ -1,23 +1,22 @@
 //! The file of an offers table: how it is made, opened, mended and walked through.
 
 use rustix::fs::{
-    fstat, ftruncate, openat, renameat_with, seek, Mode, OFlags, RenameFlags, SeekFrom, Stat,
+    fstat, ftruncate, openat, renameat_with, seek, Mode, OFlags, RenameFlags, SeekFrom,
 };
 use rustix::io::{self, pread, pwrite, Errno};
 
 use super::slot::{words_of, Words};
 use super::{offset_of, TableError, HEADER, IDENTITY, SIZE, SLOT, SLOTS};
-use crate::rundir::{is_ours, is_regular, RunDir, NEW};
+use crate::rundir::{is_ours, is_table_of, RunDir, NEW, OFFERS};
 use crate::sys::fds::{InternalFd, Transient};
 use crate::sys::may_grow_to;
 use crate::sys::text::Text;
 
-const PREFIX: &str = "offers";
 /// So much of a table is read at once.
 const PIECE: usize = 16 << 10;
 
 fn file_name(uid: u32) -> io::Result<Text> {
-    Text::format(format_args!("{PREFIX}.{uid}"))
+    Text::format(format_args!("{OFFERS}.{uid}"))
 }
 
 /// The first `most` users who have a table: a file that has its owner's number in its name.
@@ -25,7 +24,7 @@ pub fn users(dir: &RunDir, most: usize) -> Vec<u32> {
     let mut users = Vec::new();
     dir.each_name(|name| {
         let (prefix, uid) = name.split_once('.').unwrap_or_default();
-        let uid = uid.parse().ok().filter(|_| prefix == PREFIX);
+        let uid = uid.parse().ok().filter(|_| prefix == OFFERS);
         let owns = |uid: &u32| dir.stat(name).is_ok_and(|stat| stat.st_uid == *uid);
         if users.len() < most {
             users.extend(uid.filter(owns));
@@ -71,15 +70,10 @@ fn open(dir: &RunDir, uid: u32, access: OFlags) -> Result<Transient, TableError>
         }
         other => Transient::new(other?),
     };
-    match belongs_to(&fstat(&fd)?, uid) {
+    match is_table_of(&fstat(&fd)?, uid) {
         true => Ok(fd),
         false => Err(TableError::Stranger),
     }
-}
-
-fn belongs_to(stat: &Stat, uid: u32) -> bool {
-    let by_others = Mode::from_raw_mode(stat.st_mode).intersects(Mode::WGRP | Mode::WOTH);
-    is_regular(stat) && stat.st_uid == uid && stat.st_nlink == 1 && !by_others
 }
 
 fn identity(fd: &Transient) -> io::Result<[u8; IDENTITY.len()]> {

@@ -262,3 +262,28 @@ proptest! {
         prop_assert_eq!(Offer::decode(&words_of(&bytes)), None);
     }
 }
+
+/// Squatted names: the table is refused, at once, and nothing happens to what is there.
+#[test]
+fn what_is_no_plain_file_is_a_strangers() {
+    let dir = Scratch::new();
+    let uid = geteuid().as_raw();
+    let path = dir.path.join(format!("offers.{uid}"));
+    let refused = || {
+        assert_eq!(OffersTable::own(&dir).unwrap_err(), TableError::Stranger);
+        let foreign = ForeignTable::open(&dir, uid).unwrap_err();
+        assert_eq!(foreign, TableError::Stranger);
+    };
+    std::fs::create_dir(&path).unwrap();
+    refused();
+    std::fs::remove_dir(&path).unwrap();
+    std::os::unix::fs::symlink(dir.path.join("target"), &path).unwrap();
+    refused();
+    assert!(!dir.path.join("target").exists());
+    std::fs::remove_file(&path).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(&*dir, path.file_name().unwrap(), mode).unwrap();
+    refused();
+    std::fs::remove_file(&path).unwrap();
+    OffersTable::own(&dir).unwrap();
+}

@@ -19,6 +19,7 @@ pub fn look(path: &Path) -> Result<String, RunDirError> {
             .map_err(RunDirError::Write)?,
     );
     directory.sweep();
+    probe::table_of_offers(&directory)?;
     let stat = fstat(&directory).map_err(RunDirError::Open)?;
     let space = fstatvfs(&directory).map_err(RunDirError::Open)?;
     Ok(format!(
