@@ -40,6 +40,8 @@ pub const SPINNERS: &str = "spin";
 pub const SLIPS: &str = "slips";
 /// Where a stranger's folder goes that is not empty: behind it stands a number that nobody can guess.
 pub(crate) const ASIDE: &str = "stranger";
+/// So many names are looked at: a process has two. If all are strangers' that takes some 15 ms.
+const MOST_NAMES: usize = 8192;
 /// Prefix of a file that is renamed once it is complete.
 pub const NEW: &str = "new";
 
@@ -201,15 +203,20 @@ impl RunDir {
         removed
     }
 
+    /// The names in it, but not more than anybody should have to pay for: strangers can make as many as they like.
+    /// So nothing may depend on having seen all.
     pub(crate) fn each_name(&self, mut each: impl FnMut(&str)) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // A descriptor of its own: the position in a directory belongs to the open file.
         let Ok(fd) = openat(&self.fd, ".", flags, Mode::empty()).map(Transient::new) else {
             return;
         };
-        let mut buffer = [MaybeUninit::uninit(); 2048];
+        let mut buffer = [MaybeUninit::uninit(); 8192];
         let mut entries = RawDir::new(&fd, &mut buffer);
-        while let Some(Ok(entry)) = entries.next() {
+        for _ in 0..MOST_NAMES {
+            let Some(Ok(entry)) = entries.next() else {
+                return;
+            };
             if let Ok(name) = entry.file_name().to_str() {
                 each(name);
             }

@@ -85,6 +85,19 @@ fn squatted_tables_are_put_away() {
 }
 
 #[test]
+fn many_names_are_not_all_looked_at() {
+    let dir = Scratch::new();
+    for number in 0..MOST_NAMES + 100 {
+        fs::write(dir.path.join(format!("mail.1.{number:x}")), "").unwrap();
+    }
+    let mut seen = 0;
+    dir.each_name(|_| seen += 1);
+    assert_eq!(seen, MOST_NAMES);
+    while dir.sweep() > 0 {}
+    assert!(dir.names().is_empty(), "in turns");
+}
+
+#[test]
 fn what_strangers_put_in_a_tables_place_is_no_table() {
     let dir = Scratch::new();
     let path = |name: &str| dir.path.join(name);
