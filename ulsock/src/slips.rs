@@ -226,9 +226,10 @@ impl Slips {
         })
     }
 
-    /// One share less.
+    /// One share less. If others change the slip all the time, it is not given back.
     pub fn leave(&self, cookie: u64) {
-        while let Some((slot, count)) = self.find(cookie) {
+        let tries = (0..PATIENCE).map_while(|_| self.find(cookie));
+        for (slot, count) in tries {
             if !(1..=MOST).contains(&count) || Slips::swap(slot, cookie, count, count - 1) {
                 return;
             }
@@ -245,11 +246,8 @@ impl Slips {
 
     /// The socket stays on the kernel, in all processes.
     pub fn void(&self, cookie: u64) {
-        while let Some((slot, count)) = self.find(cookie) {
-            if Slips::swap(slot, cookie, count, VOID) {
-                return;
-            }
-        }
+        let mut tries = (0..PATIENCE).map_while(|_| self.find(cookie));
+        tries.any(|(slot, count)| Slips::swap(slot, cookie, count, VOID));
     }
 
     /// Before a call that looks at messages without taking them. Who is killed in it leaves the count too high: no passed
@@ -279,7 +277,7 @@ fn remove_older(dir: &RunDir, uid: u32, current: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rundir::scratch::Scratch;
+    use crate::rundir::scratch::{Random, Scratch};
 
     const UNIX: u64 = 77;
 
@@ -377,6 +375,33 @@ mod tests {
         slips.void(9);
         assert_eq!(slips.receive(9, UNIX), None);
         assert!(!slips.add(sent(9)) && !slips.end(9));
+    }
+
+    #[test]
+    fn any_content_is_survived() {
+        let (_dir, slips) = slips();
+        let counts = [0, 1, 2, MOST, MOST + 1, BUSY, VOID];
+        let mut random = Random(7);
+        for round in 0..500 {
+            let cookie = 1 + round % 3;
+            slips.table().peeks.store(random.next(), Ordering::SeqCst);
+            for slot in slips.window(cookie) {
+                let known = word(cookie, counts[random.next() as usize % counts.len()]);
+                let words = [known, random.next(), 0, u64::MAX];
+                let any = |random: &mut Random| words[random.next() as usize % words.len()];
+                slot.word.store(any(&mut random), Ordering::SeqCst);
+                slot.to.store(any(&mut random), Ordering::SeqCst);
+            }
+            slips.peek_begins();
+            slips.begin(sent(cookie));
+            slips.add(sent(cookie));
+            slips.receive(cookie, UNIX);
+            slips.take_back(sent(cookie));
+            slips.leave(cookie);
+            slips.end(cookie);
+            slips.void(cookie);
+            slips.peek_ends();
+        }
     }
 
     #[test]

@@ -156,5 +156,11 @@ mod tests {
             spinners.room();
             spinners.mine().fetch_sub(1, Ordering::Relaxed);
         }
+        assert!(!alive(0) && !alive(1 << 31) && !alive(u32::MAX), "no pids");
+        for slot in spinners.slots() {
+            slot.pid.store(1, Ordering::Relaxed);
+            slot.spinning.store(1 << 31, Ordering::Relaxed);
+        }
+        assert!(!spinners.room(), "as many as that are no place");
     }
 }

@@ -92,7 +92,8 @@ fn row(record: &Record) -> Option<ConnectionRow> {
     };
     let (tx, rx) = (&record.tx.counts, &record.rx.counts);
     let bytes = |counts: &Counts| {
-        counts.ring_bytes.load(Ordering::Relaxed) + counts.kernel_bytes.load(Ordering::Relaxed)
+        let ring = counts.ring_bytes.load(Ordering::Relaxed);
+        ring.wrapping_add(counts.kernel_bytes.load(Ordering::Relaxed))
     };
     let (mut tx_bytes, mut rx_bytes) = (bytes(tx), bytes(rx));
     if alone::is_left(record) {

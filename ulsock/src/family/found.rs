@@ -63,3 +63,67 @@ fn open_records(path: &Path) -> io::Result<Transient> {
     segment::check(records.as_fd(), size() as u64).map_err(|_| io::Errno::INVAL)?;
     Ok(records)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::{name_of, Family, Header, MAGIC};
+    use crate::record::Record;
+    use crate::rundir::scratch::{Random, Scratch};
+    use crate::segment::Segment;
+    use crate::stats;
+
+    fn count(dir: &RunDir) -> usize {
+        let mut found = 0;
+        each(dir, |_| found += 1);
+        found
+    }
+
+    #[test]
+    fn families_of_one_run_directory_are_found() {
+        let (dir, other) = (Scratch::new(), Scratch::new());
+        assert_eq!(count(&dir), 0);
+        let family = Family::create(&dir).unwrap();
+        assert_eq!((count(&dir), count(&other)), (1, 0));
+        assert!(dir.names().is_empty(), "nothing that others could truncate");
+        drop(family);
+        assert_eq!(count(&dir), 0);
+    }
+
+    #[test]
+    fn what_only_has_the_name_is_none() {
+        let dir = Scratch::new();
+        let name = name_of(&dir).unwrap();
+        let _short = Segment::create_named(&name, 4096).unwrap();
+        assert_eq!(count(&dir), 0);
+    }
+
+    #[test]
+    fn any_content_is_survived() {
+        let dir = Scratch::new();
+        let name = name_of(&dir).unwrap();
+        let (segment, _held) = Segment::create_named(&name, size() as u64).unwrap();
+        let mut random = Random(5);
+        let words = (size_of::<Header>() + 64 * size_of::<Record>()) / 8;
+        for round in 0..50 {
+            for n in 0..words {
+                let value = [random.next(), random.next() % 8, 0, u64::MAX][round % 4];
+                // SAFETY: inside the segment, aligned, and nobody else's.
+                unsafe { segment.base().cast::<u64>().add(n).write(value) };
+            }
+            // SAFETY: as above; the header is valid for any content.
+            let header = unsafe { &*segment.base().cast::<Header>() };
+            let size = size_of::<Record>() as u32;
+            header
+                .magic
+                .store(MAGIC, std::sync::atomic::Ordering::Relaxed);
+            header
+                .record_size
+                .store(size, std::sync::atomic::Ordering::Relaxed);
+            header
+                .highest
+                .fetch_and(127, std::sync::atomic::Ordering::Relaxed);
+            stats::live(&dir);
+        }
+    }
+}

@@ -1,7 +1,7 @@
 use super::slot::words_of;
 use super::*;
 use crate::mailbox::{Mailbox, MailboxName};
-use crate::rundir::scratch::Scratch;
+use crate::rundir::scratch::{Random, Scratch};
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
 
@@ -286,4 +286,36 @@ fn what_is_no_plain_file_is_a_strangers() {
     refused();
     std::fs::remove_file(&path).unwrap();
     OffersTable::own(&dir).unwrap();
+}
+
+#[test]
+fn any_content_is_survived() {
+    let dir = Scratch::new();
+    let table = OffersTable::own(&dir).unwrap();
+    let foreign = ForeignTable::open(&dir, geteuid().as_raw()).unwrap();
+    let offers = crowd(WINDOW);
+    let start = start_of(&offers[0].key);
+    let mut random = Random(3);
+    for round in 0..600 {
+        for (n, offer) in offers.iter().enumerate() {
+            let pid = [0, 1, 1 << 31, u64::from(u32::MAX)][random.next() as usize % 4];
+            // Heads with every state, offers that are whole but for one word, and noise.
+            let mut words = offer.encode(Head((pid << 32) | (round % 8)));
+            match random.next() % 3 {
+                0 => words = std::array::from_fn(|_| random.next()),
+                1 => words[random.next() as usize % WORDS] ^= 1 << (random.next() % 64),
+                _ => {}
+            }
+            assert!(table.write(start + n, &words));
+        }
+        let offer = &offers[random.next() as usize % WINDOW];
+        for found in [table.find(&offer.key), foreign.find(&offer.key)] {
+            assert!(found.is_none_or(|found| found.key == offer.key));
+        }
+        if let Ok(id) = table.publish(&dir, offer) {
+            assert_eq!(foreign.find(&offer.key), Some(*offer));
+            table.withdraw(id);
+        }
+        table.sweep(&dir);
+    }
 }

@@ -1,4 +1,4 @@
-//! A run directory of a test's own, removed with everything in it.
+//! A run directory of a test's own, removed with everything in it; and random numbers.
 
 use super::RunDir;
 use std::ops::Deref;
@@ -7,6 +7,18 @@ use std::path::PathBuf;
 pub struct Scratch {
     pub path: PathBuf,
     dir: RunDir,
+}
+
+/// Numbers that are the same in every run (splitmix64).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
 }
 
 impl Scratch {
