@@ -9,6 +9,7 @@ pub mod cpython;
 pub mod differ;
 pub mod echo;
 pub mod ends;
+pub mod hostile;
 pub mod hosts;
 pub mod netns;
 pub mod passing;

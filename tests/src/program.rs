@@ -230,6 +230,11 @@ impl Running {
         read(&self.errors)
     }
 
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("wait").is_some()
+    }
+
     /// Waits until `done` holds; fails when the program ends first or the time is over.
     pub fn until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
         let start = Instant::now();

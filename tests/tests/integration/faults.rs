@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tests::ends::{kernel_only, Ends, Side};
 use tests::place::{Place, Rings};
-use tests::ports;
 use tests::program::{built, Running};
 use tests::rng::Rng;
+use tests::{ports, procfs};
 
 use crate::script;
 
@@ -140,23 +140,58 @@ fn clocks_that_differ() {
     }
 }
 
-/// ENFILE, from the beginning or later, wherever ulsock makes a descriptor and the programs do not.
+/// Whoever waits for it sleeps, however long that takes.
 #[test]
-fn a_host_without_a_free_file() {
-    for calls in [
-        "memfd_create",
-        "eventfd2",
-        "socketpair",
-        "memfd_create,eventfd2,socketpair",
-    ] {
-        for from in [1, 2, 4] {
+fn who_waits_for_one_that_stands_still_is_idle() {
+    for stopped in [0, 1] {
+        let place = Place::new(Ends::both()).eager();
+        let ends = echo(&place, [""; 2], 20_000);
+        thread::sleep(Duration::from_millis(200));
+        ends[stopped].signal(libc::SIGSTOP);
+        thread::sleep(Duration::from_millis(200));
+        let waits = ends[1 - stopped].pid();
+        let (before, time) = (procfs::cpu_time(waits), Duration::from_secs(1));
+        thread::sleep(time);
+        let used = procfs::cpu_time(waits) - before;
+        assert!(used < time / 20, "{used:?} of {time:?}");
+        ends[stopped].signal(libc::SIGCONT);
+        succeed(ends);
+        place.check(Rings::Most);
+    }
+}
+
+/// These calls fail at one of both ends, from the beginning or later.
+fn refused(calls: &[&str], error: &str) {
+    for (calls, from) in calls
+        .iter()
+        .flat_map(|calls| [1, 2, 4].map(|from| (calls, from)))
+    {
+        let fails = format!(
+            "strace -f -qq -o /dev/null --signal=none -e trace={calls} -e inject={calls}:error={error}:when={from}+"
+        );
+        for before in [[&fails[..], ""], ["", &fails]] {
             let place = Place::new(Ends::both()).eager();
-            let fails = format!(
-                "strace -f -qq -o /dev/null --signal=none -e trace={calls} -e inject={calls}:error=ENFILE:when={from}+"
-            );
-            succeed(echo(&place, [&fails, ""], 200));
-            let place = Place::new(Ends::both()).eager();
-            succeed(echo(&place, ["", &fails], 200));
+            succeed(echo(&place, before, 200));
         }
     }
+}
+
+/// ENFILE, wherever ulsock makes a descriptor and the programs do not.
+#[test]
+fn a_host_without_a_free_file() {
+    let calls = ["memfd_create", "eventfd2", "socketpair"];
+    let all = calls.join(",");
+    refused(&[&calls[..], &[&all]].concat(), "ENFILE");
+}
+
+/// Where segments are made, and where their pages are asked for.
+#[test]
+fn a_host_without_memory_for_rings() {
+    refused(&["memfd_create", "madvise"], "ENOMEM");
+}
+
+/// Where tables in the run directory are made, and where their pages are asked for.
+#[test]
+fn a_quota_on_the_run_directory() {
+    refused(&["ftruncate", "fallocate"], "EDQUOT");
 }

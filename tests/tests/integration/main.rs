@@ -16,6 +16,7 @@ mod guard;
 mod handing;
 mod haproxy;
 mod heirs;
+mod hostile;
 mod hosts;
 mod identity;
 mod idle;
