@@ -65,6 +65,6 @@ fn is_swept_by_the_next_process() {
 }
 
 #[test]
-fn files_cut_off_under_a_program_do_not_end_it() {
-    same_as_kernel_by_both("truncated", "", &["auto", "0"]);
+fn spoilt_files_end_no_program() {
+    same_as_kernel_by_both("spoilt", "", &["auto", "0"]);
 }

@@ -1,26 +1,70 @@
-/* Somebody truncates every file of the run directory, again and again, while the program talks over rings, opens
- * connections and passes them on: it goes on, whatever it does with SIGBUS. */
+/* Somebody truncates every file of the run directory, writes noise over it, removes it or puts something else there, again
+ * and again, while the program talks over rings, opens connections and passes them on: it goes on, whatever it does with
+ * SIGBUS. */
 #include "pair.h"
 #include <sys/stat.h>
 
-static void cut(const char *folder, const char *name) {
+enum { CUT, NOISE, SWAP, REMOVE };
+
+static void cut(const char *path, unsigned turn) {
     static const off_t sizes[] = {0, 4096, 1 << 22, 1};
+    /* Its maker may have removed it meanwhile. */
+    if (truncate(path, sizes[turn % 4]) < 0)
+        CHECK(errno == ENOENT);
+}
+
+/* Over whatever was there, or small numbers only. */
+static void fill_with_noise(const char *path, unsigned turn) {
+    uint64_t noise[8192];
+    int fd = open(path, O_WRONLY | O_NONBLOCK);
+    for (int i = 0; i < 8192; i++)
+        noise[i] = (uint64_t)(turn % 2 ? random() : random() % 4) << (turn % 3 ? 0 : 32) | random() % 4;
+    for (off_t at = 0; at < 1 << 20 && fd >= 0; at += sizeof noise)
+        CHECK(pwrite(fd, noise, sizeof noise, at) == sizeof noise);
+    close(fd);
+}
+
+/* Something else is there instead. */
+static void swap(const char *path, unsigned turn) {
+    unlink(path);
+    if (turn % 3 == 0)
+        mkdir(path, 0755);
+    if (turn % 3 == 1)
+        mkfifo(path, 0644);
+    if (turn % 3 == 2 && symlink("/dev/null", path) < 0)
+        CHECK(errno == EEXIST);
+}
+
+static void spoil(const char *folder, const char *name, unsigned way) {
     static unsigned turn;
     char path[512];
     struct stat stat;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    /* Its maker may have removed it meanwhile. */
-    if (lstat(path, &stat) == 0 && S_ISREG(stat.st_mode) && truncate(path, sizes[turn++ % 4]) < 0)
-        CHECK(errno == ENOENT);
+    if (lstat(path, &stat) < 0 || name[0] == '.')
+        return;
+    if (S_ISDIR(stat.st_mode))
+        rmdir(path);
+    else if (way == REMOVE || !S_ISREG(stat.st_mode))
+        unlink(path);
+    else if (way == CUT)
+        cut(path, turn++);
+    else if (way == NOISE)
+        fill_with_noise(path, turn++);
+    else
+        swap(path, turn++);
 }
 
-static void cut_all(void) {
+static void spoil_all(void) {
+    static unsigned turn;
     const char *name = getenv("ULSOCK_RUN_DIR");
     DIR *folder = name ? opendir(name) : NULL;
+    /* Mostly in ways that leave the tables in use. */
+    unsigned way = turn % 2 + (turn % 16 < 12 ? CUT : SWAP);
     for (struct dirent *entry; folder && (entry = readdir(folder));)
-        cut(name, entry->d_name);
+        spoil(name, entry->d_name, way);
     if (folder)
         closedir(folder);
+    turn++;
 }
 
 /* There and back by a Unix socket; then the program has it twice. */
@@ -46,10 +90,10 @@ static void talk(const char *when) {
     warm_pair(old);
     for (int round = 0; round < 20; round++) {
         int new[2];
-        cut_all();
+        spoil_all();
         ping_pong(old, 50);
         warm_pair(new);
-        cut_all();
+        spoil_all();
         int copy = passed(new[0]);
         close(new[0]);
         new[0] = copy;
