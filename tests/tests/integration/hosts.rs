@@ -13,6 +13,7 @@ mod late;
 mod many;
 mod measures;
 mod mpi;
+mod pretender;
 pub mod programs;
 mod proposals;
 mod rest;

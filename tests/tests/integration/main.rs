@@ -11,6 +11,7 @@ mod debuggers;
 mod differ;
 mod dissector;
 mod doctor;
+mod documents;
 mod faults;
 mod guard;
 mod handing;

@@ -3,11 +3,11 @@
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use super::super::claimant::Claimant;
+use super::super::claimant::{be_called, Claimant};
 use super::super::memory::{self, Words, CONFIRMED, CONNS, OFFERER};
 use super::super::offers;
 use super::super::scene::Scene;
-use super::super::unix::cookie;
+use super::super::unix::{check, cookie};
 use super::super::wire;
 use super::Outcome;
 
@@ -92,4 +92,30 @@ pub fn twice(scene: &mut Scene) -> Outcome {
     two.talk(Duration::from_millis(50));
     std::mem::forget((one, words, two, more));
     Ok(())
+}
+
+/// The claim is true in all it says, but comes out of another network namespace than that of the connection.
+pub fn from_another_namespace(scene: &mut Scene) -> Outcome {
+    let (stream, offer) = be_called(scene).ok_or("no offer")?;
+    // SAFETY: it takes flags alone.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map_err(|_| "no network namespace")?;
+    scene.change_user();
+    let (pid, random) = offer.mailbox;
+    let file = scene.run_dir.join(wire::mailbox_name(pid, random));
+    let claimant = Claimant {
+        stream,
+        offer,
+        channel: wire::Channel::to_file(&file).map_err(|_| "no mailbox")?,
+    };
+    let segment = memory::segment();
+    claimant.greet();
+    claimant.give(&segment);
+    claimant.claim(0);
+    let words = Words::of(segment);
+    let believed = claimant.is_confirmed(&words, 0);
+    std::mem::forget((claimant, words));
+    match believed {
+        true => Err("a claim from another namespace was believed"),
+        false => Ok(()),
+    }
 }

@@ -20,7 +20,7 @@ pub struct Case {
     pub run: fn(&mut Scene) -> Outcome,
     /// Whom it runs as if not as the victim's user.
     pub stranger: u32,
-    /// It changes its user itself, for it starts an accomplice.
+    /// It changes its user itself, after what only root may do.
     pub stays_root: bool,
 }
 
@@ -44,7 +44,7 @@ const fn forgery(name: &'static str, run: fn(&mut Scene) -> Outcome) -> Case {
     }
 }
 
-const fn scribble(name: &'static str, run: fn(&mut Scene) -> Outcome) -> Case {
+const fn as_root(name: &'static str, run: fn(&mut Scene) -> Outcome) -> Case {
     Case {
         stays_root: true,
         ..case(name, run)
@@ -98,6 +98,10 @@ pub const CASES: &[Case] = &[
         claims::of_blocks_that_are_not,
     ),
     case("claims::twice", claims::twice),
+    as_root(
+        "claims::from_another_namespace",
+        claims::from_another_namespace,
+    ),
     case("bells::of_every_sort", bells::of_every_sort),
     case("bells::for_everybody", bells::for_everybody),
     case("bells::rung_without_end", bells::rung_without_end),
@@ -107,28 +111,28 @@ pub const CASES: &[Case] = &[
     forgery("offers::truncated", offers::truncated),
     forgery("offers::no_file", offers::no_file),
     forgery("offers::other_cookies", offers::other_cookies),
-    scribble(
+    as_root(
         "scribble::small_words_of_a_caller",
         scribble::small_words_of_a_caller,
     ),
-    scribble(
+    as_root(
         "scribble::small_words_of_the_called",
         scribble::small_words_of_the_called,
     ),
-    scribble(
+    as_root(
         "scribble::large_words_of_a_caller",
         scribble::large_words_of_a_caller,
     ),
-    scribble(
+    as_root(
         "scribble::large_words_of_the_called",
         scribble::large_words_of_the_called,
     ),
-    scribble(
+    as_root(
         "scribble::while_it_is_stopped",
         scribble::while_it_is_stopped,
     ),
-    scribble("scribble::boards", scribble::boards),
-    scribble("scribble::everywhere", scribble::everywhere),
+    as_root("scribble::boards", scribble::boards),
+    as_root("scribble::everywhere", scribble::everywhere),
 ];
 
 /// The one of this name.
