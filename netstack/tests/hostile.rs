@@ -3,17 +3,17 @@
 //! asserts that) and never loops for ever.
 #![cfg(not(loom))]
 
+#[path = "hostile/fuzz.rs"]
+mod fuzz;
 mod support;
 
-use netstack::ring::mark::{LEVELS, LEVEL_SIZE, MAX_OFFSET};
+use netstack::ring::mark::{LEVEL_SIZE, MAX_OFFSET};
 use netstack::ring::shared::MARKS;
 use netstack::ring::tripwire::{ALL, SLOTS};
 use netstack::ring::{Carrier, Hostile, Look, Mark, Receiver, RxState, Sender, Shared, TxState};
-use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use support::{stream, Heap, MAPPED};
+use support::{stream, Heap};
 
-const LARGEST: u8 = MAPPED as u8 - 1;
 const BEGIN: u64 = 1_000;
 
 /// An honest pair on a ring, until somebody writes into `shared`.
@@ -300,182 +300,5 @@ fn switch_for_ever(shared: &Shared, stop: &AtomicBool) {
         };
         shared.switch.marks[next as usize % MARKS].store(mark.pack(), Ordering::Relaxed);
         shared.producer.epoch.store(next, Ordering::Release);
-    }
-}
-
-/// What the honest side does between two writes of the peer.
-#[derive(Clone, Debug)]
-enum Honest {
-    Push(u64),
-    Grow,
-    Shrink,
-    Enter,
-    Leave,
-    Yield,
-    Poke,
-    SendAgain,
-    WaitForSpace(u64),
-    Recover,
-    Receive(u64),
-    WaitForData,
-    Wish(bool),
-    HandOver(u64),
-}
-
-fn honest() -> impl Strategy<Value = Honest> {
-    prop_oneof![
-        4 => (1..100_000u64).prop_map(Honest::Push),
-        2 => Just(Honest::Grow),
-        1 => Just(Honest::Shrink),
-        2 => Just(Honest::Enter),
-        1 => Just(Honest::Leave),
-        1 => Just(Honest::Yield),
-        1 => Just(Honest::Poke),
-        1 => Just(Honest::SendAgain),
-        1 => any::<u64>().prop_map(Honest::WaitForSpace),
-        1 => Just(Honest::Recover),
-        6 => (0..10_000u64).prop_map(Honest::Receive),
-        1 => Just(Honest::WaitForData),
-        1 => any::<bool>().prop_map(Honest::Wish),
-        1 => any::<u64>().prop_map(Honest::HandOver),
-    ]
-}
-
-/// A value that is close to something that matters, or anything.
-fn nasty() -> impl Strategy<Value = u64> {
-    let size = LEVEL_SIZE[0];
-    prop_oneof![
-        any::<u64>(),
-        prop::sample::select(vec![
-            0,
-            1,
-            u64::MAX,
-            u64::MAX - 1,
-            MAX_OFFSET,
-            MAX_OFFSET - 1
-        ]),
-        BEGIN - 2..BEGIN + size + 2,
-        (BEGIN - 2..BEGIN + size + 2, 0..8u64).prop_map(|(start, code)| start << 3 | code),
-        0..20u64,
-    ]
-}
-
-/// Where the peer writes: a word by its meaning, or any half word.
-#[derive(Clone, Debug)]
-enum Write {
-    Tail(u64),
-    Head(u64),
-    SenderEpoch(u64),
-    ReceiverEpoch(u64),
-    Wish(u64),
-    Mark(usize, u64),
-    NextMark(u64, u8),
-    Any(usize, u32),
-}
-
-fn write() -> impl Strategy<Value = Write> {
-    prop_oneof![
-        nasty().prop_map(Write::Tail),
-        nasty().prop_map(Write::Head),
-        nasty().prop_map(Write::SenderEpoch),
-        nasty().prop_map(Write::ReceiverEpoch),
-        nasty().prop_map(Write::Wish),
-        (0..MARKS, nasty()).prop_map(|(slot, word)| Write::Mark(slot, word)),
-        (nasty(), 0..=LEVELS as u8).prop_map(|(start, code)| Write::NextMark(start, code)),
-        (any::<usize>(), any::<u32>()).prop_map(|(index, word)| Write::Any(index, word)),
-    ]
-}
-
-impl Pair {
-    fn hostile(&self, write: Write) {
-        let (place, value) = match write {
-            Write::Tail(value) => (self.tail(), value),
-            Write::Head(value) => (self.head(), value),
-            Write::SenderEpoch(value) => (&self.shared.producer.epoch, value),
-            Write::ReceiverEpoch(value) => (&self.shared.consumer.epoch, value),
-            Write::Wish(value) => (&self.shared.wait.wish, value),
-            Write::Mark(slot, value) => (&self.shared.switch.marks[slot], value),
-            Write::NextMark(start, code) => return self.hostile_mark(start, code),
-            Write::Any(index, word) => {
-                if let Some(place) = self.word(index) {
-                    place.store(word, Ordering::Relaxed);
-                }
-                return;
-            }
-        };
-        place.store(value, Ordering::Relaxed);
-    }
-
-    /// A mark that could be a real one, at the epoch that the receiver waits for.
-    fn hostile_mark(&self, start: u64, code: u8) {
-        let next = self
-            .shared
-            .consumer
-            .epoch
-            .load(Ordering::Relaxed)
-            .wrapping_add(1);
-        let word = start << 3 | u64::from(code);
-        self.shared.switch.marks[next as usize % MARKS].store(word, Ordering::Relaxed);
-        self.shared.producer.epoch.store(next, Ordering::Relaxed);
-    }
-
-    fn honest(&mut self, step: Honest) -> Result<(), Hostile> {
-        match step {
-            Honest::Push(n) => self.push(n).map(drop)?,
-            Honest::Grow => drop(self.sender().grow(LARGEST)),
-            Honest::Shrink => {
-                if self.sender().shrink()?.is_some() || self.sender().has_left_larger_rings() {
-                    self.memory.punch();
-                }
-            }
-            Honest::Enter => drop(self.sender().enter_ring()),
-            Honest::Leave => self.rung(|s| s.leave_ring()),
-            Honest::Poke => self.rung(|s| s.leave_with_poke()),
-            Honest::Yield => drop(self.sender().yield_ring()?),
-            Honest::SendAgain => self.send_again(),
-            Honest::WaitForSpace(want) => {
-                self.sender().arm_space(1, 7, want);
-                self.sender().free(want)?;
-                self.sender().consumer_moved()?;
-            }
-            Honest::Recover => drop(self.sender().recover()),
-            Honest::Receive(queued) => drop(self.receive(queued)?),
-            Honest::WaitForData => {
-                let at = self.rx.pos + 1;
-                self.receiver().arm_data(2, 9, at);
-            }
-            Honest::Wish(ring) => drop(self.receiver().wish(ring)),
-            Honest::HandOver(queued) => drop(self.receiver().onto_kernel(queued, false)?),
-        }
-        Ok(())
-    }
-
-    fn rung(&mut self, f: impl FnOnce(&mut Sender<Heap>) -> u32) {
-        assert_eq!(f(&mut self.sender()) & !ALL, 0);
-    }
-
-    fn send_again(&mut self) {
-        let mut buffer = vec![0; 50_000];
-        let n = self.sender().resend(50_000, &mut &mut buffer[..]);
-        assert!(n <= 50_000);
-        self.sender().resent(n);
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
-
-    /// It goes on after `Hostile`, where the sockets layer would stop: the worse for it.
-    #[test]
-    fn whatever_the_peer_writes(
-        steps in prop::collection::vec((honest(), prop::option::of(write())), 1..60),
-    ) {
-        let mut pair = Pair::on_ring(BEGIN);
-        for (step, write) in steps {
-            let _hostile_is_fine = pair.honest(step);
-            if let Some(write) = write {
-                pair.hostile(write);
-            }
-        }
     }
 }

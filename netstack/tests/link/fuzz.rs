@@ -1,6 +1,6 @@
-//! A link under attack while it carries bytes. In `cargo test` for a few seconds; for hours:
-//! `BOLERO_RANDOM_TEST_TIME_MS=3600000 cargo test --release -p netstack fuzz`. A failure names the seed
-//! (`BOLERO_RANDOM_SEED`) that repeats it. Inputs worth keeping go to `__fuzz__`.
+//! A link under attack while it carries bytes. In `cargo test` for a few seconds, where a failure names the seed
+//! (`BOLERO_RANDOM_SEED`) that repeats it; for hours, guided by coverage: `tests/fuzz 3600`. Inputs worth keeping go
+//! to `__fuzz__`.
 
 #[path = "fuzz/attack.rs"]
 mod attack;

@@ -1,5 +1,5 @@
-//! Any bytes at all, and packets and frames with any changes; those of `__fuzz__` first. For hours:
-//! `BOLERO_RANDOM_TEST_TIME_MS=3600000 cargo test --release -p netstack fuzz`.
+//! Any bytes at all, and packets and frames with any changes; those of `__fuzz__` first. For hours, guided by
+//! coverage: `tests/fuzz 3600`.
 
 use std::time::Duration;
 
