@@ -123,6 +123,17 @@ impl Broker {
         self.sought.remove(&number).map(|_| number)
     }
 
+    /// The records that a refusal is about.
+    fn refused_by(&mut self, cookie: u64) -> Vec<u32> {
+        match cookie {
+            daemon::ALL => {
+                self.cookies.clear();
+                self.sought.drain().map(|(number, _)| number).collect()
+            }
+            one => self.answered(one).into_iter().collect(),
+        }
+    }
+
     /// What it has said since.
     pub fn hear(&mut self) -> News {
         let mut news = News::default();
@@ -158,7 +169,7 @@ impl Broker {
                 }
             }
             Mail::Refused { cookie, reason } => {
-                if let Some(number) = self.answered(cookie) {
+                for number in self.refused_by(cookie) {
                     self.refused.insert(number);
                     news.refused
                         .push((number, Reason::from_number(reason.into())));

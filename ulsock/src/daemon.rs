@@ -24,6 +24,9 @@ use crate::{inline, process, upkeep};
 /// Milliseconds between two attempts to find one.
 const PAUSE: u64 = 1000;
 
+/// In place of a cookie, which is never that: a refusal of all that we show. Our user has no place more.
+pub const ALL: u64 = 0;
+
 /// With fewer CPUs the daemon has none to itself, and its wake-ups come on top of the kernel's.
 const ENOUGH: i64 = 4;
 
@@ -100,10 +103,11 @@ impl Daemons {
         while let Some(mail) = pair.next_mail() {
             match mail {
                 Mail::Refused { cookie, reason } => {
-                    let number = self.shown.remove(&cookie);
                     let reason = Reason::from_number(reason.into());
-                    self.refused.extend(number.map(|number| (number, reason)));
-                    answers.extend(number.map(|number| (number, Answer::Refused(reason))));
+                    for number in self.refused_by(cookie) {
+                        self.refused.insert(number, reason);
+                        answers.push((number, Answer::Refused(reason)));
+                    }
                 }
                 Mail::Queue { queue, socket } => inline::begin(pair, queue, socket),
                 Mail::Route(route) => inline::add_route(pair, &route),
@@ -121,6 +125,14 @@ impl Daemons {
             }
         }
         answers
+    }
+
+    /// The records that a refusal is about.
+    fn refused_by(&mut self, cookie: u64) -> Vec<u32> {
+        match cookie {
+            ALL => self.shown.drain().map(|(_, number)| number).collect(),
+            one => self.shown.remove(&one).into_iter().collect(),
+        }
     }
 
     /// Why the daemon does not want it, if it has said so.

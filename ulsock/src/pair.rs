@@ -115,9 +115,14 @@ impl Pair {
 
     /// The same, for the daemon and the programs that it serves.
     pub fn with(other: Other, channel: Channel) -> Option<Arc<Pair>> {
+        Pair::with_share(other, channel, Share::trusted().into())
+    }
+
+    /// The same, and all pairs with processes of that user have one share.
+    pub fn with_share(other: Other, channel: Channel, share: Arc<Share>) -> Option<Arc<Pair>> {
         let peer = channel.peer().ok()?;
         let same_uid = peer.uid == rustix::process::geteuid().as_raw();
-        let pair = Pair::begin(other, channel, peer, same_uid, Share::trusted().into())?;
+        let pair = Pair::begin(other, channel, peer, same_uid, share)?;
         pair.prove();
         Some(pair)
     }
@@ -288,12 +293,19 @@ impl Pair {
         chunk[waiter as usize % 64].set(ringer).is_ok()
     }
 
-    /// Other users get none of the numbers that the program counts on.
+    /// Other users get none of the numbers that the program counts on. A daemon has none beside it, and counts by itself
+    /// who has how many.
     fn lowest_bell(&self) -> i32 {
-        match self.same_uid {
+        let is_daemon = matches!(self.other, Other::Program | Other::Guest);
+        match self.same_uid || is_daemon {
             true => 0,
             false => fds::own_range_begins(),
         }
+    }
+
+    /// How many of the peer's bells we hold: each is a descriptor.
+    pub fn bells(&self) -> usize {
+        self.bells.load(Ordering::Relaxed) as usize
     }
 
     /// `None` when its page has not come yet.

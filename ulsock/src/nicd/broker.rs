@@ -14,10 +14,12 @@ use netstack::time::Instant;
 use rustix::fs::fstat;
 use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 
-use super::door::{HostDoor, NoDoor};
-use super::program::{connection_of, refuse};
-use super::seekers::{Match, Seeker, SeekerId, Seekers, MOST_OF_ONE};
+use super::door::{HostDoor, Knock, NoDoor};
+use super::program::{connection_of, refuse, turn_away};
+use super::seekers::{Match, Seeker, SeekerId, Seekers};
 use super::set::{Set, Source};
+use super::shares::{Held, Shares};
+use crate::channel::Channel;
 use crate::message::{Introduction, Message};
 use crate::pair::{Mail, Other, Pair};
 use crate::reason::Reason;
@@ -26,8 +28,8 @@ use crate::sys::fds::InternalFd;
 use crate::sys::tcp;
 use crate::upgrade::names_one_user;
 
-/// Programs that are connected at a time.
-const MOST_GUESTS: usize = 4096;
+/// Those that are let in at a look, and letters of one guest that are read: everybody else comes in between.
+const MOST_AT_ONCE: usize = 16;
 /// Comparisons in one go: bytes may be under way just then.
 const TRIES: usize = 8;
 
@@ -41,12 +43,21 @@ enum Verdict {
     Over(SeekerId),
 }
 
+/// A program that has connected.
+struct Guest {
+    pair: Arc<Pair>,
+    /// Of its user's shares: a place, descriptors, and connections.
+    _place: Held,
+    descriptors: Held,
+    seekers: Held,
+}
+
 pub struct Broker {
     door: HostDoor,
     witness: Witness,
     /// Our own network namespace.
     own: u64,
-    guests: HashMap<u32, Arc<Pair>>,
+    guests: HashMap<u32, Guest>,
     seekers: Seekers,
     /// Who has been introduced to whom: the claiming one and the other, and how the two know it.
     introduced: HashMap<(u32, u32), u32>,
@@ -90,57 +101,102 @@ impl Broker {
         self.seekers.next()
     }
 
-    pub fn let_guests_in(&mut self, set: &Set, mut number: impl FnMut() -> u32) {
-        while let Some(channel) = self.door.accept() {
-            if self.guests.len() >= MOST_GUESTS {
-                continue;
-            }
-            let Some(pair) = Pair::with(Other::Guest, channel) else {
-                continue;
+    /// `false`: there are no descriptors for those who come.
+    pub fn let_guests_in(
+        &mut self,
+        set: &Set,
+        shares: &Shares,
+        mut number: impl FnMut() -> u32,
+    ) -> bool {
+        for _ in 0..MOST_AT_ONCE {
+            let channel = match self.door.accept() {
+                Knock::Came(channel) => channel,
+                Knock::Nobody => return true,
+                Knock::NoRoom => return false,
             };
-            let number = number();
-            if set.add(Source::Guest(number), pair.channel()).is_ok() {
-                self.guests.insert(number, pair);
-            }
+            self.let_in(set, shares, number(), channel);
         }
+        true
     }
 
-    /// `is_elsewhere`: has another host this address?
+    fn let_in(&mut self, set: &Set, shares: &Shares, number: u32, channel: Channel) -> Option<()> {
+        let uid = channel.peer().ok()?.uid;
+        let place = shares.guests.take(uid, 1);
+        let (Some(place), Some(descriptors)) = (place, shares.descriptors.take(uid, 1)) else {
+            turn_away(&channel);
+            return None;
+        };
+        let pair = Pair::with(Other::Guest, channel)?;
+        set.add(Source::Guest(number), pair.channel()).ok()?;
+        let guest = Guest {
+            pair,
+            _place: place,
+            descriptors,
+            seekers: shares.seekers.take(uid, 0)?,
+        };
+        self.guests.insert(number, guest);
+        Some(())
+    }
+
+    /// One turn of a guest. `false`: what is left of its mail waits for the next. `is_elsewhere`: has another host this
+    /// address?
     pub fn hear_guest(
         &mut self,
         set: &Set,
         number: u32,
         time: Instant,
         is_elsewhere: impl Fn(IpAddr) -> bool,
-    ) {
-        let Some(pair) = self.guests.get(&number).cloned() else {
-            return;
+    ) -> bool {
+        let Some(pair) = self.guests.get(&number).map(|it| it.pair.clone()) else {
+            return true;
         };
         pair.receive();
-        while let Some(mail) = pair.next_mail() {
-            if let Mail::Sought {
-                cookie,
-                connected,
-                socket,
-            } = mail
-            {
-                match self.examine(number, cookie, connected, &socket, time) {
-                    // In another network namespace the address may be somebody else's.
-                    Ok(seeker)
-                        if seeker.space == Space::OWN && is_elsewhere(seeker.tuple.remote.ip()) =>
-                    {
-                        refuse(&pair, cookie, Reason::OtherHost);
-                    }
-                    Ok(seeker) => self.seekers.insert(seeker),
-                    Err(reason) => refuse(&pair, cookie, reason),
-                }
-            }
+        let letters = std::iter::from_fn(|| pair.next_mail()).take(MOST_AT_ONCE);
+        let read = letters.map(|mail| self.read(number, mail, time, &is_elsewhere));
+        if read.count() == MOST_AT_ONCE {
+            return false;
         }
-        if pair.is_dead() {
+        if pair.is_dead() || !self.counts_descriptors(number) {
             set.remove(pair.channel());
             self.lose_guest(number);
         }
-        self.tend(time);
+        true
+    }
+
+    fn read(
+        &mut self,
+        number: u32,
+        mail: Mail,
+        time: Instant,
+        is_elsewhere: impl Fn(IpAddr) -> bool,
+    ) -> Option<()> {
+        let Mail::Sought {
+            cookie,
+            connected,
+            socket,
+        } = mail
+        else {
+            return None;
+        };
+        let refusal = match self.examine(number, cookie, connected, &socket, time) {
+            // In another network namespace the address may be somebody else's.
+            Ok(seeker) if seeker.space == Space::OWN && is_elsewhere(seeker.tuple.remote.ip()) => {
+                Reason::OtherHost
+            }
+            Ok(seeker) => {
+                self.seekers.insert(seeker);
+                return None;
+            }
+            Err(reason) => reason,
+        };
+        refuse(&self.guests.get(&number)?.pair, cookie, refusal);
+        None
+    }
+
+    /// `false`: with the bells that it has sent its user has more than its share.
+    fn counts_descriptors(&mut self, number: u32) -> bool {
+        let guest = self.guests.get_mut(&number);
+        guest.is_none_or(|it| it.descriptors.resize(1 + it.pair.bells()))
     }
 
     fn lose_guest(&mut self, number: u32) {
@@ -160,17 +216,18 @@ impl Broker {
         time: Instant,
     ) -> Result<Seeker, Reason> {
         let tuple = connection_of(socket.as_fd(), cookie).ok_or(Reason::Identity)?;
-        let pair = self.guests.get(&guest).ok_or(Reason::PeerGone)?;
+        let known = self.guests.get_mut(&guest).ok_or(Reason::PeerGone)?;
         let owner = fstat(socket).map_err(|_| Reason::Identity)?.st_uid;
-        if owner != pair.peer().uid || !names_one_user(owner) {
+        if owner != known.pair.peer().uid || !names_one_user(owner) {
             return Err(Reason::Identity);
         }
-        if self.seekers.count_of(guest) >= MOST_OF_ONE {
+        if !known.seekers.resize(self.seekers.count_of(guest) + 1) {
             return Err(Reason::TableFull);
         }
         let space = self.space_of(socket).map_err(|_| Reason::Identity)?;
         Ok(Seeker {
             guest,
+            uid: owner,
             cookie,
             connected,
             tuple,
@@ -210,7 +267,7 @@ impl Broker {
             let seeker = self.seekers.get(id);
             let guest = seeker.and_then(|seeker| Some((self.guests.get(&seeker.guest)?, seeker)));
             if let Some((pair, seeker)) = guest {
-                refuse(pair, seeker.cookie, Reason::NoPeer);
+                refuse(&pair.pair, seeker.cookie, Reason::NoPeer);
             }
             self.seekers.remove(id);
         }
@@ -261,7 +318,7 @@ impl Broker {
                 other: about.cookie,
                 number,
             };
-            let told = self.guests.get(&to.guest)?.tell(&found, None);
+            let told = self.guests.get(&to.guest)?.pair.tell(&found, None);
             told.then_some(())?;
         }
         Some(())
@@ -277,7 +334,8 @@ impl Broker {
         let (near, far) = socketpair(AddressFamily::UNIX, kind, flags, None).ok()?;
         self.next_introduction = self.next_introduction.wrapping_add(1);
         let number = self.next_introduction;
-        let (claimer, offerer) = (self.guests.get(&claiming)?, self.guests.get(&offering)?);
+        let pair = |guest| self.guests.get(guest).map(|it| &it.pair);
+        let (claimer, offerer) = (pair(&claiming)?, pair(&offering)?);
         let uids = [claimer.peer().uid, offerer.peer().uid];
         let tell = |to: &Pair, uid, claims, channel: &OwnedFd| {
             let it = Introduction {

@@ -5,8 +5,10 @@ use std::io;
 use std::time::Duration;
 
 use netstack::time::Instant;
+use rustix::io::Errno;
 
 use super::daemon::Nicd;
+use super::door::is_want;
 use super::host::Theirs;
 use super::say;
 use super::secure::{dial, Closed, Secure};
@@ -15,6 +17,8 @@ use super::words::{Word, VERSION};
 
 /// Callers that have not proved who they are.
 const MOST_CALLERS: usize = 64;
+/// Calls that are taken at a look.
+const MOST_AT_ONCE: usize = 16;
 /// The one with the higher address leaves the first call to the other.
 const COURTESY: Duration = Duration::from_millis(500);
 
@@ -117,7 +121,14 @@ impl Nicd {
     }
 
     pub(super) fn take_calls(&mut self, time: Instant) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        for _ in 0..MOST_AT_ONCE {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(why) if Errno::from_io_error(&why).is_some_and(is_want) => {
+                    return self.shut(Source::Listener);
+                }
+                Err(_) => return,
+            };
             let now = std::time::Instant::now();
             let taken = Secure::accept(stream, &self.identity, &self.peers, now)
                 .and_then(|channel| self.add_caller(channel, None).map_err(Closed::Io));

@@ -4,9 +4,9 @@
 //! then; else it lies down, looks once more at what programs may have posted meanwhile, and sleeps in one
 //! epoll set until something comes or is due.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::TcpListener;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ use super::peers::{is_here, Peer, Peers};
 use super::program::Program;
 use super::say;
 use super::set::{Set, Source};
+use super::shares::Shares;
 use super::signals;
 use super::vigil::Vigil;
 use crate::process;
@@ -77,6 +78,13 @@ pub struct Nicd {
     _reserved: Reserved,
     pub(super) lanes: Vec<Lane>,
     pub(super) programs: HashMap<u32, Program>,
+    /// Those of them that have blocks.
+    pub(super) with_blocks: Vec<u32>,
+    pub(super) shares: Shares,
+    /// Whose turn was over before all was heard that they had sent.
+    pub(super) unfinished: HashSet<Source>,
+    /// Doors where nobody could be let in: they are opened at the next sweep.
+    shut: Vec<Source>,
     /// For programs in containers.
     pub(super) broker: Option<Broker>,
     pub(super) lines: Lines,
@@ -168,6 +176,10 @@ impl Nicd {
             _reserved: reserved,
             lanes: Vec::new(),
             programs: HashMap::new(),
+            with_blocks: Vec::new(),
+            shares: Shares::new(),
+            unfinished: HashSet::new(),
+            shut: Vec::new(),
             broker: broker
                 .inspect_err(|why| say!("introduces no containers: {why}"))
                 .ok(),
@@ -205,6 +217,33 @@ impl Nicd {
         match &self.broker {
             Some(broker) => self.set.add(Source::HostDoor, broker.listener()),
             None => Ok(()),
+        }
+    }
+
+    /// There are no descriptors for those who come there.
+    pub(super) fn shut(&mut self, door: Source) {
+        if let Some(fd) = self.door_fd(door) {
+            self.set.remove(fd);
+            self.shut.push(door);
+        }
+    }
+
+    fn open_doors(&mut self) {
+        for door in std::mem::take(&mut self.shut) {
+            let opened = self.door_fd(door).map(|fd| self.set.add(door, fd));
+            if opened.is_some_and(|opened| opened.is_err()) {
+                self.shut.push(door);
+            }
+        }
+    }
+
+    fn door_fd(&self, door: Source) -> Option<BorrowedFd<'_>> {
+        match door {
+            Source::Door => Some(self.door.programs()),
+            Source::StatusDoor => Some(self.door.status()),
+            Source::Listener => Some(self.listener.as_fd()),
+            Source::HostDoor => self.broker.as_ref().map(Broker::listener),
+            _ => None,
         }
     }
 
@@ -271,22 +310,29 @@ impl Nicd {
 
     /// Hears whoever has something to say, until that moment at the latest.
     fn look_around(&mut self, time: Instant, until: Option<Instant>) {
-        for source in self.set.wait(time, until) {
+        let unfinished = std::mem::take(&mut self.unfinished);
+        let until = if unfinished.is_empty() {
+            until
+        } else {
+            Some(time)
+        };
+        for source in self.set.wait(time, until).into_iter().chain(unfinished) {
             self.hear(source, now());
         }
+        self.prod |= !self.unfinished.is_empty();
         self.keep_appointments(now());
     }
 
     fn hear(&mut self, source: Source, time: Instant) {
         match source {
             Source::Door => self.let_programs_in(),
-            Source::StatusDoor => self.door.tell(|| self.status()),
+            Source::StatusDoor => self.tell_status(),
             Source::Listener => self.take_calls(time),
             Source::Signals => self.hear_signals(time),
             Source::Watch => self.hear_changes(time),
             Source::Bell => self.waiter.silence(),
             Source::StrangersBell(number) => self.silence(number),
-            Source::Program(number) => self.hear_program(number, time),
+            Source::Program(number) => drop(self.hear_program(number, time)),
             Source::Caller(number) => self.hear_caller(number, time),
             Source::Host(number) => self.hear_host(number as usize, time),
             Source::Lane(number) => self.hear_port(number as usize, time),
@@ -296,10 +342,18 @@ impl Nicd {
         }
     }
 
+    fn tell_status(&mut self) {
+        if !self.door.tell(&self.status()) {
+            self.shut(Source::StatusDoor);
+        }
+    }
+
     fn hear_guest(&mut self, number: u32, time: Instant) {
         if let Some(mut broker) = self.broker.take() {
             let is_elsewhere = |ip| self.behind(ip).is_some();
-            broker.hear_guest(&self.set, number, time, is_elsewhere);
+            if !broker.hear_guest(&self.set, number, time, is_elsewhere) {
+                self.unfinished.insert(Source::Guest(number));
+            }
             self.broker = Some(broker);
         }
     }
@@ -310,8 +364,9 @@ impl Nicd {
             *next = next.wrapping_add(1);
             *next
         };
-        if let Some(broker) = &mut self.broker {
-            broker.let_guests_in(&self.set, number);
+        let broker = self.broker.as_mut();
+        if broker.is_some_and(|it| !it.let_guests_in(&self.set, &self.shares, number)) {
+            self.shut(Source::HostDoor);
         }
     }
 
@@ -324,6 +379,7 @@ impl Nicd {
         let broker = self.broker.as_ref();
         let waits = !self.lines.is_empty()
             || !self.callers.is_empty()
+            || !self.shut.is_empty()
             || self.lanes.iter().any(Lane::is_open)
             || broker.is_some_and(Broker::has_seekers);
         let sweep = waits.then_some(self.sweep_at);
@@ -351,6 +407,8 @@ impl Nicd {
             self.ask_quiet_links();
             self.sweep_lanes(time);
             self.sweep_callers();
+            self.open_doors();
+            self.settle_debts();
             if let Some(broker) = &mut self.broker {
                 broker.sweep(time);
             }

@@ -17,6 +17,8 @@ use crate::rundir::{RunDir, HOST, HOST_DOOR};
 use crate::sys::tcp;
 
 const BACKLOG: i32 = 128;
+/// Those who have asked how things are, and are told at a look.
+const MOST_TOLD: usize = 16;
 /// Behind the name: who connects there is told how things are.
 pub const STATUS: &str = ".status";
 
@@ -95,16 +97,20 @@ impl Door {
     }
 
     /// The next program that has connected.
-    pub fn accept(&self) -> Option<Channel> {
-        Channel::accepted(accept(&self.programs)?).ok()
+    pub fn accept(&self) -> Knock {
+        accept_channel(&self.programs)
     }
 
-    /// Tells all who have asked.
-    pub fn tell(&self, status: impl Fn() -> String) {
-        while let Some(asker) = accept(&self.status) {
-            // What its buffer does not take, it does not get: nobody waits for it.
-            let _ = UnixStream::from(asker).write(status().as_bytes());
+    /// Tells some of those who have asked. `false`: there are no descriptors to do so.
+    pub fn tell(&self, status: &str) -> bool {
+        for _ in 0..MOST_TOLD {
+            match accept(&self.status) {
+                // What its buffer does not take, it does not get: nobody waits for it.
+                Ok(asker) => drop(UnixStream::from(asker).write(status.as_bytes())),
+                Err(errno) => return !is_want(errno),
+            }
         }
+        true
     }
 }
 
@@ -144,8 +150,8 @@ impl HostDoor {
     }
 
     /// The next program that has connected.
-    pub fn accept(&self) -> Option<Channel> {
-        Channel::accepted(accept(&self.guests)?).ok()
+    pub fn accept(&self) -> Knock {
+        accept_channel(&self.guests)
     }
 }
 
@@ -155,8 +161,30 @@ impl Drop for HostDoor {
     }
 }
 
-fn accept(listener: &OwnedFd) -> Option<OwnedFd> {
-    accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC).ok()
+/// Who is at a door.
+pub enum Knock {
+    Came(Channel),
+    Nobody,
+    /// There are no descriptors to let anybody in: the door would call us for ever.
+    NoRoom,
+}
+
+fn accept_channel(listener: &OwnedFd) -> Knock {
+    match accept(listener).and_then(Channel::accepted) {
+        Ok(channel) => Knock::Came(channel),
+        Err(errno) if is_want(errno) => Knock::NoRoom,
+        Err(_) => Knock::Nobody,
+    }
+}
+
+fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
+    accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)
+}
+
+/// Of descriptors, or of memory.
+pub fn is_want(errno: Errno) -> bool {
+    let wants = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    wants.contains(&errno)
 }
 
 /// Everybody may connect: what they may do is decided by what they show. A socket that a daemon before us has left goes.
@@ -203,7 +231,7 @@ mod tests {
         let door = HostDoor::open(&dir).unwrap_or_else(|why| panic!("{why}"));
         assert!(matches!(HostDoor::open(&dir), Err(NoDoor::Taken(_))));
         let there = Channel::connect_to_host(&dir).unwrap();
-        assert!(there.peer().is_ok() && door.accept().is_some());
+        assert!(there.peer().is_ok() && matches!(door.accept(), Knock::Came(_)));
         drop(door);
         assert!(Channel::connect_to_host(&dir).is_err());
         assert!(HostDoor::open(&dir).is_ok());
@@ -227,6 +255,7 @@ mod tests {
         let door = Door::open(&dir).unwrap_or_else(|why| panic!("{why}"));
         let host = HostDoor::open(&dir).unwrap_or_else(|why| panic!("{why}"));
         assert!(Channel::connect_to_daemon(&dir, door.namespace).is_ok());
-        assert!(Channel::connect_to_host(&dir).is_ok() && host.accept().is_some());
+        assert!(Channel::connect_to_host(&dir).is_ok());
+        assert!(matches!(host.accept(), Knock::Came(_)));
     }
 }

@@ -197,7 +197,6 @@ impl Nicd {
         };
         let owner = line.program.take();
         if let Some(program) = owner.and_then(|number| self.programs.get_mut(&number)) {
-            program.lines = program.lines.saturating_sub(1);
             if let Some(block) = &line.block {
                 program.by_block.remove(&(block.segment.number, block.conn));
             }

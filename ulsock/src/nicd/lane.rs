@@ -240,8 +240,9 @@ pub struct Ropes {
     by_endpoint: HashMap<EndpointId, Rope>,
     /// Lines that the daemon itself has to look after: their wires have been tripped.
     pub own: Vec<LineId>,
-    /// Those whose bells have not come yet: they are behind other mail in the program's channel.
-    unheard: Vec<Unheard>,
+    /// Those whose bells have not come yet: they are behind other mail in the program's channel. By the address of
+    /// its pair, which they keep.
+    unheard: HashMap<usize, Vec<Unheard>>,
 }
 
 /// A ring that nobody has heard.
@@ -292,8 +293,18 @@ impl Ropes {
 
     /// More of a program's mail has been read: its bells may have come.
     pub fn ring_again(&mut self, pair: &Arc<Pair>) {
-        let in_vain = |it: &Unheard| !Arc::ptr_eq(&it.pair, pair) || it.ring_in_vain();
-        self.unheard.retain(in_vain);
+        let key = Arc::as_ptr(pair) as usize;
+        if let Some(mut unheard) = self.unheard.remove(&key) {
+            unheard.retain(Unheard::ring_in_vain);
+            if !unheard.is_empty() {
+                self.unheard.insert(key, unheard);
+            }
+        }
+    }
+
+    /// The program is gone.
+    pub fn forget(&mut self, pair: &Arc<Pair>) {
+        self.unheard.remove(&(Arc::as_ptr(pair) as usize));
     }
 
     pub fn untie(&mut self, endpoint: EndpointId) {
@@ -323,10 +334,10 @@ impl Bells for Ropes {
 
 /// The names are the program's own words: with more of them than it can have waiters it has to look by itself.
 #[cold]
-fn keep(unheard: &mut Vec<Unheard>, pair: &Arc<Pair>, block: &Block, name: u32) {
-    let of_program = unheard.iter().filter(|it| Arc::ptr_eq(&it.pair, pair));
-    if of_program.count() < WAITERS && !pair.is_dead() {
-        unheard.push(Unheard {
+fn keep(unheard: &mut HashMap<usize, Vec<Unheard>>, pair: &Arc<Pair>, block: &Block, name: u32) {
+    let of_program = unheard.entry(Arc::as_ptr(pair) as usize).or_default();
+    if of_program.len() < WAITERS && !pair.is_dead() {
+        of_program.push(Unheard {
             pair: pair.clone(),
             block: block.clone(),
             name,

@@ -4,6 +4,7 @@ use firmware::EndpointId;
 use netstack::time::Instant;
 
 use super::heir::Heir;
+use super::shares::Held;
 use super::words::Tuple;
 use crate::block::Block;
 use crate::sys::fds::InternalFd;
@@ -37,6 +38,8 @@ pub enum Stage {
 }
 
 pub struct Line {
+    /// Of its user's shares: a place, and the descriptor that is [entrusted](Self::entrusted) to us or an heir's.
+    pub _held: [Held; 2],
     /// `None`: its process is dead.
     pub program: Option<u32>,
     pub cookie: u64,

@@ -27,6 +27,7 @@ mod rest;
 pub mod secure;
 mod seekers;
 mod set;
+mod shares;
 mod signals;
 mod status;
 #[cfg(test)]

@@ -11,12 +11,16 @@ use rustix::net::sockopt;
 use rustix::net::{ipproto, SocketType};
 
 use super::daemon::Nicd;
+use super::door::Knock;
 use super::heir::Heir;
 use super::lease::Lease;
 use super::line::{Line, LineId, Stage};
 use super::say;
 use super::set::Source;
+use super::shares::Held;
 use super::words::{Tuple, Word};
+use crate::channel::Channel;
+use crate::daemon::ALL;
 use crate::doorbell::Doorbell;
 use crate::layout::CLAIMER;
 use crate::message::Message;
@@ -25,10 +29,10 @@ use crate::reason::Reason;
 use crate::sys::fds::InternalFd;
 use crate::sys::{diag, tcp};
 
-/// Programs that are served at a time.
-const MOST_PROGRAMS: usize = 4096;
-/// Connections of one program.
-const MOST_LINES: usize = 1 << 15;
+/// Those that are let in at a look, and letters of one program that are read: everybody else comes in between.
+const MOST_AT_ONCE: usize = 16;
+/// Turns that empty a program's mail and its channel, where more than one must be heard at once.
+const ALL_TURNS: usize = 64;
 /// include/net/tcp_states.h
 const ESTABLISHED: u8 = 1;
 
@@ -36,16 +40,24 @@ pub struct Program {
     pub pair: Arc<Pair>,
     /// What a program of another user rings.
     bell: Option<Doorbell>,
+    /// Of its user's shares: a place, and descriptors.
+    _place: Held,
+    descriptors: Held,
+    /// How many bells of its own we had when all were rung that had to be.
+    bells: usize,
     pub segments: Vec<Arc<PairSegment>>,
     pub by_block: HashMap<(u32, u32), LineId>,
-    /// How many lines it has.
-    pub lines: usize,
     /// It wants an engine of its own, and may have one.
     pub asks: bool,
     pub lease: Option<Lease>,
 }
 
 impl Program {
+    /// Of descriptors: its channel, both ends of our bell for it, and its own bells.
+    fn descriptors(&self) -> usize {
+        1 + 2 * usize::from(self.bell.is_some()) + self.pair.bells()
+    }
+
     /// Takes what the program has posted.
     fn take_posts(&self, mut each: impl FnMut(LineId)) {
         for segment in &self.segments {
@@ -68,20 +80,41 @@ impl Program {
 
 impl Nicd {
     pub(super) fn let_programs_in(&mut self) {
-        while let Some(channel) = self.door.accept() {
-            if self.programs.len() >= MOST_PROGRAMS || self.stop_by.is_some() {
-                continue;
-            }
-            let number = self.number();
-            if let Some(program) =
-                Pair::with(Other::Program, channel).and_then(|pair| self.welcome(number, pair))
-            {
-                self.programs.insert(number, program);
+        for _ in 0..MOST_AT_ONCE {
+            match self.door.accept() {
+                Knock::Nobody => return,
+                Knock::NoRoom => return self.shut(Source::Door),
+                Knock::Came(channel) if self.stop_by.is_none() => self.let_in(channel),
+                Knock::Came(_) => {}
             }
         }
     }
 
-    fn welcome(&self, number: u32, pair: Arc<Pair>) -> Option<Program> {
+    fn let_in(&mut self, channel: Channel) {
+        let Ok(who) = channel.peer() else {
+            return;
+        };
+        let place = self.shares.programs.take(who.uid, 1);
+        let descriptors = self.shares.descriptors.take(who.uid, 3);
+        let number = self.number();
+        match (place, descriptors) {
+            (Some(place), Some(descriptors)) => {
+                let memory = self.shares.memory.of(who.uid);
+                let pair = Pair::with_share(Other::Program, channel, memory);
+                let program = pair.and_then(|pair| self.welcome(number, pair, place, descriptors));
+                self.programs.extend(program.map(|it| (number, it)));
+            }
+            _ => turn_away(&channel),
+        }
+    }
+
+    fn welcome(
+        &self,
+        number: u32,
+        pair: Arc<Pair>,
+        place: Held,
+        descriptors: Held,
+    ) -> Option<Program> {
         let stranger = pair.peer().uid != rustix::process::geteuid().as_raw();
         let bell = if stranger {
             let bell = Doorbell::new_pair().ok()?;
@@ -100,9 +133,11 @@ impl Nicd {
         Some(Program {
             pair,
             bell,
+            _place: place,
+            descriptors,
+            bells: 0,
             segments: Vec::new(),
             by_block: HashMap::new(),
-            lines: 0,
             asks: false,
             lease: None,
         })
@@ -116,13 +151,24 @@ impl Nicd {
     }
 
     pub(super) fn has_rings(&self) -> bool {
-        self.programs.values().any(Program::has_posts)
+        self.with_blocks().any(Program::has_posts)
+    }
+
+    /// Programs may have let go of memory since: what one owes, all of its user do.
+    pub(super) fn settle_debts(&self) {
+        self.with_blocks().for_each(|it| it.pair.settle_debts());
+    }
+
+    /// Who has no block yet has nothing to post: those may be many, and cost nothing here.
+    fn with_blocks(&self) -> impl Iterator<Item = &Program> {
+        let numbers = self.with_blocks.iter();
+        numbers.filter_map(|number| self.programs.get(number))
     }
 
     /// Looks after all lines that programs have rung for.
     pub(super) fn take_rings(&mut self, time: Instant) {
         let mut rung = Vec::new();
-        for program in self.programs.values() {
+        for program in self.with_blocks() {
             program.take_posts(|id| rung.push(id));
         }
         for id in rung {
@@ -130,44 +176,79 @@ impl Nicd {
         }
     }
 
-    pub(super) fn hear_program(&mut self, number: u32, time: Instant) {
+    /// One turn of a program. What is left of its mail waits for the next. Whether anything was heard.
+    pub(super) fn hear_program(&mut self, number: u32, time: Instant) -> bool {
         let Some(pair) = self.programs.get(&number).map(|it| it.pair.clone()) else {
-            return;
+            return false;
         };
-        pair.receive();
-        while let Some(mail) = pair.next_mail() {
-            match mail {
-                Mail::Shown {
-                    cookie,
-                    connected,
-                    socket,
-                } => {
-                    if let Err(reason) = self.show(number, cookie, connected, &socket, time) {
-                        refuse(&pair, cookie, reason);
-                    }
-                }
-                Mail::Left {
-                    segment,
-                    conn,
-                    socket,
-                } => self.inherit(number, (segment, conn), socket, time),
-                Mail::Asked => self.hear_ask(number),
-                Mail::Entrusted {
-                    segment,
-                    conn,
-                    socket,
-                } => self.trust(number, (segment, conn), socket),
-                Mail::Refused { .. } | Mail::Window { .. } => {}
-                Mail::Queue { .. } | Mail::Route(_) => {}
-                Mail::Sought { .. } | Mail::Introduced { .. } | Mail::Found { .. } => {}
-            }
+        // The last question is in vain.
+        let heard = pair.receive_counted() > 1;
+        let letters = std::iter::from_fn(|| pair.next_mail()).take(MOST_AT_ONCE);
+        let read = letters.map(|mail| self.read(number, &pair, mail, time));
+        let read = read.count();
+        if read == MOST_AT_ONCE {
+            self.unfinished.insert(Source::Program(number));
+            return true;
         }
-        for lane in &mut self.lanes {
-            lane.ropes.ring_again(&pair);
-        }
-        if pair.is_dead() {
+        self.ring_again(number);
+        if pair.is_dead() || !self.counts_descriptors(number) {
             self.lose_program(number, time);
         }
+        heard || read > 0
+    }
+
+    fn read(&mut self, number: u32, pair: &Pair, mail: Mail, time: Instant) {
+        match mail {
+            Mail::Shown {
+                cookie,
+                connected,
+                socket,
+            } => {
+                if let Err(reason) = self.show(number, cookie, connected, &socket, time) {
+                    refuse(pair, cookie, reason);
+                }
+            }
+            Mail::Left {
+                segment,
+                conn,
+                socket,
+            } => self.inherit(number, (segment, conn), socket, time),
+            Mail::Asked => self.hear_ask(number),
+            Mail::Entrusted {
+                segment,
+                conn,
+                socket,
+            } => self.trust(number, (segment, conn), socket),
+            Mail::Refused { .. } | Mail::Window { .. } => {}
+            Mail::Queue { .. } | Mail::Route(_) => {}
+            Mail::Sought { .. } | Mail::Introduced { .. } | Mail::Found { .. } => {}
+        }
+    }
+
+    /// All that a program has said before it did something that we have seen.
+    pub(super) fn hear_all(&mut self, number: u32, time: Instant) {
+        let mut turns = 0..ALL_TURNS;
+        while self.hear_program(number, time) && turns.next().is_some() {}
+    }
+
+    /// With bells that have come since, those are woken that could not be before.
+    fn ring_again(&mut self, number: u32) {
+        let program = self.programs.get_mut(&number);
+        let Some(program) = program.filter(|it| it.pair.bells() != it.bells) else {
+            return;
+        };
+        program.bells = program.pair.bells();
+        for lane in &mut self.lanes {
+            lane.ropes.ring_again(&program.pair);
+        }
+    }
+
+    /// `false`: with the bells that it has sent its user has more than its share.
+    fn counts_descriptors(&mut self, number: u32) -> bool {
+        self.programs.get_mut(&number).is_none_or(|program| {
+            let count = program.descriptors();
+            program.descriptors.resize(count)
+        })
     }
 
     /// A program shows a connection: what it says of it is checked by the socket itself.
@@ -187,13 +268,14 @@ impl Nicd {
         if let Some(old) = self.lines.of(&tuple) {
             self.dismiss(old, time);
         }
-        let program = self.programs.get_mut(&number).ok_or(Reason::PeerGone)?;
-        if program.lines >= MOST_LINES {
-            return Err(Reason::TableFull);
-        }
-        program.lines += 1;
+        let program = self.programs.get(&number).ok_or(Reason::PeerGone)?;
+        let uid = program.pair.peer().uid;
+        let place = self.shares.lines.take(uid, 1).ok_or(Reason::TableFull)?;
+        let descriptor = self.shares.descriptors.take(uid, 1);
+        let descriptor = descriptor.ok_or(Reason::TableFull)?;
         let lease = self.lease_for(number, host);
         let id = self.lines.insert(Line {
+            _held: [place, descriptor],
             program: Some(number),
             cookie,
             connected,
@@ -329,6 +411,10 @@ impl Nicd {
             return;
         };
         self.set.remove(program.pair.channel());
+        self.with_blocks.retain(|other| *other != number);
+        for lane in &mut self.lanes {
+            lane.ropes.forget(&program.pair);
+        }
         if let Some(bell) = &program.bell {
             self.set.remove(bell.wait_fd());
         }
@@ -389,6 +475,15 @@ pub(super) fn refuse(pair: &Pair, cookie: u64, reason: Reason) {
     if !pair.tell(&message, None) {
         say!("pid {}: does not read what it is told", pair.peer().pid);
     }
+}
+
+/// Its user has no place more: all its connections stay where they are. Nobody waits for the answer.
+pub(super) fn turn_away(channel: &Channel) {
+    let message = Message::Refuse {
+        cookie: ALL,
+        reason: Reason::TableFull as u16,
+    };
+    let _ = channel.send(&message, None);
 }
 
 /// How long a connection waits for its other end to be shown.

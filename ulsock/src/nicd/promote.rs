@@ -67,7 +67,8 @@ impl Nicd {
     fn give_block(&mut self, id: LineId) -> Option<()> {
         let route = self.route_for(id);
         let line = self.lines.get_mut(id)?;
-        let program = self.programs.get_mut(&line.program?)?;
+        let number = line.program?;
+        let program = self.programs.get_mut(&number)?;
         let block = Block::allocate(&program.pair)?;
         let claim = Claim {
             offer_cookie: line.cookie,
@@ -80,6 +81,9 @@ impl Nicd {
             return None;
         }
         if block.segment.number as usize == program.segments.len() {
+            if program.segments.is_empty() {
+                self.with_blocks.push(number);
+            }
             program.segments.push(block.segment.clone());
         }
         let place = (block.segment.number, block.conn);
@@ -155,7 +159,7 @@ impl Nicd {
     /// The program has let go of its block. If it has left the connection to us, it has said so before.
     fn part_with(&mut self, id: LineId, time: Instant) {
         if let Some(number) = self.lines.get(id).and_then(|line| line.program) {
-            self.hear_program(number, time);
+            self.hear_all(number, time);
         }
         self.dismiss(id, time);
     }

@@ -11,15 +11,14 @@ use super::words::Tuple;
 /// Never used twice.
 pub type SeekerId = u64;
 
-/// Connections that one program may look for at a time.
-pub const MOST_OF_ONE: usize = 1 << 15;
 /// How long a connection waits for its other end to be shown.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Ends with the same addresses that one is compared with: unrelated networks are few, and liars are many.
 const MOST_RIVALS: usize = 8;
-/// Pairs of ends that wait to be compared, of all programs; and that are compared in one go.
+/// Pairs of ends that wait to be compared, of all programs; no user has more of them than are left for others.
 const MOST_MATCHES: usize = 4096;
-const MOST_AT_ONCE: usize = 32;
+/// Those that are compared in one go: each takes some questions to the kernel.
+const MOST_AT_ONCE: usize = 8;
 /// Between two comparisons of two ends that were not still.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(500);
 const LONGEST_PAUSE: Duration = Duration::from_millis(256);
@@ -27,6 +26,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(256);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seeker {
     pub guest: u32,
+    pub uid: u32,
     pub cookie: u64,
     pub connected: bool,
     pub tuple: Tuple,
@@ -39,6 +39,8 @@ pub struct Seeker {
 pub struct Match {
     pub connected: SeekerId,
     pub accepted: SeekerId,
+    /// The user who has shown the second one.
+    uid: u32,
     due: Instant,
     pause: Duration,
 }
@@ -68,7 +70,7 @@ impl Seekers {
             |other: &Seeker| other.connected != seeker.connected && other.guest != seeker.guest;
         let others = self.of(seeker.tuple.mirrored());
         let others = others.into_iter().filter(|(_, other)| fits(other));
-        let room = MOST_MATCHES.saturating_sub(self.matches.len());
+        let room = self.room_for(seeker.uid);
         for (other, _) in others.take(MOST_RIVALS.min(room)) {
             let [connected, accepted] = match seeker.connected {
                 true => [id, other],
@@ -77,6 +79,7 @@ impl Seekers {
             self.matches.push(Match {
                 connected,
                 accepted,
+                uid: seeker.uid,
                 due: seeker.since,
                 pause: SHORTEST_PAUSE,
             });
@@ -84,6 +87,12 @@ impl Seekers {
         self.all.insert(id, seeker);
         *self.counts.entry(seeker.guest).or_default() += 1;
         self.by_tuple.entry(seeker.tuple).or_default().push(id);
+    }
+
+    fn room_for(&self, uid: u32) -> usize {
+        let free = MOST_MATCHES.saturating_sub(self.matches.len());
+        let has = self.matches.iter().filter(|it| it.uid == uid).count();
+        free.saturating_sub(has)
     }
 
     fn of(&self, tuple: Tuple) -> Vec<(SeekerId, Seeker)> {
@@ -97,11 +106,16 @@ impl Seekers {
     }
 
     pub fn remove(&mut self, id: SeekerId) {
+        self.take_out(id);
+        self.matches
+            .retain(|it| it.connected != id && it.accepted != id);
+    }
+
+    /// Without its matches.
+    fn take_out(&mut self, id: SeekerId) {
         let Some(seeker) = self.all.remove(&id) else {
             return;
         };
-        self.matches
-            .retain(|it| it.connected != id && it.accepted != id);
         if let Some(count) = self.counts.get_mut(&seeker.guest) {
             *count -= 1;
         }
@@ -115,7 +129,10 @@ impl Seekers {
 
     pub fn remove_all_of(&mut self, guest: u32) {
         let ids = self.ids(|seeker| seeker.guest == guest);
-        ids.into_iter().for_each(|id| self.remove(id));
+        ids.into_iter().for_each(|id| self.take_out(id));
+        let all = &self.all;
+        self.matches
+            .retain(|it| all.contains_key(&it.connected) && all.contains_key(&it.accepted));
         self.counts.remove(&guest);
     }
 
@@ -133,10 +150,16 @@ impl Seekers {
         all.map(|(id, _)| *id).collect()
     }
 
-    /// Those that are to be compared now. They are due again later, unless one of them is removed.
+    /// Those that are to be compared now, first who has waited longest. They are due again later, unless one of them is
+    /// removed.
     pub fn due(&mut self, now: Instant) -> Vec<Match> {
-        let due = self.matches.iter_mut().filter(|it| it.due <= now);
-        due.take(MOST_AT_ONCE)
+        if self.matches.len() > MOST_AT_ONCE {
+            self.matches
+                .select_nth_unstable_by_key(MOST_AT_ONCE, |it| it.due);
+        }
+        let first = self.matches.iter_mut().take(MOST_AT_ONCE);
+        first
+            .filter(|it| it.due <= now)
             .map(|it| {
                 it.due = now + it.pause;
                 it.pause = (it.pause * 2).min(LONGEST_PAUSE);
@@ -175,6 +198,7 @@ mod tests {
         let tuple = Tuple::new(end(1), end(2));
         Seeker {
             guest,
+            uid: 1000 + guest,
             cookie: guest.into(),
             connected,
             tuple: if connected { tuple } else { tuple.mirrored() },
@@ -254,5 +278,37 @@ mod tests {
         (101..1000).for_each(|guest| seekers.insert(end(guest, false)));
         assert_eq!(seekers.matches.len(), MOST_MATCHES);
         assert_eq!(seekers.due(at(1)).len(), MOST_AT_ONCE);
+    }
+
+    /// Two ends that are never still are compared again and again; others have their turn.
+    #[test]
+    fn one_user_does_not_keep_others_from_being_compared() {
+        let mut seekers = Seekers::default();
+        let of_liar = |guest, connected| Seeker {
+            uid: 1002,
+            ..end(guest, connected)
+        };
+        (1..10).for_each(|guest| seekers.insert(of_liar(guest, true)));
+        (10..2000).for_each(|guest| seekers.insert(of_liar(guest, false)));
+        assert_eq!(seekers.matches.len(), MOST_MATCHES / 2);
+        let honest = |connected| {
+            let Seeker { tuple, .. } = end(1, connected);
+            let far = SocketAddr::new([10, 0, 0, 9].into(), 9);
+            let (near, far) = match connected {
+                true => (tuple.local, far),
+                false => (far, tuple.remote),
+            };
+            Seeker {
+                tuple: Tuple::new(near, far),
+                ..end(3000 + u32::from(connected), connected)
+            }
+        };
+        seekers.insert(honest(true));
+        seekers.insert(honest(false));
+        let gos = (1..1000).find(|go| {
+            let due = seekers.due(at(*go));
+            guests(&seekers, &due).contains(&[3001, 3000])
+        });
+        assert!(gos.is_some_and(|gos| gos <= (MOST_MATCHES / MOST_AT_ONCE) as u64));
     }
 }

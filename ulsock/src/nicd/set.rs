@@ -12,7 +12,7 @@ use crate::sys::raw;
 const MOST: usize = 64;
 
 /// Who has something to say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// Programs connect.
     Door,

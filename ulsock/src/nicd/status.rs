@@ -72,6 +72,7 @@ pub fn ask(run_dir: &Path) -> io::Result<Status> {
 
 impl Nicd {
     pub(super) fn status(&self) -> String {
+        let counts = self.counts();
         let status = Status {
             pid: std::process::id(),
             address: self.me.control.to_string(),
@@ -81,14 +82,29 @@ impl Nicd {
             peers: self
                 .others()
                 .into_iter()
-                .map(|host| self.peer(host))
+                .map(|host| self.peer(host, counts[host]))
                 .collect(),
             interfaces: self.lanes.iter().map(interface).collect(),
         };
         serde_json::to_string(&status).unwrap_or_default()
     }
 
-    fn peer(&self, number: usize) -> PeerStatus {
+    /// Of each host's connections, by how far they are: shown, claimed and served.
+    fn counts(&self) -> Vec<[usize; 3]> {
+        let mut counts = vec![[0; 3]; self.hosts.len()];
+        for (_, line) in self.lines.iter() {
+            let stage = match line.stage {
+                Stage::Shown => 0,
+                Stage::Claimed | Stage::Proposed { .. } | Stage::Asked { .. } => 1,
+                Stage::Served(_) | Stage::Inline => 2,
+                Stage::Over => continue,
+            };
+            counts[line.host][stage] += 1;
+        }
+        counts
+    }
+
+    fn peer(&self, number: usize, [shown, claimed, served]: [usize; 3]) -> PeerStatus {
         let host = &self.hosts[number];
         let peer = host.peer.as_ref();
         let lane = host.way.map(|way| &self.lanes[way.lane]);
@@ -100,12 +116,6 @@ impl Nicd {
             .and_then(|link| link.path(0))
             .filter(|path| path.rtt.is_known())
             .map(|path| path.rtt.smoothed());
-        let count = |is: fn(&Stage) -> bool| {
-            let lines = self.lines.iter();
-            lines
-                .filter(|(_, line)| line.host == number && is(&line.stage))
-                .count()
-        };
         PeerStatus {
             name: peer.and_then(|peer| peer.name.clone()).unwrap_or_default(),
             address: peer
@@ -117,14 +127,9 @@ impl Nicd {
             why: host.unfit.clone().unwrap_or_default(),
             interface: lane.map(|lane| lane.name.clone()).unwrap_or_default(),
             round_trip: rtt.map_or(0.0, |rtt| rtt.as_secs_f64() * 1e6),
-            shown: count(|stage| *stage == Stage::Shown),
-            claimed: count(|stage| {
-                matches!(
-                    stage,
-                    Stage::Claimed | Stage::Proposed { .. } | Stage::Asked { .. }
-                )
-            }),
-            served: count(|stage| matches!(stage, Stage::Served(_) | Stage::Inline)),
+            shown,
+            claimed,
+            served,
             packets_sent: counters.packets_sent,
             packets_received: counters.packets_received,
             packets_lost: counters.packets_lost,

@@ -67,10 +67,20 @@ impl Share {
 }
 
 /// The shares of all users that we have to do with.
-#[derive(Default)]
-pub struct Shares(HashMap<u32, Weak<Share>>);
+pub struct Shares(HashMap<u32, Weak<Share>>, fn() -> Share);
+
+impl Default for Shares {
+    fn default() -> Shares {
+        Shares(HashMap::new(), Share::of_other_user)
+    }
+}
 
 impl Shares {
+    /// For a daemon, which counts descriptors by itself.
+    pub fn of_memory() -> Shares {
+        Shares(HashMap::new(), Share::trusted)
+    }
+
     pub fn of(&mut self, uid: u32) -> Arc<Share> {
         if let Some(share) = self.0.get(&uid).and_then(Weak::upgrade) {
             return share;
@@ -80,7 +90,7 @@ impl Shares {
         }
         let share = Arc::new(match uid == rustix::process::geteuid().as_raw() {
             true => Share::trusted(),
-            false => Share::of_other_user(),
+            false => self.1(),
         });
         self.0.insert(uid, Arc::downgrade(&share));
         share

@@ -4,6 +4,7 @@ mod again;
 mod guests;
 mod keys;
 mod program;
+mod strangers;
 mod world;
 
 use std::io::Read;

@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -73,7 +74,18 @@ pub struct End {
 unsafe impl Send for End {}
 
 pub fn meet(host: &Host) -> Arc<Pair> {
+    let channel = knock(&door_of(host)).expect("a daemon");
+    Pair::with(Other::Daemon, channel).expect("a pair")
+}
+
+/// Where its daemon listens for programs.
+pub fn door_of(host: &Host) -> PathBuf {
     let namespace = host.within(|| door::namespace().expect("a namespace"));
+    let name = daemon_file(namespace).expect("a name");
+    host.run_dir.join(&*name)
+}
+
+pub fn knock(door: &Path) -> rustix::io::Result<Channel> {
     let socket = socket_with(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
@@ -81,12 +93,8 @@ pub fn meet(host: &Host) -> Arc<Pair> {
         None,
     );
     let socket = socket.expect("a socket");
-    let name = daemon_file(namespace).expect("a name");
-    let path = host.run_dir.join(&*name);
-    let address = SocketAddrUnix::new(&path).expect("an address");
-    connect(&socket, &address).expect("a daemon");
-    let channel = Channel::accepted(socket).expect("a channel");
-    Pair::with(Other::Daemon, channel).expect("a pair")
+    connect(&socket, &SocketAddrUnix::new(door)?)?;
+    Channel::accepted(socket)
 }
 
 impl End {

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{kill_process, Pid, Signal};
+use rustix::process::{kill_process, setrlimit, Pid, Resource, Rlimit, Signal};
 use rustix::thread::{move_into_link_name_space, unshare_unsafe, LinkNameSpaceType, UnshareFlags};
 
 use crate::nicd::identity::Identity;
@@ -33,6 +33,16 @@ fn daemon() {
         Ok("xdp") => Kind::Xdp,
         _ => Kind::Packet,
     };
+    if let Some(limit) = std::env::var("NICD_TEST_LIMIT")
+        .ok()
+        .and_then(|it| it.parse().ok())
+    {
+        let limit = Rlimit {
+            current: Some(limit),
+            maximum: Some(limit),
+        };
+        setrlimit(Resource::Nofile, limit).expect("a limit");
+    }
     let started = Nicd::start(Options {
         run_dir: &folder.join(host),
         peers_file: &folder.join("peers"),
@@ -61,6 +71,8 @@ pub struct Host {
     namespace: File,
     pub run_dir: PathBuf,
     number: usize,
+    /// Of the daemon's descriptors.
+    limit: Option<u64>,
     daemon: Option<Child>,
 }
 
@@ -78,6 +90,7 @@ impl Host {
             namespace: thread::spawn(make).join().expect("a namespace"),
             run_dir,
             number,
+            limit: None,
             daemon: None,
         }
     }
@@ -117,6 +130,7 @@ impl Host {
                 .env(FOLDER, folder)
                 .env("NICD_TEST_HOST", self.number.to_string())
                 .env("NICD_TEST_PORT", port)
+                .envs(self.limit.map(|it| ("NICD_TEST_LIMIT", it.to_string())))
                 .stdout(Stdio::null())
                 .spawn()
                 .expect("a daemon")
@@ -125,8 +139,11 @@ impl Host {
     }
 
     pub fn signal(&self, signal: Signal) {
-        let child = self.daemon.as_ref().expect("a daemon");
-        kill_process(Pid::from_child(child), signal).expect("to signal");
+        kill_process(self.pid(), signal).expect("to signal");
+    }
+
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(self.daemon.as_ref().expect("a daemon"))
     }
 
     /// Until it has ended.
@@ -165,6 +182,11 @@ pub struct World {
 impl World {
     /// With daemons that know each other.
     pub fn new(port: &str) -> World {
+        World::with_limit(port, None)
+    }
+
+    /// The same, and so many descriptors for each daemon.
+    pub fn with_limit(port: &str, limit: Option<u64>) -> World {
         let folder = tempfile::tempdir().expect("a folder");
         let mut hosts = [1, 2].map(|number| Host::new(folder.path(), number));
         let there = format!(
@@ -190,6 +212,7 @@ impl World {
         }
         fs::write(folder.path().join("peers"), peers).expect("a peers file");
         for host in &mut hosts {
+            host.limit = limit;
             host.start(folder.path(), port);
         }
         let world = World { folder, hosts };
