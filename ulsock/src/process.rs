@@ -42,6 +42,9 @@ pub fn init() {
         rustix::process::getpid().as_raw_nonzero().get() as u32,
         Ordering::Relaxed,
     );
+    if is_secure() {
+        return;
+    }
     match Config::from_env() {
         Ok(config) => {
             let enabled = config.enabled;
@@ -66,6 +69,14 @@ pub fn init() {
 /// (The kernel's own vector would not do: valgrind hides from programs what it names.)
 fn ask_libc() {
     let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+}
+
+/// A set-uid or set-gid program, or one whose file has capabilities: it has more rights than whoever has started it and
+/// chosen its environment, of which nothing is believed. We are off, make no file and say no word. The loader drops
+/// LD_PRELOAD there, but loads what /etc/ld.so.preload names (getauxval(3), ld.so(8)).
+fn is_secure() -> bool {
+    // SAFETY: takes and returns a number.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 #[inline]

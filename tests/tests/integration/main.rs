@@ -38,6 +38,7 @@ mod passed;
 mod pipes;
 mod pointers;
 mod postgres;
+mod privileged;
 mod programs;
 mod proxies;
 mod pysuite;
