@@ -39,8 +39,18 @@ impl Row {
 
 /// What the command prints, as text, with its errors.
 pub fn text(run_dir: &Path) -> String {
+    output(run_dir, &["--json"])
+}
+
+/// The same, as people read it.
+pub fn table(run_dir: &Path) -> String {
+    output(run_dir, &[])
+}
+
+fn output(run_dir: &Path, options: &[&str]) -> String {
     let output = Command::new(built("ulsock"))
-        .args(["top", "--once", "--json"])
+        .args(["top", "--once"])
+        .args(options)
         .env("ULSOCK_RUN_DIR", run_dir)
         .output();
     match output {

@@ -180,6 +180,11 @@ fn meet(dir: &RunDir, netns: u64) -> Option<Arc<Pair>> {
 pub fn trusted(dir: &RunDir, channel: Option<Channel>) -> Option<Channel> {
     let uid = channel.as_ref()?.peer().ok()?.uid;
     let owner = fstat(dir).ok()?.st_uid;
+    channel.filter(|_| may_be_daemon(uid, owner))
+}
+
+/// The same, by the user and the owner of the run directory.
+pub fn may_be_daemon(uid: u32, owner: u32) -> bool {
     let trusted = [0, owner, rustix::process::geteuid().as_raw()];
-    channel.filter(|_| trusted.contains(&uid) && names_one_user(uid))
+    trusted.contains(&uid) && names_one_user(uid)
 }

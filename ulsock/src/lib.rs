@@ -44,6 +44,7 @@ mod options;
 mod order;
 mod pair;
 mod passing;
+pub mod plain;
 mod pointer;
 mod poll;
 pub mod probe;

@@ -17,6 +17,7 @@ use crate::config::Report;
 use crate::family::{found, Family, Header, MAGIC, RECORDS};
 use crate::lifecycle;
 use crate::log;
+use crate::plain::plain;
 use crate::process;
 use crate::reason::{Reason, PLACES};
 use crate::record::{flag, Counts, Record, State};
@@ -28,6 +29,7 @@ use crate::sys::{self, proc};
 #[derive(Clone, Debug, Serialize)]
 pub struct ConnectionRow {
     pub pid: u32,
+    /// As it can be printed.
     pub program: String,
     pub local: Option<SocketAddr>,
     pub peer: Option<SocketAddr>,
@@ -84,7 +86,7 @@ fn row(record: &Record) -> Option<ConnectionRow> {
         return None;
     }
     let pid = record.pid.load(Ordering::Relaxed);
-    let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    let program = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
     let carrier = |number: u8| match number {
         0 => "kernel",
         _ if record.has(flag::NIC) => "nic",
@@ -108,7 +110,7 @@ fn row(record: &Record) -> Option<ConnectionRow> {
     let on_kernel = carrier_tx == "kernel" || carrier_rx == "kernel";
     Some(ConnectionRow {
         pid,
-        program: program.trim_end().to_string(),
+        program: plain(program.trim_ascii_end()),
         local: record.local(),
         peer: record.peer(),
         carrier_tx,

@@ -5,6 +5,8 @@ use tests::place::{Place, Rings};
 use tests::program::{built, Program};
 use tests::{ports, top};
 
+use crate::script;
+
 /// The program of `words` under `ulsock run`, reporting to the place's files as all others do.
 fn run(place: &Place, side: Side, words: &str) -> Program {
     let (name, arguments) = words.split_once(' ').expect("program and arguments");
@@ -87,4 +89,34 @@ fn run_passes_the_exit_status_on() {
     };
     let finished = wrapped.arg("exit 7").start().wait();
     assert_eq!(finished.status.code(), Some(7));
+}
+
+/// Whatever a program calls itself, the terminal of whoever looks gets text, and the program is listed.
+#[test]
+fn top_of_programs_with_hostile_names() {
+    if kernel_only() {
+        return;
+    }
+    let names: [(&[u8], &str); 3] = [
+        (b"\x1b[2J\x1b[H# \x07", "\\u{1b}[2J\\u{1b}[H# \\u{7}"),
+        ("\u{202e}a\u{9b}".as_bytes(), "\\u{202e}a\\u{9b}"),
+        (b"\xff\x9b", "\\xff\\x9b"),
+    ];
+    for (name, shown) in names {
+        let place = Place::new(Ends::both()).eager();
+        let hex: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
+        let program = place.client("/usr/bin/python3").arg(script("named.py"));
+        let mut program = program.arg(hex).piped().start();
+        program.prints("named");
+        let table = top::table(place.run_dir());
+        let is_text = |it: char| it == '\n' || it.is_ascii() && !it.is_ascii_control();
+        assert!(
+            table.contains(shown) && table.chars().all(is_text),
+            "{table:?}"
+        );
+        let rows = top::rows(place.run_dir());
+        assert!(rows.iter().any(|row| row.program == shown), "{rows:?}");
+        program.succeed();
+        place.report(Side::Client);
+    }
 }

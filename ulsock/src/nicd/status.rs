@@ -1,8 +1,11 @@
 //! How things are: what `ulsock nicd status` shows.
 
-use std::io::{self, Read};
+use std::fs::Metadata;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +14,11 @@ use super::daemon::Nicd;
 use super::door;
 use super::line::Stage;
 use crate::channel::address::daemon_file;
+use crate::daemon;
+
+/// For an answer, and how long that may be.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LONGEST: u64 = 16 << 20;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Status {
@@ -65,9 +73,23 @@ pub struct InterfaceStatus {
 /// Asks the daemon of this network namespace.
 pub fn ask(run_dir: &Path) -> io::Result<Status> {
     let name = format!("{}{}", &*daemon_file(door::namespace()?)?, door::STATUS);
+    ask_at(&run_dir.join(name))
+}
+
+fn ask_at(door: &Path) -> io::Result<Status> {
+    // A stranger's would have us wait, or read without end.
+    if !daemon::may_be_daemon(door.symlink_metadata()?.uid(), run_dir_of(door)?.uid()) {
+        return Err(ErrorKind::PermissionDenied.into());
+    }
+    let stream = UnixStream::connect(door)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     let mut text = String::new();
-    UnixStream::connect(run_dir.join(name))?.read_to_string(&mut text)?;
+    stream.take(LONGEST).read_to_string(&mut text)?;
     Ok(serde_json::from_str(&text)?)
+}
+
+fn run_dir_of(door: &Path) -> io::Result<Metadata> {
+    door.parent().ok_or(ErrorKind::NotFound)?.symlink_metadata()
 }
 
 impl Nicd {
@@ -150,5 +172,43 @@ fn interface(lane: &super::lane::Lane) -> InterfaceStatus {
         polls: counters.polls,
         looks: counters.looks,
         wakes: counters.wakes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::chown;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+    use crate::rundir::scratch::Scratch;
+
+    /// Needs root.
+    #[test]
+    fn a_stranger_is_not_asked() {
+        let dir = Scratch::new();
+        let door = dir.path.join("nicd.7.status");
+        let listener = UnixListener::bind(&door).unwrap();
+        chown(&door, Some(1002), None).unwrap();
+        assert_eq!(
+            ask_at(&door).unwrap_err().kind(),
+            ErrorKind::PermissionDenied
+        );
+        listener.set_nonblocking(true).unwrap();
+        assert!(listener.accept().is_err(), "nobody has come");
+    }
+
+    #[test]
+    fn an_answer_without_end_is_none() {
+        let dir = Scratch::new();
+        let door = dir.path.join("nicd.7.status");
+        let listener = UnixListener::bind(&door).unwrap();
+        let talker = std::thread::spawn(move || {
+            let (mut asker, _) = listener.accept().unwrap();
+            while asker.write(&[b' '; 1 << 16]).is_ok() {}
+        });
+        assert!(ask_at(&door).is_err());
+        talker.join().unwrap();
     }
 }

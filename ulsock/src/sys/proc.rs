@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use rustix::fs::{openat, readlinkat_raw, Dir, DirEntry, Mode, OFlags, CWD};
 use rustix::io;
 
+use crate::plain::plain;
 use crate::sys::fds::{InternalFd, Transient};
 use crate::sys::raw;
 use crate::sys::text::Text;
@@ -132,7 +133,7 @@ pub fn mappings() -> io::Result<Vec<(usize, usize)>> {
 pub fn program() -> io::Result<String> {
     let mut name = [0; 64];
     let name = read_own(format_args!("comm"), &mut name)?;
-    Ok(String::from_utf8_lossy(name).trim_end().to_owned())
+    Ok(plain(name.trim_ascii_end()))
 }
 
 /// Whether every user of the system has a number of its own here, as it is outside of user

@@ -36,36 +36,49 @@ pub fn run(options: &Options) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Names of interfaces and of hosts can have anything in them.
+fn plain(text: &str) -> String {
+    ulsock::plain::plain(text.as_bytes())
+}
+
 fn text(status: &Status) -> String {
     let mut lines = vec![format!(
         "nicd {} at {}, serving {} programs; in containers {}, with {} connections introduced",
-        status.pid, status.address, status.programs, status.guests, status.introduced
+        status.pid,
+        plain(&status.address),
+        status.programs,
+        status.guests,
+        status.introduced
     )];
     for peer in &status.peers {
         let state = match (peer.in_touch, peer.link_up) {
-            (true, true) => format!("up on {}, {:.0} us", peer.interface, peer.round_trip),
-            (true, false) if !peer.why.is_empty() => format!("no link: {}", peer.why),
+            (true, true) => format!(
+                "up on {}, {:.0} us",
+                plain(&peer.interface),
+                peer.round_trip
+            ),
+            (true, false) if !peer.why.is_empty() => format!("no link: {}", plain(&peer.why)),
             (true, false) if peer.at_rest => "at rest, no connection needs the link".to_owned(),
             (true, false) => "link down".to_owned(),
             (false, _) => "its nicd is not in touch".to_owned(),
         };
         lines.push(format!(
             "  {} {}: {state}; connections: {} by the NIC, {} ready, {} shown; packets: {} sent, {} received, {} lost",
-            peer.address, peer.name, peer.served, peer.claimed, peer.shown,
+            plain(&peer.address), plain(&peer.name), peer.served, peer.claimed, peer.shown,
             peer.packets_sent, peer.packets_received, peer.packets_lost
         ));
     }
     for interface in &status.interfaces {
         lines.push(format!(
             "  {}: port {}; {} frames sent, {} received, {} of strangers{}",
-            interface.name,
+            plain(&interface.name),
             if interface.open { "open" } else { "closed" },
             interface.frames_sent,
             interface.frames_received,
             interface.strangers,
             match interface.trouble.as_str() {
                 "" => String::new(),
-                trouble => format!("; trouble: {trouble}"),
+                trouble => format!("; trouble: {}", plain(trouble)),
             }
         ));
     }
