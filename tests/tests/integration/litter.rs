@@ -14,12 +14,12 @@ use crate::same_as_kernel_by_both;
 
 const CONNECTIONS: usize = 5;
 
-/// Entries of the run directory that belong to one process or one family of processes.
+/// Entries of the run directory that belong to one process.
 fn entries(run_dir: &Path) -> BTreeSet<String> {
     let names = fs::read_dir(run_dir).into_iter().flatten().flatten();
     names
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|name| name.starts_with("mail.") || name.starts_with("family."))
+        .filter(|name| name.starts_with("mail."))
         .collect()
 }
 

@@ -132,6 +132,33 @@ fn nonsense_is_no_offer_and_makes_room() {
 }
 
 #[test]
+fn a_sweep_costs_no_more_than_it_must() {
+    let dir = Scratch::new();
+    let table = OffersTable::own(&dir).unwrap();
+    let used = || {
+        let (mut seen, mut used) = (0, 0);
+        file::each_used(&table.fd, |_, words| {
+            seen += 1;
+            used += usize::from(words[0] != 0);
+        });
+        (seen, used)
+    };
+    assert_eq!(used(), (0, 0), "all holes");
+    for index in [5, SLOTS / 2, SLOTS - 1] {
+        assert!(table.write(index, &[3]));
+    }
+    let (seen, found) = used();
+    assert!(seen < SLOTS / 16 && found == 3, "{seen} {found}");
+    for index in 0..MOST_SWEPT + 10 {
+        assert!(table.write(index, &[3]));
+    }
+    table.sweep(&dir);
+    assert_eq!(used().1, 12, "the rest is another's to sweep");
+    table.sweep(&dir);
+    assert_eq!(used().1, 0);
+}
+
+#[test]
 fn a_table_that_is_cut_off_is_made_whole() {
     let dir = Scratch::new();
     let path = dir.path.join(format!("offers.{}", geteuid().as_raw()));

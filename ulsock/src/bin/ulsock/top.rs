@@ -1,5 +1,5 @@
 //! `ulsock top`: the live connections of this host, with carrier, traffic, and the reason why one
-//! is on kernel TCP. It only reads what the processes publish in the run directory.
+//! is on kernel TCP. It only reads what the processes remember of them, as far as it may.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
