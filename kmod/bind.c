@@ -107,8 +107,11 @@ int ulnic_bind(struct ulnic_endpoint *endpoint, struct ulnic_bind *arg, bool may
 	bool is_ours;
 	int error;
 
-	if (!arg->length || arg->length > endpoint->device->partition)
-		return arg->length ? -ENOSPC : -EINVAL;
+	if (!arg->length)
+		return -EINVAL;
+	/* One that is longer would show in the next area of mmap(). */
+	if (arg->length > min_t(u64, endpoint->device->partition, ULNIC_APERTURE_MAX))
+		return -ENOSPC;
 	if (arg->service && arg->service < ULNIC_SERVICE_OPEN && !capable(CAP_NET_ADMIN))
 		return -EACCES;
 	arg->length = PAGE_ALIGN(arg->length);

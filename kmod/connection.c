@@ -4,8 +4,17 @@
  * it ends.
  */
 #include <linux/capability.h>
+#include <linux/nospec.h>
 
 #include "driver.h"
+
+/* The connection of a number that a program has named; NULL: there can be none. */
+static struct ulnic_connection *named(struct ulnic_endpoint *endpoint, u64 number)
+{
+	if (number >= ULNIC_CONNECTIONS_MAX)
+		return NULL;
+	return &endpoint->connections[array_index_nospec(number, ULNIC_CONNECTIONS_MAX)];
+}
 
 /* Whether there is anybody to ask; device->lock is held. */
 static int check_slot(struct ulnic_device *device, u64 slot)
@@ -45,6 +54,7 @@ int ulnic_lookup(struct ulnic_endpoint *endpoint, struct ulnic_lookup *arg)
 
 	if (!arg->service || arg->slot >= device->slots)
 		return -EINVAL;
+	arg->slot = array_index_nospec(arg->slot, device->slots);
 	if (arg->service < ULNIC_SERVICE_OPEN && !capable(CAP_NET_ADMIN))
 		return -EACCES;
 	mutex_lock(&device->lock);
@@ -90,6 +100,7 @@ int ulnic_connect(struct ulnic_endpoint *endpoint, struct ulnic_connect *arg)
 
 	if (arg->slot >= device->slots)
 		return -EINVAL;
+	arg->slot = array_index_nospec(arg->slot, device->slots);
 	mutex_lock(&device->lock);
 	error = check_slot(device, arg->slot);
 	if (!error && (arg->endpoint >= ULNIC_ENDPOINTS_MAX || !arg->key ||
@@ -107,12 +118,11 @@ int ulnic_connect(struct ulnic_endpoint *endpoint, struct ulnic_connect *arg)
 
 int ulnic_disconnect(struct ulnic_endpoint *endpoint, struct ulnic_disconnect *arg)
 {
-	struct ulnic_connection *connection;
+	struct ulnic_connection *connection = named(endpoint, arg->connection);
 	int error = 0;
 
-	if (arg->connection >= ULNIC_CONNECTIONS_MAX)
+	if (!connection)
 		return -ENOTCONN;
-	connection = &endpoint->connections[arg->connection];
 	mutex_lock(&endpoint->lock);
 	if (connection->link == ULNIC_FREE) {
 		error = -ENOTCONN;
@@ -128,13 +138,12 @@ int ulnic_disconnect(struct ulnic_endpoint *endpoint, struct ulnic_disconnect *a
 
 int ulnic_ring(struct ulnic_endpoint *endpoint, struct ulnic_ring *arg)
 {
+	struct ulnic_connection *connection = named(endpoint, arg->connection);
 	struct ulnic_device *device = endpoint->device;
-	struct ulnic_connection *connection;
 	int error = 0;
 
-	if (arg->connection >= ULNIC_CONNECTIONS_MAX)
+	if (!connection)
 		return -ENOTCONN;
-	connection = &endpoint->connections[arg->connection];
 	/* While it is connected the device is not gone: ulnic_kill() ends all. */
 	mutex_lock(&endpoint->lock);
 	switch (connection->link) {

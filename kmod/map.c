@@ -7,11 +7,14 @@
  * BAR 2 is memory of the host: the mappings are cached (memremap() has told
  * the page attribute table so, which vmf_insert_pfn() asks).
  */
+#include <linux/nospec.h>
+
 #include "driver.h"
 
 #define AREA_SHIFT	32
 #define AREA_PAGES	(1UL << (AREA_SHIFT - PAGE_SHIFT))
 #define AREAS		(1 + ULNIC_CONNECTIONS_MAX)
+static_assert(ULNIC_APERTURE_MAX == 1ULL << AREA_SHIFT);
 
 struct window {
 	u64 offset;	/* in the region */
@@ -34,7 +37,7 @@ static int window_of(struct ulnic_endpoint *endpoint, unsigned long area, struct
 	}
 	if (area >= AREAS)
 		return -EINVAL;
-	connection = &endpoint->connections[area - 1];
+	connection = &endpoint->connections[array_index_nospec(area - 1, ULNIC_CONNECTIONS_MAX)];
 	if (connection->link == ULNIC_FREE)
 		return -EACCES;
 	window->offset = connection->offset;
@@ -91,6 +94,7 @@ static const struct vm_operations_struct operations = {
 	.fault = fault,
 };
 
+/* All of it lies in one area: what is counted and unmapped is that of its first page. */
 static int check(struct ulnic_endpoint *endpoint, struct vm_area_struct *vma)
 {
 	u64 within = (u64)(vma->vm_pgoff % AREA_PAGES) << PAGE_SHIFT;

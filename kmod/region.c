@@ -4,6 +4,7 @@
  * says of itself there.
  */
 #include <linux/delay.h>
+#include <linux/nospec.h>
 #include <linux/random.h>
 #include <linux/sizes.h>
 
@@ -31,13 +32,17 @@ u64 ulnic_random(void)
 	return number;
 }
 
-/* All of it must be whole pages of one partition: anything may be asked here. */
+/*
+ * All of it must be whole pages of one partition, and no more than can be
+ * mapped: anything may be asked here.
+ */
 bool ulnic_is_in_partition(struct ulnic_device *device, u64 slot, u64 offset, u64 length)
 {
 	u64 start = device->first + slot * device->partition;
 
 	return offset >= start && offset - start < device->partition &&
 	       length && length <= device->partition - (offset - start) &&
+	       length <= ULNIC_APERTURE_MAX &&
 	       PAGE_ALIGNED(offset) && PAGE_ALIGNED(length);
 }
 
@@ -61,8 +66,12 @@ static int own_entry(struct ulnic_device *device, u64 index, struct ulnic_entry 
  */
 int ulnic_read_entry(struct ulnic_device *device, u64 slot, u64 index, struct ulnic_entry *entry)
 {
-	struct ulnic_entry *from = &ulnic_slot(device, slot)->table[index];
+	struct ulnic_entry *from;
 
+	/* Programs ask for any: no guess of the processor is to read beyond. */
+	slot = array_index_nospec(slot, device->slots);
+	index = array_index_nospec(index, ULNIC_ENDPOINTS_MAX);
+	from = &ulnic_slot(device, slot)->table[index];
 	if (slot == device->slot)
 		return own_entry(device, index, entry);
 	/* The key is written last, so that the others are there. */

@@ -63,6 +63,7 @@
 #define ULNIC_ENDPOINTS_MAX	256	/* bound endpoints of one VM */
 #define ULNIC_CONNECTIONS_MAX	64	/* of one endpoint */
 #define ULNIC_WIRES_MAX		64	/* of one endpoint */
+#define ULNIC_APERTURE_MAX	_BITULL(32)	/* bytes: one offset of mmap() after the other */
 
 /* Where mmap() finds an endpoint's own aperture, and its connection n. */
 #define ULNIC_APERTURE_OFFSET		0
@@ -102,8 +103,8 @@ struct ulnic_info {
  * Gives this endpoint an aperture, all zeros. Once per endpoint (EISCONN).
  * Waits up to a few seconds (not with O_NONBLOCK: EAGAIN) while memory may
  * still be mapped by the peers of its last owner. EADDRINUSE: this VM has an
- * endpoint of this service. ENOSPC: no memory or no endpoint left. EACCES:
- * the service needs CAP_NET_ADMIN.
+ * endpoint of this service. ENOSPC: no memory or no endpoint left, or longer
+ * than ULNIC_APERTURE_MAX. EACCES: the service needs CAP_NET_ADMIN.
  */
 struct ulnic_bind {
 	__u64 size;

@@ -4,6 +4,8 @@
  * poll() and by every scan, so that it does not matter how many doorbells
  * became one interrupt.
  */
+#include <linux/nospec.h>
+
 #include "driver.h"
 
 static int change(struct ulnic_endpoint *endpoint, struct ulnic_tripwire *arg)
@@ -31,6 +33,7 @@ int ulnic_tripwire(struct ulnic_endpoint *endpoint, struct ulnic_tripwire *arg)
 
 	if (arg->wire >= ULNIC_WIRES_MAX)
 		return -EINVAL;
+	arg->wire = array_index_nospec(arg->wire, ULNIC_WIRES_MAX);
 	spin_lock_bh(&endpoint->wires_lock);
 	error = change(endpoint, arg);
 	spin_unlock_bh(&endpoint->wires_lock);

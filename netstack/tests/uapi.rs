@@ -98,6 +98,7 @@ fn constants_are_the_same() {
         ("ULNIC_ENDPOINTS_MAX", uapi::ENDPOINTS_MAX as u64),
         ("ULNIC_CONNECTIONS_MAX", uapi::CONNECTIONS_MAX as u64),
         ("ULNIC_WIRES_MAX", uapi::WIRES_MAX as u64),
+        ("ULNIC_APERTURE_MAX", uapi::APERTURE_MAX),
         ("ULNIC_APERTURE_OFFSET", uapi::APERTURE_OFFSET),
         ("ULNIC_CONNECTION_OFFSET(0)", uapi::connection_offset(0)),
         ("ULNIC_CONNECTION_OFFSET(63)", uapi::connection_offset(63)),

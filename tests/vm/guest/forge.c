@@ -34,7 +34,7 @@ static size_t lies(uint64_t slot, uint64_t size, struct lie *told)
 	uint64_t partition = (size - FIRST) / SLOTS / PAGE * PAGE;
 	uint64_t own = FIRST + slot * partition;
 	const struct lie all[] = {
-		{ own, partition },
+		{ own, partition < ULNIC_APERTURE_MAX ? partition : ULNIC_APERTURE_MAX },
 		{ 0, PAGE },				/* the superblock */
 		{ PAGE, PAGE },				/* a slot */
 		{ own - PAGE, PAGE },			/* the neighbours' */
@@ -49,6 +49,7 @@ static size_t lies(uint64_t slot, uint64_t size, struct lie *told)
 		{ own + 8, PAGE },
 		{ own, PAGE + 8 },
 		{ own, 0 },
+		{ own, ULNIC_APERTURE_MAX + PAGE },	/* would show as another's */
 	};
 	size_t at;
 
@@ -63,7 +64,7 @@ void forge(char **arguments)
 	struct raw raw = raw_open();
 	volatile uint64_t *words = raw.memory + (PAGE + slot * SLOT_BYTES) / 8;
 	struct lie told[32];
-	size_t count = lies(slot, raw.length, told), at;
+	size_t count = lies(slot, raw.size, told), at;
 
 	for (at = 0; at < count; at++) {
 		volatile uint64_t *entry = words + TABLE + ENTRY * at;

@@ -78,6 +78,8 @@ static void binding(int fd)
 	expect(call(fd, ULNIC_BIND, &bind) == EINVAL);
 	bind.length = UINT64_MAX;
 	expect(call(fd, ULNIC_BIND, &bind) == ENOSPC);
+	bind.length = ULNIC_APERTURE_MAX + PAGE;
+	expect(call(fd, ULNIC_BIND, &bind) == ENOSPC);
 	expect(try_map(fd, 0, PAGE, PROT_READ, MAP_SHARED) == EACCES);
 
 	expect(bound(fd, LENGTH - 1, SERVICE + 1).length == LENGTH);

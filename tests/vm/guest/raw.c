@@ -42,7 +42,10 @@ static void find(char *folder, size_t size)
 	fail("no ivshmem device");
 }
 
-static void *bar(const char *folder, const char *name, size_t *length)
+/* A mapping takes memory for its tables at once: of a vast region the beginning will do. */
+#define MOST (1ULL << 30)
+
+static void *bar(const char *folder, const char *name, size_t *length, uint64_t *size)
 {
 	char path[512];
 	struct stat status;
@@ -52,7 +55,8 @@ static void *bar(const char *folder, const char *name, size_t *length)
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	fd = open(path, O_RDWR);
 	expect(fd >= 0 && fstat(fd, &status) == 0);
-	*length = status.st_size;
+	*size = status.st_size;
+	*length = *size < MOST ? *size : MOST;
 	at = mmap(NULL, *length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	expect(at != MAP_FAILED);
 	return at;
@@ -62,7 +66,8 @@ struct raw raw_open(void)
 {
 	char folder[300], path[512];
 	struct raw raw;
-	size_t unused;
+	size_t length;
+	uint64_t size;
 	int fd;
 
 	find(folder, sizeof(folder));
@@ -70,7 +75,7 @@ struct raw raw_open(void)
 	fd = open(path, O_WRONLY);
 	expect(fd >= 0 && write(fd, "1", 1) == 1);
 	close(fd);
-	raw.memory = bar(folder, "resource2", &raw.length);
-	raw.registers = bar(folder, "resource0", &unused);
+	raw.memory = bar(folder, "resource2", &raw.length, &raw.size);
+	raw.registers = bar(folder, "resource0", &length, &size);
 	return raw;
 }

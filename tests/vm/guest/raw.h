@@ -7,8 +7,9 @@
 #include <stdint.h>
 
 struct raw {
-	volatile uint64_t *memory;	/* the whole region */
+	volatile uint64_t *memory;	/* the region, or its beginning */
 	size_t length;
+	uint64_t size;			/* of the whole region */
 	volatile uint32_t *registers;
 };
 

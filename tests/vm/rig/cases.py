@@ -6,7 +6,7 @@ import time
 
 from . import programs
 from .build import GROUP
-from .group import LOAD, SMALL, Group
+from .group import LOAD, SMALL, VAST, Group
 from .shell import Failed
 
 UNBIND = ("echo $(basename $(readlink -f /sys/class/ulnic/ulnic0/device))"
@@ -229,13 +229,24 @@ def conformance(group, options):
     return output[output.index("test result"):].split(";")[0]
 
 
+def vast(group, options):
+    """A region whose partitions are larger than an aperture can be: whoever says that one is, is not believed."""
+    first, third = group.machines
+    group.load(first)
+    first.run("vmtest misuse", 60)
+    third.background("vmtest forge 9", "ready")
+    return first.run(f"vmtest deceived 9 {group.size}", 60)
+
+
 # The suite of ports first: it takes all the memory there is again and again, and waits for none that a machine which
 # never was may have mapped.
 WITH_DOORBELLS = [conformance, loads, installed, misuse, isolation, renewal, reloading, unbinding, fuzzing, doorbells,
                   forgery, hostile]
 OF_TWO = [pause, death]
 WITHOUT_DOORBELLS = [plain]
-NAMES = [case.__name__ for case in WITH_DOORBELLS + OF_TWO + WITHOUT_DOORBELLS + programs.CASES]
+IN_VAST_REGION = [vast]
+NAMES = [case.__name__
+         for case in WITH_DOORBELLS + OF_TWO + WITHOUT_DOORBELLS + IN_VAST_REGION + programs.CASES]
 
 
 def run_case(case, group, options, unloads):
@@ -270,5 +281,7 @@ def run(options, kernel, image, folder):
               ("first", "second"))
     run_group(WITHOUT_DOORBELLS, options, Group(folder / "plain", kernel, image, has_doorbells=False),
               ("first", "second"))
+    run_group(IN_VAST_REGION, options, Group(folder / "vast", kernel, image, size=VAST),
+              ("first", "third"))
     run_group(programs.CASES, options, Group(folder / "hosts", kernel, image), ("first", "second"),
               unloads=False)

@@ -8,6 +8,8 @@ LARGE = 64 << 20
 CABLE = {"first": "10.7.0.1", "second": "10.7.0.2"}
 # Two slots, so that a third machine must take the place of another.
 SMALL = 2 << 20
+# Sixteen slots with more than 4 GiB each; only what is touched takes memory.
+VAST = 128 << 30
 
 # Emulated processors stand still for seconds when the host is busy; the other is for a short test.
 LOAD = "insmod /lib/modules/*/updates/dkms/ulnic.ko dead_ms=4000 quarantine_ms=6000"

@@ -12,6 +12,8 @@ pub const ENDPOINTS_MAX: usize = 256;
 pub const CONNECTIONS_MAX: usize = 64;
 /// Tripwires of one endpoint.
 pub const WIRES_MAX: usize = 64;
+/// Bytes of an aperture.
+pub const APERTURE_MAX: u64 = 1 << 32;
 
 /// Where an endpoint's own aperture is mapped.
 pub const APERTURE_OFFSET: u64 = 0;
