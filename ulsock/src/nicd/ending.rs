@@ -12,6 +12,7 @@ use super::heir::{Fate, Known};
 use super::line::{LineId, Place, Stage};
 use super::program::PATIENCE;
 use super::say;
+use super::set::Source;
 use super::words::Word;
 use crate::block::Block;
 
@@ -132,6 +133,9 @@ impl Nicd {
         };
         let fate = heir.run(time, block, known);
         if fate == Fate::Waits {
+            if heir.is_unfinished {
+                self.unfinished.insert(Source::Heir(heir.number));
+            }
             return;
         }
         let place = line.place();

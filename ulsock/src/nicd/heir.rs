@@ -19,8 +19,9 @@ use crate::sys::tcp;
 
 /// [F30] So long we wait for the peer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes that are thrown away at once.
+/// Bytes that are thrown away at once, and how often in one turn: a peer may send without end, and others wait.
 const DISCARD: usize = 1 << 14;
+const TURN: usize = 4;
 
 /// What is known of the link.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +42,10 @@ pub enum Fate {
 
 pub struct Heir {
     socket: InternalFd,
+    /// How the daemon hears of it.
+    pub number: u32,
+    /// Its turn was over before all was read that the kernel had.
+    pub is_unfinished: bool,
     side: Side,
     /// What of RESUME has not been written yet.
     record: Vec<u8>,
@@ -57,7 +62,13 @@ pub struct Heir {
 }
 
 impl Heir {
-    pub fn new(socket: InternalFd, connected: bool, block: &Block, now: Instant) -> Heir {
+    pub fn new(
+        socket: InternalFd,
+        number: u32,
+        connected: bool,
+        block: &Block,
+        now: Instant,
+    ) -> Heir {
         let role = if connected {
             Role::Connected
         } else {
@@ -73,6 +84,8 @@ impl Heir {
         let read = block.read();
         let mut heir = Heir {
             socket,
+            number,
+            is_unfinished: false,
             side: Side::linked(role, epoch, key, read),
             record: Vec::new(),
             next: 0,
@@ -178,7 +191,8 @@ impl Heir {
     /// What the kernel brings: the peer's RESUME, and bytes that nobody reads.
     fn listen(&mut self, block: &Block) -> Fate {
         let mut bytes = [0; DISCARD];
-        loop {
+        self.is_unfinished = false;
+        for _ in 0..TURN {
             let peeked = recv(
                 &self.socket,
                 &mut bytes[..LENGTH],
@@ -208,6 +222,8 @@ impl Heir {
                 Err(_) => return Fate::Waits,
             }
         }
+        self.is_unfinished = true;
+        Fate::Waits
     }
 
     /// [F16] RESUME, then the ring, then FIN.

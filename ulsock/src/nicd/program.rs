@@ -362,7 +362,7 @@ impl Nicd {
             block.freeze();
             line.stage = Stage::Over;
         }
-        let heir = Heir::new(socket, line.connected, block, time);
+        let heir = Heir::new(socket, heir_number, line.connected, block, time);
         let source = Source::Heir(heir_number);
         if self.set.add_changes(source, heir.socket()).is_err() {
             return;

@@ -2,6 +2,7 @@
 
 mod again;
 mod guests;
+mod heirs;
 mod keys;
 mod program;
 mod strangers;
