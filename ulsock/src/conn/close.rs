@@ -8,14 +8,18 @@ use netstack::ring::Look;
 use rustix::io::Errno;
 use rustix::net::{sockopt, Shutdown};
 
+use super::ration::Ration;
 use super::wait::{sleep, Deadline};
 use super::{Conn, Handle};
 use crate::bed::Sleep;
 use crate::link;
 use crate::record::flag;
+use crate::upkeep;
 
 /// How long closing waits for a peer that does not read.
 const PATIENCE: Duration = Duration::from_millis(200);
+/// Peers that never read, however many, do not keep a program from its work by having it close connections.
+static WAITS: Ration = Ration::new();
 
 /// Before the last holder closes: bytes that nobody has read reset the connection, as in the kernel.
 pub fn last(handle: Handle) {
@@ -104,7 +108,8 @@ pub fn shutdown(handle: Handle, how: c_int) -> Option<Result<(), Errno>> {
 
 /// Bytes that must go through the kernel again have been sent as far as the program knows: they go
 /// before the FIN. If the kernel is full the peer does not read; it is given a moment, no more, for
-/// closing never blocks, and a peer that knows us finds the bytes in the ring all the same.
+/// closing never blocks, and a peer that knows us finds the bytes in the ring all the same. (On another host it does
+/// not, so there each has its moment.)
 fn finish_resend(handle: Handle) {
     let deadline = Deadline::after(PATIENCE);
     while let Some(conn) = Conn::enter(handle).filter(|conn| conn.record.tx.gate.is_closed()) {
@@ -113,8 +118,11 @@ fn finish_resend(handle: Handle) {
         let flushed = super::flush::flush(&conn);
         // [F21] A record that nobody has read would reset the connection.
         let heard = conn.hear_out();
-        if flushed && heard || deadline.passed() {
+        if flushed && heard || !(conn.is_nic() || WAITS.allows(upkeep::now())) {
             return;
+        }
+        if deadline.passed() {
+            return WAITS.was_in_vain(PATIENCE, upkeep::now());
         }
         let (me, socket) = (conn.me, conn.socket);
         let events = if flushed { libc::POLLIN } else { libc::POLLOUT };

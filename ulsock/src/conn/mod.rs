@@ -19,6 +19,7 @@ pub mod midway;
 pub mod nic;
 pub mod part;
 pub mod quick;
+mod ration;
 pub mod ready;
 pub mod recv;
 pub mod room;

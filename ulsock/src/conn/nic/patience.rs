@@ -8,9 +8,10 @@
 //! A stream to which nobody answers has one try ([F18]: who has given up must read a byte before it can begin anew), so
 //! that one is long.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use super::super::ration::Ration;
 use super::super::wait::Deadline;
 use crate::{thread, upkeep};
 
@@ -20,8 +21,6 @@ const SHORTEST: Duration = Duration::from_millis(5);
 const CROWDED: Duration = Duration::from_millis(20);
 /// Up to 160 ms: two hosts on different continents.
 const MOST_DOUBLINGS: u32 = 5;
-/// After a long wait in vain come so many times its time without another.
-const SHARE: u32 = 16;
 
 /// What this process has seen of its peers.
 static PATIENCE: Patience = Patience::new();
@@ -29,8 +28,8 @@ static PATIENCE: Patience = Patience::new();
 struct Patience {
     /// Of the shortest wait.
     doublings: AtomicU32,
-    /// Before this time nobody waits longer than that.
-    next: AtomicU64,
+    /// Longer ones.
+    long: Ration,
 }
 
 fn doubled(times: u32) -> Duration {
@@ -41,12 +40,12 @@ impl Patience {
     const fn new() -> Patience {
         Patience {
             doublings: AtomicU32::new(0),
-            next: AtomicU64::new(0),
+            long: Ration::new(),
         }
     }
 
     fn allows_long_waits(&self, now: u64) -> bool {
-        now >= self.next.load(Ordering::Relaxed)
+        self.long.allows(now)
     }
 
     fn granted(&self, now: u64) -> Duration {
@@ -59,8 +58,7 @@ impl Patience {
     fn was_in_vain(&self, granted: Duration, now: u64) {
         let doublings = self.doublings.load(Ordering::Relaxed);
         if granted > SHORTEST {
-            let pause = (granted * SHARE).as_millis() as u64;
-            self.next.store(now + pause, Ordering::Relaxed);
+            self.long.was_in_vain(granted, now);
         }
         if granted == doubled(doublings) && doublings < MOST_DOUBLINGS {
             self.doublings.store(doublings + 1, Ordering::Relaxed);
