@@ -42,9 +42,9 @@ const LEFT: Usage = Usage {
 };
 /// What an attacker may have of them while it lives, its connections among them.
 const HELD: Usage = Usage {
-    fds: 100,
+    fds: 200,
     threads: 32,
-    resident: 96 * 1024,
+    resident: 160 * 1024,
     mapped: 40 * 1024 * 1024,
 };
 /// An attack takes no longer.
@@ -220,10 +220,11 @@ impl World {
                 }
                 read += line.len();
                 if line.starts_with(CALL) {
+                    self.all_live()?;
                     self.victim.tell(line);
                 }
                 if let Some(why) = line.strip_prefix(FAILED) {
-                    return Err(format!("not made: {}", why.trim_end()));
+                    return Err(why.trim_end().to_owned());
                 }
                 if line.trim_end() == DONE {
                     return Ok(attacker);
@@ -236,8 +237,21 @@ impl World {
         }
     }
 
+    fn all_live(&mut self) -> Result<(), String> {
+        for (name, program) in [
+            ("victim", &mut self.victim),
+            ("honest client", &mut self.honest),
+        ] {
+            if program.has_ended() {
+                return Err(format!("the {name} has ended: {}", program.errors()));
+            }
+        }
+        Ok(())
+    }
+
     /// Honest clients work for so long.
     fn serve(&mut self, time: Duration) -> Result<Service, String> {
+        self.all_live()?;
         self.honest.tell("go\n");
         thread::sleep(time);
         self.rest()
@@ -245,6 +259,7 @@ impl World {
 
     /// Honest clients stop, and say what they got.
     fn rest(&mut self) -> Result<Service, String> {
+        self.all_live()?;
         self.honest.tell("rest\n");
         let end = Instant::now() + Duration::from_secs(10);
         loop {
@@ -255,14 +270,7 @@ impl World {
                 self.heard = output.len();
                 return service.ok_or_else(|| format!("the honest client says {line:?}"));
             }
-            for (name, program) in [
-                ("victim", &mut self.victim),
-                ("honest client", &mut self.honest),
-            ] {
-                if program.has_ended() {
-                    return Err(format!("the {name} has ended: {}", program.errors()));
-                }
-            }
+            self.all_live()?;
             if Instant::now() > end {
                 let calls = procfs::system_calls(self.victim.pid());
                 return Err(format!(

@@ -61,11 +61,12 @@ pub const CASES: &[Case] = &[
         steps::no_word_after_confirmation,
     ),
     case("steps::no_claim", steps::no_claim),
+    case("steps::stray_byte", steps::stray_byte),
+    case("steps::ends_that_wait", steps::ends_that_wait),
     case(
         "steps::claim_and_nothing_else",
         steps::claim_and_nothing_else,
     ),
-    case("steps::stray_byte", steps::stray_byte),
     case("steps::killed_at_each", steps::killed_at_each),
     case("steps::stopped_at_each", steps::stopped_at_each),
     case("handshake::wrong_versions", handshake::wrong_versions),
@@ -131,6 +132,7 @@ pub const CASES: &[Case] = &[
         "scribble::while_it_is_stopped",
         scribble::while_it_is_stopped,
     ),
+    as_root("scribble::wires", scribble::wires),
     as_root("scribble::boards", scribble::boards),
     as_root("scribble::everywhere", scribble::everywhere),
 ];

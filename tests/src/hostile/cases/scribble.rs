@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::super::accomplice::Accomplice;
 use super::super::memory::{
-    direction, ring, segment_size, side, Word, BOARD, BOARDS, BOARDS_OF_SIDE, CONNS, LEVELS,
-    OF_BOARD, OF_DIRECTION, OF_SIDE,
+    direction, ring, segment_size, side, Word, BOARD, BOARDS, BOARDS_OF_SIDE, CONNS, DATA_WIRE,
+    LEVELS, OF_BOARD, OF_DIRECTION, OF_SIDE, SPACE_WIRE,
 };
 use super::super::scene::{note, Scene};
 use super::Outcome;
@@ -120,6 +120,27 @@ pub fn while_it_is_stopped(scene: &mut Scene) -> Outcome {
         }
         thread::sleep(Duration::from_millis(3));
         accomplice.go_on();
+    }
+    accomplice.hold()
+}
+
+/// Whoever publishes something finds everybody waiting for it, under names that nobody has.
+pub fn wires(scene: &mut Scene) -> Outcome {
+    let (mut accomplice, mut rng) = (Accomplice::calling(scene), scene.rng.clone());
+    for _ in 0..300 {
+        let (segment, conns) = accomplice.shared()?;
+        let block = direction(rng.pick(&conns), rng.bits() % 2);
+        let wire = block + rng.pick(&[DATA_WIRE, SPACE_WIRE]);
+        let any = rng.bits();
+        // A waiter's number, and above it a board's: the last ones that there are, the first that are not, and any.
+        let waiter = rng.pick(&[0, 4095, 4096, 0xffff, any]) & 0xffff;
+        let board = rng.pick(&[0, 1, 32, 33, 0xffff, any >> 16]) & 0xffff;
+        for slot in 0..8 {
+            segment.put(wire + 16 + 4 * slot, 4, board << 16 | waiter);
+        }
+        segment.put(wire + 8, 8, 0);
+        segment.put(wire, 4, 0xff);
+        thread::sleep(PAUSE);
     }
     accomplice.hold()
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::super::claimant::Claimant;
 use super::super::memory::{self, Words, CONFIRMED, OFFERER, STAGE};
@@ -78,6 +78,42 @@ pub fn stray_byte(scene: &mut Scene) -> Outcome {
     std::thread::sleep(Duration::from_millis(50));
     keep((claimant, words))?;
     sent.map_err(|_| "the connection has ended")
+}
+
+/// More than a kernel socket takes with nobody reading.
+const MUCH: usize = 8 << 20;
+
+/// Connections that all end at once, each with bytes in its ring that have to go by the kernel first and find no room
+/// there.
+pub fn ends_that_wait(scene: &mut Scene) -> Outcome {
+    let mut ends = Vec::new();
+    for _ in 0..24 {
+        let (mut suitor, words, conn) = Suitor::be_taken(scene).ok_or("no claim")?;
+        let back = memory::direction(conn, memory::CLAIMER);
+        words.put(back + memory::WISH, 8, 1);
+        suitor.round();
+        suitor.stream.set_nonblocking(true).map_err(|_| "a flag")?;
+        fill(&suitor);
+        // It wishes for the kernel, where nobody reads.
+        words.put(back + memory::WISH, 8, 2);
+        ends.push((suitor, words));
+    }
+    for (suitor, _) in &ends {
+        let _ = suitor.stream.shutdown(std::net::Shutdown::Write);
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    keep(ends)
+}
+
+/// Sends until the victim takes no more.
+fn fill(suitor: &Suitor) {
+    let (mut sent, end) = (0, Instant::now() + Duration::from_millis(100));
+    while sent < MUCH && Instant::now() < end {
+        match (&suitor.stream).write(&[1; 65536]) {
+            Ok(more) => sent += more,
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
 }
 
 /// How far it goes.
