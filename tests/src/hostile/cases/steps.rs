@@ -87,7 +87,7 @@ const MUCH: usize = 8 << 20;
 /// there.
 pub fn ends_that_wait(scene: &mut Scene) -> Outcome {
     let mut ends = Vec::new();
-    for _ in 0..24 {
+    for _ in 0..16 {
         let (mut suitor, words, conn) = Suitor::be_taken(scene).ok_or("no claim")?;
         let back = memory::direction(conn, memory::CLAIMER);
         words.put(back + memory::WISH, 8, 1);
