@@ -211,6 +211,12 @@ impl Pair {
         self.is_dead()
     }
 
+    /// The process at the other end of our own channel is gone, for certain.
+    pub fn has_lost_peer(&self) -> bool {
+        self.is_mine() && self.channel.has_ended()
+    }
+
+    /// Nothing more is taken from its channel: the peer is gone, or has broken the protocol.
     pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::Relaxed)
     }

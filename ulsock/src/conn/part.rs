@@ -120,8 +120,7 @@ fn has_nothing_left(conn: &Conn<'_>, tx: &TxState, rx: &mut RxState) -> bool {
         limit: u64::MAX,
     };
     let (written, read) = (tx.written, rx.pos);
-    // A peer that lives must not enter a ring that nobody will read.
-    if !conn.link.pair.is_mine() && !conn.receiver(rx).stays_on_kernel() {
+    if peer_may_enter(conn) && !conn.receiver(rx).stays_on_kernel() {
         return false;
     }
     !tx.on_ring()
@@ -129,6 +128,14 @@ fn has_nothing_left(conn: &Conn<'_>, tx: &TxState, rx: &mut RxState) -> bool {
         && conn.receiver(rx).look() == Ok(ALL)
         // Both ends of a link know how far the streams are; a peer that has become another program does not.
         && (!conn.is_nic() || note_offsets(conn, written, read))
+}
+
+/// A peer that lives, and has not parted itself, must not enter a ring that nobody will read. That we have ended the pair,
+/// because it broke the protocol, says nothing of that.
+fn peer_may_enter(conn: &Conn<'_>) -> bool {
+    let pair = &conn.link.pair;
+    let has_left = pair.has_lost_peer() || conn.link.other_has_parted();
+    !pair.is_mine() || !conn.is_nic() && !has_left
 }
 
 /// Under both locks.

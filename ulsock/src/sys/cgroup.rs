@@ -65,8 +65,8 @@ struct Version {
     controllers: &'static [u8],
     limits: &'static [&'static [u8]],
     used: &'static [u8],
-    /// Pages of files that nobody has used lately: they go before anybody is killed.
-    reclaimable: &'static [u8],
+    /// Pages of files: they go before anybody is killed.
+    reclaimable: [&'static [u8]; 2],
 }
 
 const VERSIONS: [Version; 2] = [
@@ -75,14 +75,14 @@ const VERSIONS: [Version; 2] = [
         controllers: b"",
         limits: &[b"memory.max", b"memory.high"],
         used: b"memory.current",
-        reclaimable: b"inactive_file",
+        reclaimable: [b"inactive_file", b"active_file"],
     },
     Version {
         mount: b"/sys/fs/cgroup/memory",
         controllers: b"memory",
         limits: &[b"memory.limit_in_bytes"],
         used: b"memory.usage_in_bytes",
-        reclaimable: b"total_inactive_file",
+        reclaimable: [b"total_inactive_file", b"total_active_file"],
     },
 ];
 
@@ -131,7 +131,9 @@ fn left_here(version: &Version, folder: &[&[u8]; 2]) -> Option<u64> {
     let used = number_in(folder, version.used)?;
     let mut text = [0; 8192];
     let statistics = read(folder, b"memory.stat", &mut text).unwrap_or_default();
-    let used = used.saturating_sub(field(statistics, version.reclaimable).unwrap_or(0));
+    let fields = version.reclaimable.iter();
+    let reclaimable: u64 = fields.filter_map(|name| field(statistics, name)).sum();
+    let used = used.saturating_sub(reclaimable);
     let reserve = (limit / RESERVE_PART).clamp(*RESERVE.start(), *RESERVE.end());
     Some(limit.saturating_sub(used).saturating_sub(reserve))
 }
@@ -217,7 +219,7 @@ mod tests {
             &files(
                 "104857600\n",
                 "52428800\n",
-                "anon 1\ninactive_file 10485760\n",
+                "anon 1\ninactive_file 8388608\nactive_file 2097152\n",
             ),
         );
         write(&inner, &files("max\n", "1\n", ""));
