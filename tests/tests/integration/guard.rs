@@ -9,6 +9,8 @@ use tests::place::Place;
 use tests::program::Running;
 use tests::{ports, top};
 
+use crate::script;
+
 /// An echo server and a client whose calls all sleep; the client checks every byte that comes back.
 struct Echo {
     server: Running,
@@ -174,4 +176,22 @@ fn no_nagle_on_the_way() {
     let mut echo = Echo::start(place, "echo_threads whole=64", 1, options);
     echo.until("it is on the kernel", is_slower);
     echo.stop().check_quiet();
+}
+
+/// A thread that sleeps in the kernel's own receive hears of no ring: as long as it does, its direction has none,
+/// however often the guard has come back to them in the other.
+#[test]
+fn a_reader_from_before_the_rings() {
+    let places = [
+        Place::new(Ends::both()).eager(),
+        Place::new(Ends::both())
+            .eager()
+            .with("ULSOCK_GUARD", "eager"),
+    ];
+    for place in places {
+        let program = place.client("/usr/bin/python3");
+        let said = program.arg(script("early_reader.py")).limit(60).run();
+        assert_eq!(said, "ok\n");
+        place.check_quiet();
+    }
 }

@@ -212,9 +212,7 @@ fn arm_data(conn: &Conn<'_>, slot: usize, name: u32, wanted: Wanted) -> bool {
         return true;
     };
     let managed = conn.record.rx.gate.is_closed();
-    if managed {
-        prefer_ring(conn, held.state());
-    }
+    prefer_ring(conn, held.state());
     let rx = conn.receiver(held.state());
     // Never beyond what the ring can hold: the sender would wait for us.
     let least = wanted.least.min(wanted.there + rx.size() / 2).max(1);

@@ -349,9 +349,7 @@ impl Conn<'_> {
     pub fn arm_data_at(&self, slot: usize, name: u32, seen: u64) {
         chaos::be_late();
         if let Some(mut held) = self.lock_rx() {
-            if self.record.rx.gate.is_closed() {
-                super::recv::prefer_ring(self, held.state());
-            }
+            super::recv::prefer_ring(self, held.state());
             let rx = self.receiver(held.state());
             let at = rx.state.pos.max(seen) + 1;
             rx.arm_data(slot, name, at);

@@ -331,9 +331,11 @@ const BY_KERNEL: Look = Look::Kernel {
     limit: u64::MAX,
 };
 
-/// Once the reasons for the kernel are gone, a ring is welcome again.
+/// Once the reasons for the kernel are gone, a ring is welcome again. Not before the direction is under management:
+/// until then a thread may sleep in the kernel's own receive, where nothing tells it of a ring. Under the receiving lock.
 pub fn prefer_ring(conn: &Conn<'_>, state: &mut RxState) {
-    if !state.wants_ring() && conn.may_use_ring() {
+    let is_managed = conn.record.rx.gate.is_closed();
+    if is_managed && !state.wants_ring() && conn.may_use_ring() {
         conn.link.mine().shared.store(0, Ordering::Release);
         let slots = conn.receiver(state).wish(true);
         conn.ring_space(slots);
