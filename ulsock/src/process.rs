@@ -166,6 +166,7 @@ pub fn begin_daemon() -> Option<()> {
 
 fn open_everything() -> Result<(), String> {
     let dir = RunDir::open(&config().run_dir).map_err(|error| error.to_string())?;
+    dir.may_write().map_err(|error| error.to_string())?;
     dir.sweep();
     let family = Family::create(&dir).map_err(|errno| RunDirError::Write(errno).to_string())?;
     let waiters = Waiters::create().ok_or("no memory for our tables")?;

@@ -11,9 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    fallocate, fchmod, flock, fstat, ftruncate, mkdir, mkdirat, open, openat, renameat_with, rmdir,
-    statat, unlinkat, Access, AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags,
-    RawDir, RenameFlags, Stat, CWD,
+    accessat, fallocate, fchmod, flock, fstat, ftruncate, mkdir, mkdirat, open, openat,
+    renameat_with, rmdir, statat, unlinkat, Access, AtFlags, FallocateFlags, FileType,
+    FlockOperation, Mode, OFlags, RawDir, RenameFlags, Stat, CWD,
 };
 use rustix::io::{self, Errno};
 use rustix::process::{geteuid, getpid};
@@ -103,6 +103,12 @@ impl RunDir {
         let fd = fd.into_high().map_err(RunDirError::Open)?;
         check(&fstat(&fd).map_err(RunDirError::Open)?)?;
         Ok(RunDir { fd })
+    }
+
+    /// Who may not write there can meet nobody, and should know it before the first connection.
+    pub fn may_write(&self) -> Result<(), RunDirError> {
+        let wanted = Access::WRITE_OK | Access::EXEC_OK;
+        accessat(&self.fd, ".", wanted, AtFlags::EACCESS).map_err(RunDirError::Write)
     }
 
     /// Another handle on the same directory.
