@@ -53,8 +53,8 @@ impl Credit {
                 self.prove();
                 (left + REWARD).min(MOST)
             }
-            // That costs no question to the kernel.
-            Verdict::Unknown if self.is_known() => left,
+            // Short connections end all the time while they are claimed.
+            Verdict::Unknown | Verdict::Gone if self.is_known() => left,
             Verdict::Unknown | Verdict::Gone => left.saturating_sub(1),
             Verdict::False => left.saturating_sub(FALSEHOOD),
         };
@@ -84,11 +84,13 @@ mod tests {
     }
 
     #[test]
-    fn one_genuine_claim_makes_a_peer_known_and_a_flood_ends_it_all_the_same() {
+    fn one_genuine_claim_makes_a_peer_known_and_lies_end_it_all_the_same() {
         let credit = Credit::of_stranger();
         assert!(credit.note(Verdict::Genuine) && credit.is_known());
-        assert!((0..1_000_000).all(|_| credit.note(Verdict::Unknown)));
+        for honest in [Verdict::Unknown, Verdict::Gone] {
+            assert!((0..1_000_000).all(|_| credit.note(honest)));
+        }
         assert!(credit.note(Verdict::False));
-        assert!((0..100).any(|_| !credit.note(Verdict::Gone)));
+        assert!((0..100).any(|_| !credit.note(Verdict::False)));
     }
 }

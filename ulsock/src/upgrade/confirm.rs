@@ -24,18 +24,29 @@ pub(super) fn answer_claims(family: &Family, control: &mut Control) -> Vec<u32> 
         // The claim follows as soon as the other end has looked.
         family.record(number).look_soon();
     }
+    let mut left = MOST_IN_VAIN;
     for pair in pairs {
-        answer(family, control, &pair, &mut answered);
+        answer(family, control, &pair, &mut answered, &mut left);
     }
     answered
 }
 
-fn answer(family: &Family, control: &mut Control, pair: &Arc<Pair>, answered: &mut Vec<u32>) {
+/// Questions to the kernel in vain, at a look. What is left is answered at the next, which begins with another peer.
+const MOST_IN_VAIN: u32 = 64;
+
+fn answer(
+    family: &Family,
+    control: &mut Control,
+    pair: &Arc<Pair>,
+    answered: &mut Vec<u32>,
+    left: &mut u32,
+) {
     let was_stranger = pair.is_stranger();
-    while let Some(claim) = pair.next_claim() {
+    while let Some(claim) = (*left > 0).then(|| pair.next_claim()).flatten() {
         match control.offered(claim.offer_cookie) {
             Some(number) => {
-                judge(family, control, number, pair, &claim);
+                let verdict = judge(family, control, number, pair, &claim);
+                *left -= u32::from(verdict != Verdict::Genuine);
                 answered.push(number);
             }
             None => {
@@ -47,19 +58,28 @@ fn answer(family: &Family, control: &mut Control, pair: &Arc<Pair>, answered: &m
     if was_stranger && !pair.is_stranger() {
         // What came behind its first claim has waited for this.
         pair.receive();
-        answer(family, control, pair, answered);
+        answer(family, control, pair, answered, left);
     }
 }
 
 /// A claim has come; is it by the process at the other end of that connection? Nothing is done for it before that
 /// is known.
-fn judge(family: &Family, control: &mut Control, number: u32, pair: &Arc<Pair>, claim: &Claim) {
+fn judge(
+    family: &Family,
+    control: &mut Control,
+    number: u32,
+    pair: &Arc<Pair>,
+    claim: &Claim,
+) -> Verdict {
     let verdict = examine(family, control, number, pair, claim);
     pair.judge(verdict);
     let record = family.record(number);
     let reason = match verdict {
         Verdict::Genuine => match link_of(pair, claim) {
-            Some(link) => return confirmed(family, control, number, link),
+            Some(link) => {
+                confirmed(family, control, number, link);
+                return verdict;
+            }
             None => Reason::Memory,
         },
         Verdict::Unknown | Verdict::Gone => Reason::PeerGone,
@@ -67,6 +87,7 @@ fn judge(family: &Family, control: &mut Control, number: u32, pair: &Arc<Pair>, 
     };
     record.set_reason(reason);
     pair.turn_down(claim, reason);
+    verdict
 }
 
 /// `None` for a block that does not exist.
