@@ -164,6 +164,13 @@ pub fn begin_daemon() -> Option<()> {
     Some(())
 }
 
+/// What unit tests need of it, once for all of them.
+#[cfg(test)]
+pub fn begin_for_tests() {
+    static BEGIN: std::sync::Once = std::sync::Once::new();
+    BEGIN.call_once(|| begin_daemon().expect("waiters"));
+}
+
 fn open_everything() -> Result<(), String> {
     let dir = RunDir::open(&config().run_dir).map_err(|error| error.to_string())?;
     dir.may_write().map_err(|error| error.to_string())?;

@@ -101,8 +101,7 @@ mod tests {
     use crate::rundir::scratch::Scratch;
 
     fn control(dir: &Scratch) -> Control {
-        static BEGIN: std::sync::Once = std::sync::Once::new();
-        BEGIN.call_once(|| process::begin_daemon().unwrap());
+        process::begin_for_tests();
         let mut control = Control::new(dir.duplicate().unwrap());
         control.mailbox().unwrap();
         control

@@ -11,6 +11,7 @@ pub mod fetch;
 pub mod guarded;
 pub mod map;
 pub mod proc;
+mod ranges;
 pub mod raw;
 pub mod sparse;
 pub mod tcp;

@@ -5,7 +5,7 @@
 //! in a way that fills nothing.
 
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fd::BorrowedFd;
 use rustix::io::{self, Errno};
@@ -15,23 +15,12 @@ use rustix::mm::{
 };
 use rustix::process::{getrlimit, Resource};
 
+use super::ranges::Ranges;
+
 /// Smaller ones may be filled.
 const LEAST: usize = 64 << 10;
 /// Large ones of a process at a time, about one for each process that it talks with.
-const MOST: usize = 16 << 10;
-
-struct Place {
-    base: AtomicUsize,
-    /// Zero until the mapping is there.
-    len: AtomicUsize,
-}
-
-static PLACES: [Place; MOST] = [const {
-    Place {
-        base: AtomicUsize::new(0),
-        len: AtomicUsize::new(0),
-    }
-}; MOST];
+static LARGE: Ranges<{ 16 << 10 }> = Ranges::new();
 
 /// Whatever is mapped from now on is locked: counted, and perhaps filled.
 static FUTURE_IS_LOCKED: AtomicBool = AtomicBool::new(false);
@@ -62,7 +51,7 @@ pub fn map(
             None => mmap_anonymous(null_mut(), len, first, flags),
         }
     }?;
-    let listed = len < LEAST || list(base as usize, len);
+    let listed = len < LEAST || LARGE.add(base as usize, len);
     if !listed || (locked && !open(base, len, prot)) {
         // SAFETY: mapped just now, and nobody knows of it.
         let _ = unsafe { unmap(base.cast(), len) };
@@ -89,38 +78,16 @@ fn open(base: *mut libc::c_void, len: usize, prot: ProtFlags) -> bool {
 /// # Safety
 /// Made by [`map`] with this length, and nobody uses it any more.
 pub unsafe fn unmap(base: *mut u8, len: usize) -> io::Result<()> {
-    let place = PLACES
-        .iter()
-        .find(|place| len >= LEAST && place.base.load(Ordering::Relaxed) == base as usize);
-    if let Some(place) = place {
-        place.len.store(0, Ordering::Release);
-        place.base.store(0, Ordering::Release);
+    if len >= LEAST {
+        LARGE.remove(base as usize);
     }
     // SAFETY: by contract.
     unsafe { munmap(base.cast(), len) }
 }
 
-fn list(base: usize, len: usize) -> bool {
-    let place = PLACES.iter().find(|place| {
-        place.base.load(Ordering::Relaxed) == 0
-            && place
-                .base
-                .compare_exchange(0, base, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-    });
-    if let Some(place) = place {
-        place.len.store(len, Ordering::Release);
-    }
-    place.is_some()
-}
-
 /// Begin and end of each, by address.
 pub fn listed() -> Vec<(usize, usize)> {
-    let range = |place: &Place| {
-        let base = place.base.load(Ordering::Acquire);
-        (base, base + place.len.load(Ordering::Acquire))
-    };
-    let mut all: Vec<_> = PLACES.iter().map(range).filter(|(a, b)| a < b).collect();
+    let mut all: Vec<_> = LARGE.all().map(|(base, len)| (base, base + len)).collect();
     all.sort_unstable();
     all
 }

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
 use firmware::{lay_out, Segment as _};
@@ -34,8 +34,7 @@ const SLOT: usize = 1;
 pub const KEY: u64 = 0x1234_5678_9abc_def0;
 
 pub fn waiter() -> &'static Waiter {
-    static BEGIN: Once = Once::new();
-    BEGIN.call_once(|| process::begin_daemon().expect("waiters"));
+    process::begin_for_tests();
     waiter::take().expect("a waiter")
 }
 
