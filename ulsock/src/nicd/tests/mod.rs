@@ -166,7 +166,7 @@ fn the_bytes_of_a_dead_program_arrive() {
 fn another_socket_than_that_of_the_connection_is_not_taken() {
     let world = World::new("packet");
     let [mut a, _b] = promoted(&world);
-    world.hosts[1].signal(Signal::STOP);
+    world.hosts[1].freeze();
     a.write(50_000);
     let (mut mine, given) = UnixStream::pair().expect("a pair");
     a.leave_with(given.as_fd());
@@ -183,7 +183,7 @@ fn another_socket_than_that_of_the_connection_is_not_taken() {
 fn the_bytes_of_a_program_that_has_closed_go_by_the_kernel() {
     let world = World::new("packet");
     let [mut a, b] = promoted(&world);
-    world.hosts[1].signal(Signal::STOP);
+    world.hosts[1].freeze();
     a.write(50_000);
     a.leave();
     drop(a);

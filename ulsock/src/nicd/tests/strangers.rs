@@ -178,7 +178,7 @@ fn all_that_a_program_leaves_is_heard() {
         show_and_promote(&mut next, 1);
         ends.push(next);
     }
-    world.hosts[0].signal(rustix::process::Signal::STOP);
+    world.hosts[0].freeze();
     for [near, _] in &mut ends {
         near.write(1000);
         near.leave();

@@ -10,7 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{kill_process, setrlimit, Pid, Resource, Rlimit, Signal};
+use rustix::process::{
+    kill_process, setrlimit, waitpid, Pid, Resource, Rlimit, Signal, WaitOptions,
+};
 use rustix::thread::{move_into_link_name_space, unshare_unsafe, LinkNameSpaceType, UnshareFlags};
 
 use crate::nicd::identity::Identity;
@@ -140,6 +142,15 @@ impl Host {
 
     pub fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).expect("to signal");
+    }
+
+    /// Until it has stopped: signalled alone, it may still answer a packet.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+        let (_, status) = waitpid(Some(self.pid()), WaitOptions::UNTRACED)
+            .expect("to wait")
+            .expect("a child");
+        assert!(status.stopped(), "{status:?}");
     }
 
     pub fn pid(&self) -> Pid {
