@@ -53,18 +53,27 @@ fn glance(report: &Report) -> String {
     let Some(verdict) = Verdict::of(report) else {
         return String::new();
     };
+    let spreads: Vec<Spread> = report.sections.iter().filter_map(spread).collect();
+    let title = "How many times better than kernel TCP: a dot for each line";
+    let spreads = bars::spreads(title, &spreads).unwrap_or_default();
+    format!("{}{spreads}", cards(&verdict))
+}
+
+/// The figures of the verdict, each as a card.
+fn cards(verdict: &Verdict) -> String {
     let compared = verdict.compared;
     let least = format!("the least: {}", verdict.worst.0);
+    let cpu = format!("with less CPU time{}", verdict.other_cpu());
     let cards = [
         (
-            format!("{} of {compared}", verdict.faster),
+            format!("{} of {compared}", verdict.speed.better),
             "faster than kernel TCP",
             true,
         ),
         (
-            format!("{} of {compared}", verdict.slower),
+            format!("{} of {compared}", verdict.speed.worse),
             "slower",
-            verdict.slower == 0,
+            verdict.speed.worse == 0,
         ),
         (
             format!("{:.1}x", verdict.median),
@@ -77,19 +86,16 @@ fn glance(report: &Report) -> String {
             verdict.worst.1 >= 0.97,
         ),
         (
-            format!("{} of {compared}", verdict.cpu),
-            "with no more CPU time",
-            verdict.cpu == compared,
+            format!("{} of {compared}", verdict.cpu.better),
+            &cpu,
+            verdict.cpu.worse == 0,
         ),
     ];
     let cards = cards.map(|(figure, what, good)| {
         let (class, what) = (bars::goodness(good), escape(what));
         format!("<div><b class=\"{class}\">{figure}</b><span>{what}</span></div>\n")
     });
-    let spreads: Vec<Spread> = report.sections.iter().filter_map(spread).collect();
-    let title = "How many times better than kernel TCP: a dot for each line";
-    let spreads = bars::spreads(title, &spreads).unwrap_or_default();
-    format!("<div class=\"cards\">\n{}</div>\n{spreads}", cards.concat())
+    format!("<div class=\"cards\">\n{}</div>\n", cards.concat())
 }
 
 fn spread(section: &Section) -> Option<Spread> {
@@ -344,4 +350,21 @@ fn html_table(section: &Section) -> String {
     format!(
         "<div class=\"wide\"><table><thead><tr>{header}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::verdict::tests::verdict;
+    use super::*;
+
+    #[test]
+    fn the_card_of_cpu_time_counts_less_as_much_and_more() {
+        let page = cards(&verdict(&[2.0; 4], &[4.0, 1.0 / 1.02, 0.9, 1.5]));
+        let card =
+            "<b class=\"bad\">2 of 4</b><span>with less CPU time, as much in 1, more in 1</span>";
+        assert!(page.contains(card), "{page}");
+        let page = cards(&verdict(&[2.0; 2], &[4.0, 1.0 / 1.02]));
+        let card = "<b class=\"good\">1 of 2</b><span>with less CPU time, as much in 1</span>";
+        assert!(page.contains(card), "{page}");
+    }
 }
