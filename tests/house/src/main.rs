@@ -1,0 +1,69 @@
+//! Reads the sources of the workspace and rejects what breaks the rules of the tree: an import from a higher floor of
+//! the sockets crate, a cycle between the modules of a crate, a `static` without an owner, a function or a file that
+//! is too long. `rules.rs` has the tables.
+//!
+//! ```sh
+//! cargo test -p house                        # names every violation: file, line, import, rule
+//! HOUSE_ROOT=/other/tree cargo test -p house # the same for another working copy
+//! HOUSE_ALL=1 cargo test -p house            # those that are not enforced yet, too
+//! ```
+
+mod c_files;
+mod crates;
+mod cycles;
+mod floors;
+mod length;
+mod paths;
+mod planted;
+mod resolve;
+mod rules;
+mod statics;
+mod test_code;
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crates::Tree;
+use rules::{NOT_ENFORCED, Rule, Violation};
+
+/// Every violation in the tree at `root`, in the order of files and lines.
+fn violations(root: &Path) -> Vec<Violation> {
+    let tree = Tree::new(root);
+    let mut found = Vec::new();
+    for krate in crates::product(&tree) {
+        let imports = resolve::imports(&krate);
+        if krate.folder == Path::new(rules::LADDER) {
+            found.extend(floors::check(&krate, &imports));
+            found.extend(statics::check(&krate));
+        }
+        found.extend(cycles::check(&krate, &imports));
+    }
+    found.extend(length::check(&tree));
+    found.extend(c_files::check(root));
+    found.sort_by(|a, b| (&a.file, a.line, &a.text).cmp(&(&b.file, b.line, &b.text)));
+    found
+}
+
+fn workspace() -> PathBuf {
+    match env::var_os("HOUSE_ROOT") {
+        Some(root) => root.into(),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."),
+    }
+}
+
+#[test]
+fn the_workspace_keeps_the_rules() {
+    let all = env::var_os("HOUSE_ALL").is_some();
+    let enforced = |rule: &Rule| all || !NOT_ENFORCED.contains(rule);
+    let found: Vec<String> = violations(&workspace())
+        .iter()
+        .filter(|violation| enforced(&violation.rule))
+        .map(Violation::to_string)
+        .collect();
+    assert!(
+        found.is_empty(),
+        "{} violations\n{}\n",
+        found.len(),
+        found.join("\n")
+    );
+}
