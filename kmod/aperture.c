@@ -14,7 +14,7 @@
 #include "driver.h"
 
 /* So much is zeroed at a time, with the lock held. */
-#define STEP	SZ_64K
+#define CLEAR_STEP	SZ_64K
 
 static u64 start_of(struct ulnic_device *device)
 {
@@ -67,8 +67,8 @@ int ulnic_aperture_clear(struct ulnic_device *device, struct ulnic_aperture *ape
 {
 	u64 at;
 
-	for (at = 0; at < aperture->length; at += STEP) {
-		u64 length = min_t(u64, STEP, aperture->length - at);
+	for (at = 0; at < aperture->length; at += CLEAR_STEP) {
+		u64 length = min_t(u64, CLEAR_STEP, aperture->length - at);
 
 		mutex_lock(&device->lock);
 		if (!device->gone)

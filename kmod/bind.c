@@ -7,7 +7,7 @@
 #include "driver.h"
 
 /* How long to wait for memory that is in quarantine. */
-#define PATIENCE_MS	5000
+#define QUARANTINE_WAIT_MS	5000
 
 /* Memory, or NULL: there is none now, and `error` says whether it may come. */
 static struct ulnic_aperture *try_allocate(struct ulnic_device *device, u64 length, u64 service,
@@ -31,7 +31,7 @@ static struct ulnic_aperture *try_allocate(struct ulnic_device *device, u64 leng
 static struct ulnic_aperture *allocate(struct ulnic_device *device, u64 length, u64 service,
 				       bool may_wait)
 {
-	long left = msecs_to_jiffies(PATIENCE_MS);
+	long left = msecs_to_jiffies(QUARANTINE_WAIT_MS);
 	struct ulnic_aperture *aperture;
 	unsigned int before;
 	int error;

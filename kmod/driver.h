@@ -34,6 +34,9 @@
 
 #define ULNIC_NAME	"ulnic"
 
+/* The interrupt vector by which the VMs ring each other. */
+#define ULNIC_VECTOR	0
+
 /* What we know of another VM (or of what one has left behind). */
 enum ulnic_life {
 	ULNIC_EMPTY,	/* nobody is in the slot */
@@ -174,18 +177,15 @@ struct ulnic_endpoint {
 	atomic64_t fired;
 };
 
-/* main.c */
+/*
+ * The files, from the lowest floor up: a file uses what stands above it here,
+ * and nothing of those below it. No two files need each other.
+ */
+
+/* params.c */
 extern unsigned int ulnic_dead_ms;
 extern unsigned int ulnic_quarantine_ms;
 extern unsigned int ulnic_budget;
-extern struct workqueue_struct *ulnic_queue;
-int ulnic_device_add(struct ulnic_device *device);
-void ulnic_device_del(struct ulnic_device *device);
-struct ulnic_device *ulnic_device_new(struct pci_dev *pdev);
-struct inode *ulnic_new_inode(void);
-
-/* pci.c */
-extern struct pci_driver ulnic_pci_driver;
 
 /* region.c */
 u64 ulnic_random(void);
@@ -199,14 +199,31 @@ void ulnic_leave(struct ulnic_device *device);
 void ulnic_publish(struct ulnic_device *device, u64 index);
 void ulnic_restate(struct ulnic_device *device);
 
-/* peers.c */
-void ulnic_heart(struct work_struct *work);
-void ulnic_chores(struct work_struct *work);
-void ulnic_kill(struct ulnic_device *device);
+/* scan.c */
+u64 ulnic_passed(struct ulnic_endpoint *endpoint);
+bool ulnic_scan(struct ulnic_device *device);
+void ulnic_watch(struct ulnic_device *device);
+void ulnic_watch_init(struct ulnic_device *device);
+
+/* doorbell.c */
+void ulnic_doorbell_ring(struct ulnic_device *device, u64 slot);
+
+/* group.c */
+bool ulnic_is_live(struct ulnic_device *device, u64 slot);
 void ulnic_count_change(struct ulnic_device *device);
 void ulnic_announce(struct ulnic_device *device);
-bool ulnic_has_news(struct ulnic_device *device);
-bool ulnic_is_live(struct ulnic_device *device, u64 slot);
+
+/* map.c */
+int ulnic_mmap(struct file *file, struct vm_area_struct *vma);
+void ulnic_unmap(struct ulnic_endpoint *endpoint, u64 area);
+
+/* connection.c */
+int ulnic_lookup(struct ulnic_endpoint *endpoint, struct ulnic_lookup *arg);
+int ulnic_connect(struct ulnic_endpoint *endpoint, struct ulnic_connect *arg);
+int ulnic_disconnect(struct ulnic_endpoint *endpoint, struct ulnic_disconnect *arg);
+int ulnic_ring(struct ulnic_endpoint *endpoint, struct ulnic_ring *arg);
+void ulnic_check_connections(struct ulnic_device *device, u64 slot, bool is_alive);
+void ulnic_reset_all(struct ulnic_device *device);
 
 /* aperture.c */
 struct ulnic_aperture *ulnic_aperture_new(struct ulnic_device *device, u64 length, u64 service);
@@ -219,37 +236,35 @@ void ulnic_release_quarantine(struct ulnic_device *device);
 bool ulnic_is_waiting(struct ulnic_device *device);
 void ulnic_forget_apertures(struct ulnic_device *device);
 
-/* endpoint.c */
-extern const struct file_operations ulnic_fops;
-
 /* bind.c */
 int ulnic_bind(struct ulnic_endpoint *endpoint, struct ulnic_bind *arg, bool may_wait);
 void ulnic_unbind(struct ulnic_endpoint *endpoint);
 
-/* connection.c */
-int ulnic_lookup(struct ulnic_endpoint *endpoint, struct ulnic_lookup *arg);
-int ulnic_connect(struct ulnic_endpoint *endpoint, struct ulnic_connect *arg);
-int ulnic_disconnect(struct ulnic_endpoint *endpoint, struct ulnic_disconnect *arg);
-int ulnic_ring(struct ulnic_endpoint *endpoint, struct ulnic_ring *arg);
-void ulnic_check_connections(struct ulnic_device *device, u64 slot, bool is_alive);
-void ulnic_reset_all(struct ulnic_device *device);
+/* peers.c */
+extern struct workqueue_struct *ulnic_queue;
+int ulnic_queue_init(void);
+void ulnic_queue_exit(void);
+void ulnic_heart(struct work_struct *work);
+void ulnic_chores(struct work_struct *work);
+void ulnic_kill(struct ulnic_device *device);
+bool ulnic_has_news(struct ulnic_device *device);
 
-/* map.c */
-int ulnic_mmap(struct file *file, struct vm_area_struct *vma);
-void ulnic_unmap(struct ulnic_endpoint *endpoint, u64 area);
-
-/* wire.c */
-int ulnic_tripwire(struct ulnic_endpoint *endpoint, struct ulnic_tripwire *arg);
-u64 ulnic_passed(struct ulnic_endpoint *endpoint);
-__poll_t ulnic_poll(struct file *file, poll_table *wait);
-bool ulnic_scan(struct ulnic_device *device);
-
-/* doorbell.c */
+/* interrupt.c */
 void ulnic_doorbell_init(struct ulnic_device *device);
 int ulnic_doorbell_start(struct ulnic_device *device);
 void ulnic_doorbell_stop(struct ulnic_device *device);
-void ulnic_doorbell_ring(struct ulnic_device *device, u64 slot);
-void ulnic_watch(struct ulnic_device *device);
+
+/* wire.c */
+int ulnic_tripwire(struct ulnic_endpoint *endpoint, struct ulnic_tripwire *arg);
+__poll_t ulnic_poll(struct file *file, poll_table *wait);
+
+/* inode.c */
+int ulnic_inodes_init(void);
+void ulnic_inodes_exit(void);
+struct inode *ulnic_new_inode(void);
+
+/* endpoint.c */
+extern const struct file_operations ulnic_fops;
 
 /* stats.c */
 extern const struct attribute_group *ulnic_groups[];
@@ -257,5 +272,15 @@ void ulnic_debug_init(void);
 void ulnic_debug_exit(void);
 void ulnic_debug_add(struct ulnic_device *device);
 void ulnic_debug_del(struct ulnic_device *device);
+
+/* device.c */
+int ulnic_devices_init(void);
+void ulnic_devices_exit(void);
+int ulnic_device_add(struct ulnic_device *device);
+void ulnic_device_del(struct ulnic_device *device);
+struct ulnic_device *ulnic_device_new(struct pci_dev *pdev);
+
+/* pci.c */
+extern struct pci_driver ulnic_pci_driver;
 
 #endif /* ULNIC_DRIVER_H */

@@ -7,33 +7,18 @@
 
 #define BEAT	msecs_to_jiffies(100)
 
-bool ulnic_is_live(struct ulnic_device *device, u64 slot)
+/* Heartbeats and chores run here. */
+struct workqueue_struct *ulnic_queue;
+
+int ulnic_queue_init(void)
 {
-	return slot == device->slot || device->peers[slot].life == ULNIC_LIVE;
+	ulnic_queue = alloc_workqueue(ULNIC_NAME, WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
+	return ulnic_queue ? 0 : -ENOMEM;
 }
 
-/* Tells every endpoint that ULNIC_INFO has something new to say. */
-void ulnic_count_change(struct ulnic_device *device)
+void ulnic_queue_exit(void)
 {
-	struct ulnic_endpoint *endpoint;
-
-	WRITE_ONCE(device->generation, device->generation + 1);
-	list_for_each_entry(endpoint, &device->endpoints, node)
-		wake_up_poll(&endpoint->wait, EPOLLPRI);
-}
-
-/* Our table has changed, and stands in the region: counts it, rings the others. */
-void ulnic_announce(struct ulnic_device *device)
-{
-	u64 slot;
-
-	device->epoch++;
-	/* Who acknowledges the epoch has seen the table. */
-	smp_store_release(&ulnic_slot(device, device->slot)->epoch, device->epoch);
-	for (slot = 0; slot < device->slots; slot++)
-		if (slot != device->slot && device->peers[slot].life != ULNIC_EMPTY)
-			ulnic_doorbell_ring(device, slot);
-	ulnic_count_change(device);
+	destroy_workqueue(ulnic_queue);
 }
 
 /* Whether the heart should look before its time: called when a doorbell rang. */

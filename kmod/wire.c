@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tripwires, and what poll() says. A wire is a level: the word is read by
- * poll() and by every scan, so that it does not matter how many doorbells
- * became one interrupt.
+ * How a program arms tripwires, and what poll() tells it.
  */
 #include <linux/nospec.h>
 
@@ -46,31 +44,6 @@ int ulnic_tripwire(struct ulnic_endpoint *endpoint, struct ulnic_tripwire *arg)
 	return error;
 }
 
-static u64 passed_now(struct ulnic_endpoint *endpoint)
-{
-	u64 left = endpoint->words ? endpoint->armed : 0, passed = 0;
-
-	while (left) {
-		unsigned int wire = __ffs64(left);
-		u64 *word = (u64 *)(endpoint->words + endpoint->wires[wire].offset);
-
-		if ((s64)(READ_ONCE(*word) - endpoint->wires[wire].position) > 0)
-			passed |= BIT_ULL(wire);
-		left &= left - 1;
-	}
-	return passed;
-}
-
-u64 ulnic_passed(struct ulnic_endpoint *endpoint)
-{
-	u64 passed;
-
-	spin_lock_bh(&endpoint->wires_lock);
-	passed = passed_now(endpoint);
-	spin_unlock_bh(&endpoint->wires_lock);
-	return passed;
-}
-
 __poll_t ulnic_poll(struct file *file, poll_table *wait)
 {
 	struct ulnic_endpoint *endpoint = file->private_data;
@@ -87,29 +60,4 @@ __poll_t ulnic_poll(struct file *file, poll_table *wait)
 	else
 		ulnic_watch(device);
 	return mask;
-}
-
-/*
- * Looks at all wires of all endpoints here (at most ULNIC_ENDPOINTS_MAX times
- * ULNIC_WIRES_MAX words) and wakes those that have passed ones. Says whether
- * anybody still waits for one.
- */
-bool ulnic_scan(struct ulnic_device *device)
-{
-	struct ulnic_endpoint *endpoint;
-	bool is_awaited = false;
-
-	spin_lock_bh(&device->scan);
-	list_for_each_entry(endpoint, &device->scanned, scan_node) {
-		if (ulnic_passed(endpoint)) {
-			atomic64_inc(&endpoint->fired);
-			atomic64_inc(&device->counters.tripwires_fired);
-			wake_up_poll(&endpoint->wait, EPOLLIN | EPOLLRDNORM);
-		} else if (READ_ONCE(endpoint->armed)) {
-			/* Who joins the queue too late for this calls ulnic_watch() next. */
-			is_awaited |= waitqueue_active(&endpoint->wait);
-		}
-	}
-	spin_unlock_bh(&device->scan);
-	return is_awaited;
 }
