@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use benches::{engine, link, tcp};
-use criterion::{criterion_group, criterion_main, Criterion, Throughput};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use netstack::crc32c::Crc;
 
 fn one_packet(c: &mut Criterion) {

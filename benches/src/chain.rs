@@ -10,12 +10,12 @@ use std::net::{IpAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use netstack::phy::{packet, Interface, Packet, Port, Reserved, Wanted};
+use netstack::phy::{Interface, Packet, Port, Reserved, Wanted, packet};
 use netstack::time::Instant;
-use netstack::wire::frame::{Ecn, Offload, Route};
 use netstack::wire::Addresses;
-use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags};
-use rustix::process::{set_parent_process_death_signal, waitpid, Pid, Signal, WaitOptions};
+use netstack::wire::frame::{Ecn, Offload, Route};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::process::{Pid, Signal, WaitOptions, set_parent_process_death_signal, waitpid};
 
 use crate::ring;
 

@@ -11,13 +11,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netstack::phy::xdp::{self, Mode, Refusal, Steering};
-use netstack::phy::{packet, Interface, Packet, Port, Reserved, Wanted, Xdp};
+use netstack::phy::{Interface, Packet, Port, Reserved, Wanted, Xdp, packet};
 use rustix::thread::{
-    move_into_link_name_space, sched_setaffinity, unshare_unsafe, CpuSet, LinkNameSpaceType,
-    UnshareFlags,
+    CpuSet, LinkNameSpaceType, UnshareFlags, move_into_link_name_space, sched_setaffinity,
+    unshare_unsafe,
 };
 
-use crate::engine::{Place, PORT};
+use crate::engine::{PORT, Place};
 
 /// The interface of each host.
 const INTERFACE: &str = "eth0";

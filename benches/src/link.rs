@@ -7,8 +7,8 @@ use netstack::crc32c::Crc;
 use netstack::link::window::Fixed;
 use netstack::link::{Config, Event, Frozen, Id, Identity, Link, Streams, Terms, Way};
 use netstack::time::Instant;
-use netstack::wire::frame::{self, Offload, Route};
 use netstack::wire::Addresses;
+use netstack::wire::frame::{self, Offload, Route};
 
 /// Bytes of a message, and of the body of each packet.
 pub const SIZE: usize = 1024;

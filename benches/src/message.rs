@@ -2,8 +2,8 @@
 
 use std::io::{ErrorKind, Read, Write};
 
-use crate::socket::Socket;
 use crate::Outcome;
+use crate::socket::Socket;
 
 /// A client's end of a connection, and the message that it sends.
 pub struct Asker {

@@ -12,15 +12,15 @@ use std::mem::size_of;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use netstack::ring::mark::LEVEL_SIZE;
 use netstack::ring::{
     Hostile, Look, Memory, Receiver, RxState, Sender, Shared, Sink, Source, TxState,
 };
 use rustix::fs::MemfdFlags;
-use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// The ring that ends go on to: 256 KiB.
 const LEVEL: u8 = 2;

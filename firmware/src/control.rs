@@ -8,8 +8,8 @@ use netstack::link::window::Window;
 use netstack::link::{self, Id, Link, Terms};
 use netstack::ring::tail;
 use netstack::time::Instant;
-use netstack::wire::frame::Route;
 use netstack::wire::PATHS;
+use netstack::wire::frame::Route;
 
 use crate::counters::Counters;
 use crate::endpoint::{Cursors, Endpoint};

@@ -135,11 +135,11 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         };
         known.is_queued = false;
         known.due = due;
-        if let Some(at) = due {
-            if known.noted.is_none_or(|noted| noted > at) {
-                let noted = known.noted.replace(at);
-                self.note(peer, noted, at);
-            }
+        if let Some(at) = due
+            && known.noted.is_none_or(|noted| noted > at)
+        {
+            let noted = known.noted.replace(at);
+            self.note(peer, noted, at);
         }
     }
 

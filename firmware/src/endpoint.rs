@@ -6,9 +6,9 @@
 
 use netstack::crc32c::Crc;
 use netstack::link::Id;
-use netstack::ring::mark::{LEVELS, LEVEL_SIZE, MAX_OFFSET};
-use netstack::ring::sync::{publish, Ordering};
-use netstack::ring::{tail, Hostile, Memory, Slots, Tail};
+use netstack::ring::mark::{LEVEL_SIZE, LEVELS, MAX_OFFSET};
+use netstack::ring::sync::{Ordering, publish};
+use netstack::ring::{Hostile, Memory, Slots, Tail, tail};
 
 use crate::segment::Segment;
 

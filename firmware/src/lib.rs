@@ -31,4 +31,4 @@ pub use control::{Engine, Refused};
 pub use counters::Counters;
 pub use event::{End, EndpointId, Event, PeerId};
 pub use poll::Rest;
-pub use segment::{lay_out, Half, Segment};
+pub use segment::{Half, Segment, lay_out};

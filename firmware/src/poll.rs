@@ -3,7 +3,7 @@
 
 use netstack::link::window::Window;
 use netstack::port::Port;
-use netstack::time::{earlier, Instant};
+use netstack::time::{Instant, earlier};
 
 use crate::arrive::RECEIVED;
 use crate::bells::Bells;

@@ -1,7 +1,7 @@
 //! What the engine and one program share for one promotion of a connection.
 
 use netstack::ring::sync::Ordering;
-use netstack::ring::{tail, Memory, Shared};
+use netstack::ring::{Memory, Shared, tail};
 
 /// One direction: the words that both map, and the ring.
 pub struct Half<'a, M> {

@@ -66,7 +66,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{table, Crc};
+    use super::{Crc, table};
 
     #[test]
     fn known_values() {

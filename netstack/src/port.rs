@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use std::os::fd::BorrowedFd;
 
 use crate::time::Instant;
-use crate::wire::frame::{Offload, ETHERNET};
+use crate::wire::frame::{ETHERNET, Offload};
 
 /// What a port can do. What it does not say, it does not do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use netstack::ring::shared::MARKS;
 use netstack::ring::tripwire::{ALL, SLOTS};
 use netstack::ring::{Carrier, Hostile, Look, Mark, Receiver, RxState, Sender, Shared, TxState};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use support::{stream, Heap};
+use support::{Heap, stream};
 
 const BEGIN: u64 = 1_000;
 

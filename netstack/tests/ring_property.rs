@@ -7,7 +7,7 @@ mod support;
 use netstack::ring::{Look, Receiver, RxState, Sender, Shared, TxState, Unread};
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use support::{stream, Heap, MAPPED};
+use support::{Heap, MAPPED, stream};
 
 const LARGEST: u8 = MAPPED as u8 - 1;
 

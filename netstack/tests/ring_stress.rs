@@ -9,7 +9,7 @@ use netstack::ring::{Look, Receiver, RxState, Sender, Shared, Slots, TxState};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
-use support::{stream, Heap, MAPPED};
+use support::{Heap, MAPPED, stream};
 
 const LARGEST: u8 = MAPPED as u8 - 1;
 const TOTAL: u64 = if cfg!(debug_assertions) {

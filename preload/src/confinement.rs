@@ -1,7 +1,7 @@
 //! Calls after which the process may do less: seccomp filters, another root, locked memory.
 
 use crate::errno;
-use libc::{c_char, c_int, c_ulong, PR_SET_SECCOMP};
+use libc::{PR_SET_SECCOMP, c_char, c_int, c_ulong};
 use ulsock::api;
 
 hooks! {

@@ -3,7 +3,7 @@
 //! `read` and `write` on a socket are `recv` and `send` without flags, in the kernel and here; but for
 //! a read, or a vector, of no bytes.
 
-use libc::{c_int, c_void, iovec, off64_t, off_t, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{c_int, c_void, iovec, off_t, off64_t, size_t, sockaddr, socklen_t, ssize_t};
 use ulsock::api::{self, First, Verdict};
 
 /// UIO_MAXIOV; the kernel refuses longer vectors, so those are its business.

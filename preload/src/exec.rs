@@ -1,7 +1,7 @@
 //! New programs: exec, and the calls with which libc forks and execs behind our back. `api` gets
 //! its connections ready first.
 
-use libc::{c_char, c_int, c_void, pid_t, FILE};
+use libc::{FILE, c_char, c_int, c_void, pid_t};
 use std::ffi::CStr;
 use std::ptr::null;
 use ulsock::api;

@@ -2,7 +2,7 @@
 //! sockets on the kernel. Debian's liburing makes system calls of its own, without libc; therefore
 //! its functions that make a ring are hooked too.
 
-use libc::{c_int, c_long, c_uint, c_void, ENOSYS, RTLD_NEXT, RTLD_NOLOAD, RTLD_NOW};
+use libc::{ENOSYS, RTLD_NEXT, RTLD_NOLOAD, RTLD_NOW, c_int, c_long, c_uint, c_void};
 use std::ffi::CStr;
 use std::mem::transmute;
 use std::ptr::null_mut;
@@ -74,7 +74,7 @@ macro_rules! ring_makers {
     ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),*);)*) => {
         $(
             $(#[$meta])*
-            #[no_mangle]
+            #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($arg: $ty),*) -> c_int {
                 static REAL: Real = Real::new(c_name!($name));
                 let real = REAL.get();

@@ -1,8 +1,8 @@
 //! Birth and death of sockets and of fd numbers: socket, accept, connect, dup, close.
 
 use crate::errno;
-use libc::{c_int, c_uint, sockaddr, sockaddr_storage, socklen_t, EFAULT, EINPROGRESS, EINTR};
-use std::mem::{size_of, MaybeUninit};
+use libc::{EFAULT, EINPROGRESS, EINTR, c_int, c_uint, sockaddr, sockaddr_storage, socklen_t};
+use std::mem::{MaybeUninit, size_of};
 use ulsock::api::{self, Verdict};
 
 type RealAccept = unsafe extern "C" fn(c_int, *mut sockaddr, *mut socklen_t, c_int) -> c_int;

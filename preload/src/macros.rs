@@ -71,7 +71,7 @@ macro_rules! hook_body {
         unsafe extern "C" fn before($($arg: $ty),*) -> *mut libc::c_void $body
 
         #[unsafe(naked)]
-        #[no_mangle]
+        #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name() {
             // All registers that may hold arguments are kept across `before` (System V ABI for
             // x86_64, 3.2.3; al counts the vector registers in use). 184 bytes and the return
@@ -134,7 +134,7 @@ macro_rules! listed_body {
         }
 
         #[unsafe(naked)]
-        #[no_mangle]
+        #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name() {
             // 40 bytes and the return address make a multiple of 16.
             core::arch::naked_asm!(
@@ -169,7 +169,7 @@ macro_rules! exported {
             unsafe { std::mem::transmute::<*mut libc::c_void, Function>(REAL.get()) }
         }
 
-        #[no_mangle]
+        #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) $(-> $ret)? {
             // SAFETY: the program's own arguments.
             unsafe { hooked($($arg),*) }
@@ -193,7 +193,7 @@ macro_rules! c_name {
 macro_rules! aliases {
     ($(fn $alias:ident($($arg:ident: $ty:ty),*) -> $ret:ty = $name:ident;)*) => {
         $(
-            #[no_mangle]
+            #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $alias($($arg: $ty),*) -> $ret {
                 // SAFETY: the program's own arguments.
                 unsafe { $name::hooked($($arg),*) }

@@ -7,7 +7,7 @@
 
 use crate::{confinement, data, epoll, exec, io_uring, lifecycle, limits, messages, options};
 use crate::{errno, process, readiness, streams};
-use libc::{c_int, c_long, c_void, sigset_t, timespec, CLONE_THREAD, CLONE_VM, RTLD_NEXT};
+use libc::{CLONE_THREAD, CLONE_VM, RTLD_NEXT, c_int, c_long, c_void, sigset_t, timespec};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use ulsock::api::{self, Verdict};
@@ -47,7 +47,7 @@ pub fn take_restarts() {
 }
 
 #[unsafe(naked)]
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn syscall() {
     core::arch::naked_asm!(
         ".cfi_startproc",

@@ -1,7 +1,7 @@
 //! Questions and settings: fcntl, ioctl, socket options and names.
 
 use crate::errno;
-use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t, F_DUPFD, F_DUPFD_CLOEXEC};
+use libc::{F_DUPFD, F_DUPFD_CLOEXEC, c_int, c_ulong, c_void, sockaddr, socklen_t};
 use ulsock::api::{self, Verdict};
 
 /// linux/sockios.h; not in the libc crate.

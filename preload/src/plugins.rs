@@ -3,7 +3,7 @@
 
 mod rebind;
 
-use libc::{c_char, c_int, c_long, c_void, LM_ID_BASE, RTLD_DEEPBIND};
+use libc::{LM_ID_BASE, RTLD_DEEPBIND, c_char, c_int, c_long, c_void};
 use rebind::Loaded;
 use ulsock::api;
 

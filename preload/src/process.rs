@@ -1,7 +1,7 @@
 //! Processes that begin and end: fork in all its forms, and exit without destructors.
 
 use crate::errno;
-use libc::{c_char, c_int, c_void, pid_t, CLONE_THREAD, CLONE_VM};
+use libc::{CLONE_THREAD, CLONE_VM, c_char, c_int, c_void, pid_t};
 use ulsock::api;
 
 /// Both ways out of a call that forks.

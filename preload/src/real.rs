@@ -4,7 +4,7 @@
 //! ENOSYS, so that the library also loads with a glibc that lacks the newest wrappers.
 
 use crate::errno;
-use libc::{c_long, c_void, ENOSYS, RTLD_NEXT};
+use libc::{ENOSYS, RTLD_NEXT, c_long, c_void};
 use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};

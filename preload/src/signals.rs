@@ -5,8 +5,8 @@
 
 use crate::errno;
 use libc::{
-    c_int, sighandler_t, sigset_t, EINVAL, SA_NODEFER, SA_RESETHAND, SA_RESTART, SIG_BLOCK,
-    SIG_ERR, SIG_UNBLOCK,
+    EINVAL, SA_NODEFER, SA_RESETHAND, SA_RESTART, SIG_BLOCK, SIG_ERR, SIG_UNBLOCK, c_int,
+    sighandler_t, sigset_t,
 };
 use std::mem::zeroed;
 use std::ptr::{null, null_mut};

@@ -4,20 +4,20 @@
 //! may be called earlier than `load`: a real function is then looked up on first use, and `api`
 //! answers `Bypass` until it has been initialised.
 
-use crate::{cancellation, numbers, signals, GROUPS};
+use crate::{GROUPS, cancellation, numbers, signals};
 use libc::{c_int, c_void};
 use std::ptr::null_mut;
 use ulsock::api;
 
 #[used]
-#[link_section = ".init_array"]
+#[unsafe(link_section = ".init_array")]
 static LOAD: extern "C" fn() = load;
 
 #[used]
-#[link_section = ".fini_array"]
+#[unsafe(link_section = ".fini_array")]
 static UNLOAD: extern "C" fn() = unload;
 
-extern "C" {
+unsafe extern "C" {
     fn __cxa_atexit(
         handler: extern "C" fn(*mut c_void),
         argument: *mut c_void,

@@ -2,7 +2,7 @@
 //! streams on an fd, dprintf, splice. The connection goes back to the kernel first.
 
 use crate::errno;
-use libc::{c_char, c_int, c_uint, c_void, iovec, loff_t, size_t, ssize_t, FILE};
+use libc::{FILE, c_char, c_int, c_uint, c_void, iovec, loff_t, size_t, ssize_t};
 use ulsock::api;
 
 /// Before libc closes a stream's fd by itself. Streams without an fd (fopencookie) have none to

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use benches::engine;
 use benches::link::{self, SIZE};
 use benches::tcp;
-use netstack::wire::{Addresses, Seal, HEADER};
+use netstack::wire::{Addresses, HEADER, Seal};
 
 /// One step of each kind; never inlined, so that the name stays.
 mod steps {
@@ -19,67 +19,67 @@ mod steps {
     use benches::tcp;
     use netstack::crc32c::Crc;
     use netstack::time::Instant;
-    use netstack::wire::{frame, Seal};
+    use netstack::wire::{Seal, frame};
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_link_send(host: &mut Host, now: Instant, end: u64, out: &mut Frame) -> bool {
         host.send_message(now, end, out)
     }
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_link_receive(host: &mut Host, now: Instant, frame: &Frame) -> bool {
         host.receive(now, frame)
     }
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_link_ack(host: &mut Host, now: Instant, frame: &Frame) -> bool {
         // Else the two would be one function.
         black_box(host).receive(now, frame)
     }
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_tcp_send(host: &mut tcp::Host, now: smoltcp::time::Instant, bytes: &[u8; SIZE]) {
         host.send_message(now, bytes);
     }
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_tcp_receive(host: &mut tcp::Host, now: smoltcp::time::Instant) {
         host.poll(now);
     }
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_tcp_ack(host: &mut tcp::Host, now: smoltcp::time::Instant) {
         black_box(host).poll(now);
     }
 
     /// The program has written: from the look at its ring to the frame.
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_engine_send(host: &mut engine::Host<Cord>, now: Instant) {
         host.poll(now);
     }
 
     /// A frame has come, which also acknowledges: until the program sees its bytes, and the poll is over.
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_engine_receive(host: &mut engine::Host<Cord>, now: Instant) {
         black_box(host).poll(now);
     }
 
     /// The acknowledgement was not needed by anybody else: it leaves by itself.
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_engine_owe(host: &mut engine::Host<Cord>, now: Instant) {
         black_box(&mut *host).poll(black_box(now));
     }
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_engine_ack(host: &mut engine::Host<Cord>, now: Instant) {
         let host = black_box(host);
@@ -87,14 +87,14 @@ mod steps {
     }
 
     /// A frame has come for who waits: until it sees its bytes.
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_glance_receive(host: &mut engine::Host<Cord>, now: Instant) {
         host.poll_in(now);
     }
 
     /// The answer, and what was left then.
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_glance_send(host: &mut engine::Host<Cord>, now: Instant) {
         black_box(&mut *host).poll(now);
@@ -102,39 +102,39 @@ mod steps {
     }
 
     /// Nothing has happened, and nothing is under way.
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_engine_idle(host: &mut engine::Host<Cord>, now: Instant) {
         let host = black_box(host);
         black_box(&mut *host).poll(black_box(now));
     }
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_crc_copy(from: &[u8; SIZE], to: &mut [u8; SIZE]) -> u32 {
         Crc::START.copy(from, to).value()
     }
 
     /// The header of DATA; with the block of an ACK behind it, that of an ACK.
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_crc_head(seal: Seal, head: &[u8]) -> Crc {
         seal.head(head)
     }
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_crc_ack(seal: Seal, head: &[u8]) -> u32 {
         seal.head(head).value()
     }
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_ip_sum(header: &[u8; 20]) -> u16 {
         frame::sum(header)
     }
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_copy(from: &[u8; SIZE], to: &mut [u8; SIZE]) {
         // The length is not known to the compiler, as it is not in a ring.

@@ -21,54 +21,54 @@ type Events = [libc::epoll_event; EVENTS];
 mod calls {
     use libc::{c_int, c_void};
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub extern "C" fn counted_send(fd: c_int, bytes: &[u8; super::SIZE]) -> isize {
         // SAFETY: the bytes outlive the call.
         unsafe { libc::send(fd, bytes.as_ptr().cast::<c_void>(), super::SIZE, 0) }
     }
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub extern "C" fn counted_recv(fd: c_int, bytes: &mut [u8; super::SIZE]) -> isize {
         // SAFETY: there is room for as many bytes, and it outlives the call.
         unsafe { libc::recv(fd, bytes.as_mut_ptr().cast::<c_void>(), super::SIZE, 0) }
     }
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_push(end: &mut super::End, bytes: &[u8; super::SIZE]) -> usize {
         end.push(bytes).unwrap_or(0)
     }
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_pull(end: &mut super::End, bytes: &mut [u8; super::SIZE]) -> usize {
         end.pull(bytes).unwrap_or(0)
     }
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub extern "C" fn counted_write(fd: c_int, bytes: &[u8; super::SIZE]) -> isize {
         // SAFETY: the bytes outlive the call.
         unsafe { libc::write(fd, bytes.as_ptr().cast::<c_void>(), super::SIZE) }
     }
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub extern "C" fn counted_poll(poll: &mut libc::pollfd) -> c_int {
         // SAFETY: one entry, which outlives the call.
         unsafe { libc::poll(poll, 1, -1) }
     }
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub extern "C" fn counted_epoll_wait(set: c_int, events: &mut super::Events) -> c_int {
         // SAFETY: there is room for as many events, and it outlives the call.
         unsafe { libc::epoll_wait(set, events.as_mut_ptr(), super::EVENTS as c_int, -1) }
     }
 
-    #[no_mangle]
+    #[unsafe(no_mangle)]
     #[inline(never)]
     pub extern "C" fn counted_epoll_ctl(set: c_int, fd: c_int) -> c_int {
         let mut event = libc::epoll_event {

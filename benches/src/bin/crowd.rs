@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use benches::message::Asker;
 use benches::trips::Trips;
 use benches::watch::{Watch, Way};
-use benches::{limits, Cli, Load, Outcome, Role};
+use benches::{Cli, Load, Outcome, Role, limits};
 use clap::Parser;
 
 /// Round trips on each connection before the measurement: enough to be offered, claimed and switched.
@@ -95,11 +95,11 @@ impl Server {
                 if fd == self.listener.as_raw_fd() {
                     self.accept()?;
                     came = true;
-                } else if let Some(client) = self.clients.get_mut(&fd) {
-                    if !client.serve()? {
-                        self.watch.remove(fd);
-                        self.clients.remove(&fd);
-                    }
+                } else if let Some(client) = self.clients.get_mut(&fd)
+                    && !client.serve()?
+                {
+                    self.watch.remove(fd);
+                    self.clients.remove(&fd);
                 }
             }
         }
@@ -133,11 +133,11 @@ impl Client {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
             Err(error) => return Err(error.into()),
         }
-        if self.size.is_none() {
-            if let Some((size, rest)) = self.held.split_first_chunk::<8>() {
-                self.size = Some(usize::try_from(u64::from_le_bytes(*size))?);
-                self.held = rest.to_vec();
-            }
+        if self.size.is_none()
+            && let Some((size, rest)) = self.held.split_first_chunk::<8>()
+        {
+            self.size = Some(usize::try_from(u64::from_le_bytes(*size))?);
+            self.held = rest.to_vec();
         }
         while let Some(size) = self.size.filter(|size| self.held.len() >= *size) {
             self.socket.write_all(&self.held[..size])?;

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use benches::epoll::Epoll;
-use benches::{limits, memory, Outcome};
+use benches::{Outcome, limits, memory};
 use clap::Parser;
 use serde::Serialize;
 

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use benches::engine::{Host, PORT};
-use benches::hosts::{ip, pin, Kind, World};
 use benches::Outcome;
+use benches::engine::{Host, PORT};
+use benches::hosts::{Kind, World, ip, pin};
 use clap::Parser;
 use netstack::phy::Port;
 use netstack::time;

@@ -1,7 +1,7 @@
 //! Round trips: the client sends a message, the server sends it back, one at a time.
 #![forbid(unsafe_code)]
 
-use benches::message::{echo, Asker};
+use benches::message::{Asker, echo};
 use benches::socket::Listener;
 use benches::trips::Trips;
 use benches::{Cli, Outcome, Role};

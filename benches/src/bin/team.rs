@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::sync::Barrier;
 use std::thread;
 
-use benches::message::{echo, Asker};
+use benches::message::{Asker, echo};
 use benches::socket::{Listener, Socket};
 use benches::trips::Trips;
 use benches::{Cli, Load, Outcome, Role};

@@ -9,7 +9,7 @@ use netstack::ring::tail::Tail;
 use netstack::time::Instant;
 
 use crate::host::Host;
-use crate::world::{World, FROM_A, FROM_B};
+use crate::world::{FROM_A, FROM_B, World};
 
 const MESSAGE: u64 = 64;
 /// Longer than any frame takes.

@@ -6,10 +6,10 @@ use firmware::{End, PeerId};
 use netstack::link::Dropped;
 use netstack::phy::{Conditions, Port, Sim};
 use netstack::time::Instant;
-use netstack::wire::frame::{parse, Offload};
+use netstack::wire::frame::{Offload, parse};
 
-use crate::host::{config, Host, Seat, PORT};
-use crate::world::{connect, FROM_A, FROM_B};
+use crate::host::{Host, PORT, Seat, config};
+use crate::world::{FROM_A, FROM_B, connect};
 
 /// Host 1 with one engine, host 2 with two of them behind one cable.
 struct Row {

@@ -8,7 +8,7 @@ use netstack::ring::mark::LEVEL_SIZE;
 use netstack::ring::sync::Ordering;
 use netstack::ring::{Look, Memory, Receiver, RxState, Sender, Shared, Slots, Tail, TxState};
 
-use crate::support::{stream, Heap};
+use crate::support::{Heap, stream};
 
 /// What a segment is, without its sharing.
 #[derive(Default)]

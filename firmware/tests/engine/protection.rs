@@ -7,11 +7,11 @@ use firmware::{End, EndpointId, Refused, Segment};
 use netstack::phy::{Conditions, Port};
 use netstack::ring::sync::Ordering;
 use netstack::ring::tail;
-use netstack::wire::frame::{Ecn, Offload, Route};
 use netstack::wire::Addresses;
+use netstack::wire::frame::{Ecn, Offload, Route};
 
 use crate::program::{Program, Shm};
-use crate::world::{World, FROM_A, FROM_B};
+use crate::world::{FROM_A, FROM_B, World};
 
 const LONG: Duration = Duration::from_secs(2);
 const BYTES: u64 = 200_000;

@@ -7,7 +7,7 @@ use netstack::failover::Segment as _;
 use netstack::phy::Conditions;
 
 use crate::program::Shm;
-use crate::world::{World, FROM_A, FROM_B};
+use crate::world::{FROM_A, FROM_B, World};
 
 const LONG: Duration = Duration::from_secs(2);
 

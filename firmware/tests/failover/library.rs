@@ -7,7 +7,7 @@ use firmware::{EndpointId, Segment as _};
 use netstack::failover::record::LENGTH;
 use netstack::failover::{Arrived, Prepare, Role, Segment, Side, Stage, Tip};
 use netstack::ring::sync::Ordering;
-use netstack::ring::{tail, Tail};
+use netstack::ring::{Tail, tail};
 use netstack::time::Instant;
 
 use super::pipe::Pipe;

@@ -1,6 +1,6 @@
 //! CRC32C by the instruction of SSE 4.2.
 
-use core::arch::x86_64::{__cpuid, _mm_crc32_u32, _mm_crc32_u64, _mm_crc32_u8};
+use core::arch::x86_64::{__cpuid, _mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64};
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use super::table::Shift;

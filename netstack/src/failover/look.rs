@@ -5,7 +5,7 @@
 
 use core::cmp::Ordering;
 
-use super::record::{Resume, LENGTH};
+use super::record::{LENGTH, Resume};
 use super::side::{Role, Side, Stage};
 use crate::ring::Tail;
 

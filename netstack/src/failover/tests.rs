@@ -5,7 +5,7 @@ use core::cell::Cell;
 use super::record::LENGTH;
 use super::*;
 use crate::ring::sync::AtomicU64;
-use crate::ring::{tail, Tail};
+use crate::ring::{Tail, tail};
 
 const KEY: u64 = 0xfeed;
 /// Where the promotions of these tests begin: we have written and read so much.

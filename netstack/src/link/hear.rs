@@ -6,12 +6,12 @@ use super::end::score;
 use super::event::Event;
 use super::streams::Streams;
 use super::window::Window;
-use super::{reason, Id, Link, MOST_CREDIT, MOST_REFUSALS};
+use super::{Id, Link, MOST_CREDIT, MOST_REFUSALS, reason};
 use crate::crc32c::Crc;
 use crate::time::Instant;
+use crate::wire::Packet;
 use crate::wire::body::Open;
 use crate::wire::number::expand;
-use crate::wire::Packet;
 
 impl<W: Window + Clone> Link<W> {
     pub(super) fn hear_data(

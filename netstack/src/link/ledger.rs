@@ -3,8 +3,8 @@
 use alloc::collections::VecDeque;
 use core::ops::Range;
 
-use super::spans::Spans;
 use super::Id;
+use super::spans::Spans;
 use crate::time::Instant;
 
 /// What a packet carried, for the case that it has to be sent again.
@@ -158,10 +158,10 @@ impl Ledger {
             }
         });
         // The peer keeps no more ranges than that: it will not speak of older ones.
-        if beyond.count() > super::received::RANGES + 1 {
-            if let Some(oldest) = beyond.drop_first() {
-                *floor = oldest.end;
-            }
+        if beyond.count() > super::received::RANGES + 1
+            && let Some(oldest) = beyond.drop_first()
+        {
+            *floor = oldest.end;
         }
     }
 

@@ -1,13 +1,13 @@
 //! Finding each other, and parting: what the handshake's packets and BYE do to a link.
 
+use super::Link;
 use super::counters::Dropped;
 use super::event::{Event, Why};
 use super::handshake::{self, Shake};
 use super::path::Path;
 use super::receive::check;
-use super::transmit::{write, Departure};
+use super::transmit::{Departure, write};
 use super::window::Window;
-use super::Link;
 use crate::time::Instant;
 use crate::wire::body::{Hello, Welcome};
 use crate::wire::frame::{Arrival, Ecn};

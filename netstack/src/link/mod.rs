@@ -48,7 +48,7 @@ pub use transmit::{Departure, SHORTEST};
 
 pub use crate::wire::frame::Arrival;
 
-use crate::time::{earlier, Instant};
+use crate::time::{Instant, earlier};
 use crate::wire::body::Welcome;
 use conn::Conn;
 use handshake::Shake;

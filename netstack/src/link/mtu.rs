@@ -103,10 +103,10 @@ impl Mtu {
 
     /// The size to try with a PING, if it is time and there is room to write one.
     pub fn next_trial(&mut self, now: Instant, room: usize) -> Option<usize> {
-        if let Search::Done { again: Some(again) } = self.search {
-            if now >= again {
-                self.begin();
-            }
+        if let Search::Done { again: Some(again) } = self.search
+            && now >= again
+        {
+            self.begin();
         }
         match &mut self.search {
             Search::Trying {
@@ -141,13 +141,12 @@ impl Mtu {
             under_way,
             ..
         } = &mut self.search
+            && *size == tried
         {
-            if *size == tried {
-                *losses += 1;
-                *under_way = false;
-                if *losses >= TRIALS {
-                    self.go_on(now, tried);
-                }
+            *losses += 1;
+            *under_way = false;
+            if *losses >= TRIALS {
+                self.go_on(now, tried);
             }
         }
     }
@@ -204,7 +203,7 @@ impl Mtu {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mtu, LONGEST_PAUSE, PAUSE};
+    use super::{LONGEST_PAUSE, Mtu, PAUSE};
     use crate::time::Instant;
 
     fn found(most: usize, network: usize) -> (usize, u32) {

@@ -3,9 +3,9 @@
 use super::conn::{Conn, Owed, Stage};
 use super::ledger::Content;
 use super::window::Window;
-use super::{reason, Id, Link};
+use super::{Id, Link, reason};
 use crate::time::Instant;
-use crate::wire::body::{Open, OPEN};
+use crate::wire::body::{OPEN, Open};
 use crate::wire::number::low;
 use crate::wire::{Header, Kind};
 

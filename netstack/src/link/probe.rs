@@ -7,7 +7,7 @@ use super::streams::Streams;
 use super::transmit::Piece;
 use super::window::Window;
 use super::{Id, Link};
-use crate::time::{earlier, Instant};
+use crate::time::{Instant, earlier};
 use crate::wire::{Header, Kind};
 use core::time::Duration;
 
@@ -19,10 +19,10 @@ impl<W: Window + Clone> Link<W> {
     #[inline]
     pub(super) fn on_time(&mut self, now: Instant, streams: &mut impl Streams) {
         // [R8] With others to go to, a path is looked at each time.
-        if let [path] = self.paths.as_slice() {
-            if earlier(path.timer(), self.timer()).is_none_or(|at| at > now) {
-                return;
-            }
+        if let [path] = self.paths.as_slice()
+            && earlier(path.timer(), self.timer()).is_none_or(|at| at > now)
+        {
+            return;
         }
         self.run_out(now, streams);
     }

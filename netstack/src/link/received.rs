@@ -101,10 +101,10 @@ impl Received {
 
     /// [P3]
     fn bound(&mut self) {
-        if self.numbers.count() > RANGES {
-            if let Some(oldest) = self.numbers.drop_first() {
-                self.floor = oldest.end;
-            }
+        if self.numbers.count() > RANGES
+            && let Some(oldest) = self.numbers.drop_first()
+        {
+            self.floor = oldest.end;
         }
     }
 
@@ -163,7 +163,7 @@ impl Received {
 
 #[cfg(test)]
 mod tests {
-    use super::{Received, DELAY};
+    use super::{DELAY, Received};
     use crate::time::Instant;
     use crate::wire::frame::Ecn;
 

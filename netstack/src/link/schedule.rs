@@ -2,8 +2,8 @@
 
 use alloc::collections::VecDeque;
 
-use super::conn::{Conn, Queued};
 use super::Id;
+use super::conn::{Conn, Queued};
 
 #[derive(Debug, Default)]
 pub struct Schedule {
@@ -110,10 +110,10 @@ impl Schedule {
 
     /// Its turn is over; if more was lost the next one comes behind the others'.
     pub fn lost_done(&mut self, more: bool) {
-        if let Some(id) = self.lost.pop_front() {
-            if more {
-                self.lost.push_back(id);
-            }
+        if let Some(id) = self.lost.pop_front()
+            && more
+        {
+            self.lost.push_back(id);
         }
     }
 

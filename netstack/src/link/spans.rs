@@ -74,12 +74,13 @@ impl Spans {
     #[inline]
     pub fn insert(&mut self, range: Range<u64>, mut fresh: impl FnMut(Range<u64>)) {
         // What goes on where the last one ends, as most does.
-        if let Some(last) = self.0.back_mut() {
-            if (last.start..=last.end).contains(&range.start) && range.end > last.end {
-                let more = last.end..range.end;
-                last.end = range.end;
-                return fresh(more);
-            }
+        if let Some(last) = self.0.back_mut()
+            && (last.start..=last.end).contains(&range.start)
+            && range.end > last.end
+        {
+            let more = last.end..range.end;
+            last.end = range.end;
+            return fresh(more);
         }
         if !range.is_empty() {
             self.insert_anywhere(range, fresh);

@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-use super::conn::Conn;
 use super::Id;
+use super::conn::Conn;
 
 #[derive(Debug, Default)]
 pub struct Table {

@@ -12,7 +12,7 @@ use crate::crc32c::Crc;
 use crate::time::Instant;
 use crate::wire::frame::Ecn;
 use crate::wire::number::low;
-use crate::wire::{ack, packet, Header, Kind, Seal, HEADER};
+use crate::wire::{HEADER, Header, Kind, Seal, ack, packet};
 
 /// What `transmit` has to have room for.
 pub const SHORTEST: usize = super::mtu::BASE;

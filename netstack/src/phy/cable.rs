@@ -310,8 +310,10 @@ mod tests {
         assert_eq!(arrivals(conditions(1_000_000_000), 1, 5000).len(), 5000);
         let arrived = arrivals(conditions(500_000_000), 1, 5000);
         between(arrived.len(), 2520, 2560);
-        assert!(arrived
-            .windows(2)
-            .all(|pair| pair[1].0 - pair[0].0 >= Duration::from_nanos(1984)));
+        assert!(
+            arrived
+                .windows(2)
+                .all(|pair| pair[1].0 - pair[0].0 >= Duration::from_nanos(1984))
+        );
     }
 }

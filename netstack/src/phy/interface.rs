@@ -5,9 +5,9 @@ use std::string::String;
 
 use rustix::io::{self, Errno};
 use rustix::net::netdevice::name_to_index;
-use rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use super::sys::{syscall, Fd};
+use super::sys::{Fd, syscall};
 
 /// What `ETHTOOL_GDRVINFO` gives (linux/ethtool.h, struct ethtool_drvinfo); the driver's name comes first.
 const DRIVER_INFO: u32 = 3;

@@ -9,9 +9,9 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 
 use rustix::io::{self, Errno};
-use rustix::net::{bind, socket_with, sockopt, AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 
-use super::sys::{attach_filter, Fd};
+use super::sys::{Fd, attach_filter};
 
 /// Accepts no byte of anything.
 const DROP: [libc::sock_filter; 1] = [libc::sock_filter {

@@ -10,7 +10,7 @@ use std::vec::Vec;
 use super::cable::{Cable, Conditions};
 use super::{Capabilities, Counters, Frame, Port, Trouble};
 use crate::time::Instant;
-use crate::wire::frame::{Offload, ETHERNET};
+use crate::wire::frame::{ETHERNET, Offload};
 
 /// Frames that wait for the cable.
 const SLOTS: usize = 64;

@@ -68,8 +68,8 @@ pub mod sample {
     use std::vec::Vec;
 
     use super::Wanted;
-    use crate::wire::frame::{Ecn, Offload, Route};
     use crate::wire::Addresses;
+    use crate::wire::frame::{Ecn, Offload, Route};
 
     pub const PORT: u16 = 4690;
     /// Of every port.

@@ -14,10 +14,10 @@ use rustix::io::{self, Errno};
 
 use super::route::message::Request;
 use super::route::netlink::Netlink;
-use super::sys::{syscall, Fd};
+use super::sys::{Fd, syscall};
 use super::xdp::assembler::{Assembler, Instruction, Register, Size};
 use super::xdp::bpf;
-use Register::{R0, R1, R10, R2, R3, R4, R5, R6, R7, R8, R9};
+use Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 
 /// How far a connection is at one of its ends: the next byte to be sent, and to be received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,13 +3,13 @@
 //! The receiver has wished for the kernel and stopped reading. It is done when the kernel carries
 //! every byte that is not read yet, in order, and nothing that was read already.
 
-use super::mark::{Carrier, Mark, LEVEL_SIZE};
+use super::Hostile;
+use super::mark::{Carrier, LEVEL_SIZE, Mark};
 use super::memory::Memory;
 use super::receiver::Receiver;
 use super::shared::MARKS;
-use super::sync::{compiler_fence, Ordering};
+use super::sync::{Ordering, compiler_fence};
 use super::tail::Tail;
-use super::Hostile;
 
 /// Where the bytes are that are not read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

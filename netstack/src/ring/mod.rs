@@ -23,7 +23,7 @@ pub use gate::Gate;
 pub use handover::Unread;
 pub use lock::SideLock;
 pub use mark::{Carrier, Mark};
-pub use memory::{Memory, Sink, Source, AHEAD};
+pub use memory::{AHEAD, Memory, Sink, Source};
 pub use receiver::{Look, Receiver, RxState};
 pub use sender::{Sender, TxState};
 pub use shared::Shared;

@@ -6,13 +6,13 @@
 //! are in the ring are always read from the ring, also when the kernel carries them again: so none
 //! is lost with a sender that dies before it has sent them again.
 
-use super::mark::{Carrier, Mark, LEVEL_SIZE};
-use super::memory::{pieces, Memory, Sink};
-use super::shared::{Shared, MARKS};
-use super::sync::{compiler_fence, fence, publish, Ordering};
+use super::Hostile;
+use super::mark::{Carrier, LEVEL_SIZE, Mark};
+use super::memory::{Memory, Sink, pieces};
+use super::shared::{MARKS, Shared};
+use super::sync::{Ordering, compiler_fence, fence, publish};
 use super::tail::Tail;
 use super::tripwire::Slots;
-use super::Hostile;
 
 /// What the receiving side knows for itself, what every receive needs first. In the socket record; all
 /// zero is the beginning.

@@ -4,12 +4,12 @@
 //! share and what this side alone knows. It moves bytes into the ring and decides nothing about
 //! kernel calls: the caller makes those, and tells how many bytes the kernel took.
 
-use super::mark::{Carrier, Mark, LEVELS, LEVEL_SIZE};
-use super::memory::{pieces, Memory, Sink, Source, AHEAD};
-use super::shared::{Shared, MARKS};
-use super::sync::{compiler_fence, fence, publish, Ordering};
-use super::tripwire::Slots;
 use super::Hostile;
+use super::mark::{Carrier, LEVEL_SIZE, LEVELS, Mark};
+use super::memory::{AHEAD, Memory, Sink, Source, pieces};
+use super::shared::{MARKS, Shared};
+use super::sync::{Ordering, compiler_fence, fence, publish};
+use super::tripwire::Slots;
 
 /// Published at once at most, so that the receiver copies while the sender still writes.
 const CHUNK: u64 = 32 << 10;

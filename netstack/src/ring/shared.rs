@@ -4,7 +4,7 @@
 //! rarely: the sender looks at `wait` after each publish, so it must not share a line with `head`,
 //! which moves at every read. All zero is the valid beginning: everything on the kernel.
 
-use super::sync::{fence, AtomicU32, AtomicU64, Ordering};
+use super::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use super::tripwire::{Slots, Tripwire};
 
 /// Marks that may be under way, unconsumed: enter a ring, grow through all levels, leave again.

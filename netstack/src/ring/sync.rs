@@ -1,10 +1,10 @@
 //! The atomics of the protocol, so that loom can put its own in their place.
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
+pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(not(loom))]
-pub use core::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
+pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 // Orders a holder's private stores for whoever takes over after its death; no thread is involved.
 pub use core::sync::atomic::compiler_fence;

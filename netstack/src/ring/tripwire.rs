@@ -4,7 +4,7 @@
 //! publishes its cursor, and only then looks at the wire. A SeqCst fence between the two steps on
 //! each side makes sure that at least one of them sees the other: no wake-up is lost.
 
-use super::sync::{fence, AtomicU32, AtomicU64, Ordering};
+use super::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Waiters of one direction at a time: a thread in recv, one in poll, some epoll sets, forked holders.
 pub const SLOTS: usize = 8;

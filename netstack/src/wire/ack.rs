@@ -118,7 +118,10 @@ impl<'a> Ack<'a> {
     /// The ranges from the largest down, once its full number is known; `None` for one that would
     /// reach below zero, and for all behind it.
     #[inline]
-    pub fn ranges(&self, largest: u64) -> impl Iterator<Item = Option<RangeInclusive<u64>>> + 'a {
+    pub fn ranges(
+        &self,
+        largest: u64,
+    ) -> impl Iterator<Item = Option<RangeInclusive<u64>>> + use<'a> {
         let mut next = Some(largest);
         self.ranges.iter().map(move |[l0, l1, g0, g1]| {
             let length = u64::from(u16::from_be_bytes([*l0, *l1]));

@@ -1,7 +1,7 @@
 //! ACK: every second packet in bulk, and so little that it is read in one piece.
 
 use super::packet::{ACK, MARKS, PATH};
-use super::{Ack, Kind, HEADER, VERSION};
+use super::{Ack, HEADER, Kind, VERSION};
 
 /// An ACK. Nothing but its path, its tag and the acknowledgement are not zero.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! A packet: header, acknowledgement block, body.
 
 use super::ack::{self, Ack};
-use super::{body, HEADER, PATHS, VERSION};
+use super::{HEADER, PATHS, VERSION, body};
 use crate::crc32c::Crc;
 
 /// What a packet is for. The table is in docs/link.md.

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use netstack::link::Way;
 use netstack::wire::ack::{self, Report};
 use netstack::wire::body::{Hello, Open, Welcome};
-use netstack::wire::{packet, Addresses, Header, Kind, Packet, Seal, HEADER, LONGEST_HEAD, PATHS};
+use netstack::wire::{Addresses, HEADER, Header, Kind, LONGEST_HEAD, PATHS, Packet, Seal, packet};
 
 const ME: Hello = Hello {
     incarnation: 0x0bad_0bad_0bad_0bad,

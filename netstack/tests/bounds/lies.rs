@@ -6,7 +6,7 @@ use netstack::wire::body::Open;
 use netstack::wire::{Header, Kind};
 
 use super::hostile::Hostile;
-use super::victim::{offer, Victim, RING};
+use super::victim::{RING, Victim, offer};
 
 fn of(kind: Kind, id: Id, offset: u64) -> Header {
     Header {

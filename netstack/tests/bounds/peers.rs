@@ -5,7 +5,7 @@ use std::time::Duration;
 use netstack::link::Dropped;
 use netstack::wire::{Header, Kind};
 
-use super::victim::{offer, settles, terms, Victim, CONNECTIONS, PACKETS, RING};
+use super::victim::{CONNECTIONS, PACKETS, RING, Victim, offer, settles, terms};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -4,7 +4,7 @@ use netstack::link::Dropped;
 use netstack::wire::body::Hello;
 
 use super::hostile::{confirm, hello};
-use super::victim::{settles, Victim};
+use super::victim::{Victim, settles};
 
 /// [X2] [X3] [H2] However many say HELLO: no memory, and an answer that is shorter.
 #[test]

@@ -4,13 +4,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use netstack::ring::mark::{LEVELS, LEVEL_SIZE, MAX_OFFSET};
+use netstack::ring::mark::{LEVEL_SIZE, LEVELS, MAX_OFFSET};
 use netstack::ring::shared::MARKS;
 use netstack::ring::tripwire::ALL;
 use netstack::ring::{Hostile, Sender};
 
 use super::support::{Heap, MAPPED};
-use super::{Pair, BEGIN};
+use super::{BEGIN, Pair};
 
 /// What a run of the tests spends here, unless told otherwise.
 const TIME: Duration = Duration::from_secs(3);

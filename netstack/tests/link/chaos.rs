@@ -1,7 +1,7 @@
 //! Whatever happens, every byte arrives once, in order, unchanged, or the failure is reported with exact
 //! counts; and when all is over nothing is left (docs/link.md, "Proof").
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use super::scenario::{Act, Scenario};

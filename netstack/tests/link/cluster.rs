@@ -7,7 +7,7 @@ use netstack::link::window::Window;
 use netstack::link::{Config, Id};
 use netstack::time::Instant;
 
-use super::host::{connect, Host};
+use super::host::{Host, connect};
 use super::net::{Cable, Conditions};
 
 /// A host and its way to the switch.

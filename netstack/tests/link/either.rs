@@ -1,7 +1,7 @@
 //! One of the two windows, chosen when the test runs.
 
-use netstack::link::window::{Acked, Adaptive, Fixed, Lost, Window};
 use netstack::link::Rtt;
+use netstack::link::window::{Acked, Adaptive, Fixed, Lost, Window};
 use netstack::time::Instant;
 
 #[derive(Clone, Copy, Debug)]

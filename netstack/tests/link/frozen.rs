@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use netstack::link::window::Fixed;
 use netstack::link::Event;
+use netstack::link::window::Fixed;
 use netstack::wire::{Kind, Packet};
 
 use super::net::Conditions;

@@ -5,8 +5,8 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use netstack::time::Instant;
-use netstack::wire::frame::Ecn;
 use netstack::wire::Addresses;
+use netstack::wire::frame::Ecn;
 
 /// xorshift64*: the same seed gives the same network.
 #[derive(Clone, Debug)]

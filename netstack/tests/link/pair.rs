@@ -6,7 +6,7 @@ use netstack::link::window::Window;
 use netstack::link::{Config, Id};
 use netstack::time::Instant;
 
-use super::host::{connect, Host};
+use super::host::{Host, connect};
 use super::net::{Cable, Conditions};
 
 pub struct Pair<W> {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use netstack::link::window::{Adaptive, Fixed};
 use netstack::link::Config;
+use netstack::link::window::{Adaptive, Fixed};
 
 use super::either::Either;
 use super::net::{Conditions, Random};
@@ -228,7 +228,7 @@ fn reader(dice: &mut Random) -> (u64, Duration) {
 }
 
 /// What both links of a scenario are like.
-pub fn tune(scenario: &Scenario) -> impl Fn(&mut Config) {
+pub fn tune(scenario: &Scenario) -> impl Fn(&mut Config) + use<> {
     let scenario = scenario.clone();
     move |config| {
         let peer = |config: &Config| match config.ways[0].outgoing.source.ip().to_string().as_str()

@@ -16,7 +16,7 @@ mod recovery;
 use std::time::Duration;
 
 use netstack::link::window::Fixed;
-use netstack::link::{reason, Arrival, Dropped, Event, Id, Terms, Why};
+use netstack::link::{Arrival, Dropped, Event, Id, Terms, Why, reason};
 use netstack::time::Instant;
 use netstack::wire::frame::Ecn;
 use netstack::wire::{Header, Kind, Packet};

@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use netstack::link::window::{Adaptive, Fixed, Window};
 use netstack::link::Event;
+use netstack::link::window::{Adaptive, Fixed, Window};
 
 use super::net::Conditions;
 use super::pair::Pair;

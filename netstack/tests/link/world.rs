@@ -7,10 +7,10 @@ use netstack::link::{Event, Id, Terms};
 use netstack::time::Instant;
 
 use super::either::Either;
-use super::host::{connect_on, Host, Outcome, Ring};
+use super::host::{Host, Outcome, Ring, connect_on};
 use super::net::{Cable, Conditions};
 use super::pair::Pair;
-use super::scenario::{tune, Act, Scenario, Side};
+use super::scenario::{Act, Scenario, Side, tune};
 
 /// After the network works again all bytes arrive within this, and what the cable takes for them.
 pub const BOUND: Duration = Duration::from_secs(3);

@@ -1,7 +1,7 @@
 //! A participant that stops for ever, at each of its steps in turn.
 
 use super::memory::{Collect, Rings};
-use super::{check, spawn, World, EOF};
+use super::{EOF, World, check, spawn};
 use loom::sync::Arc;
 use netstack::ring::{Sender, Slots};
 

@@ -3,7 +3,7 @@
 use loom::sync::Arc;
 use loom::thread;
 use netstack::ring::sync::Ordering;
-use netstack::ring::{tail, Shared, Tail};
+use netstack::ring::{Shared, Tail, tail};
 
 use super::check;
 

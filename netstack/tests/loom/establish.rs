@@ -1,7 +1,7 @@
 //! The gate: plain kernel calls in flight or asleep, while the connection is being established.
 
 use super::memory::byte_at;
-use super::{check, spawn, World, EOF};
+use super::{EOF, World, check, spawn};
 use loom::sync::Arc;
 use netstack::ring::{RxState, TxState};
 

@@ -4,7 +4,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use netstack::ring::sync::AtomicU64;
-use netstack::ring::{tail, Tail};
+use netstack::ring::{Tail, tail};
 
 use super::check;
 

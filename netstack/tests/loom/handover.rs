@@ -2,7 +2,7 @@
 //! it and nothing twice.
 
 use super::memory::Check;
-use super::{check, spawn, World, EOF};
+use super::{EOF, World, check, spawn};
 use loom::sync::Arc;
 use netstack::ring::Unread;
 

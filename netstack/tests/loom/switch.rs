@@ -1,6 +1,6 @@
 //! Changes of the carrier, from either end and from both at once.
 
-use super::{check, spawn, transfer, World, EOF};
+use super::{EOF, World, check, spawn, transfer};
 use loom::sync::Arc;
 
 #[test]

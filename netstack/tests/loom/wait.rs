@@ -1,7 +1,7 @@
 //! Sleep and wake-up: for data, for space, with several threads on each side, in both directions.
 
 use super::world::Received;
-use super::{check, join, spawn, transfer, World, EOF};
+use super::{EOF, World, check, join, spawn, transfer};
 use loom::sync::Arc;
 use netstack::ring::Look;
 

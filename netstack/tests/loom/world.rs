@@ -1,7 +1,7 @@
 //! One stream direction as the sockets layer drives it: the same steps in the same order.
 
 use super::kernel::{Kernel, Queued};
-use super::memory::{byte_at, Check, Collect, Pattern, Rings};
+use super::memory::{Check, Collect, Pattern, Rings, byte_at};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use netstack::ring::{Gate, Look, Receiver, RxState, Sender, Shared, SideLock, Slots, TxState};

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::landmark::{pass, Landmarks};
-use super::property::{check, check_rest, Wrong};
+use super::landmark::{Landmarks, pass};
+use super::property::{Wrong, check, check_rest};
 use super::rules::Scenario;
 use super::state::World;
 use super::step::Step;

@@ -1,7 +1,7 @@
 //! What can go wrong, at every step.
 
 use super::rules::{Scenario, Weakness};
-use super::state::{Endpoint, Holder, Run, Side, Stage, World, EPOCHS};
+use super::state::{EPOCHS, Endpoint, Holder, Run, Side, Stage, World};
 
 impl World {
     /// The kernel closes its socket, the segment stays with the engine.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::kernel::Item;
-use super::state::{Holder, Run, Side, Stage, Verdict, World, EPOCHS, SIDES};
+use super::state::{EPOCHS, Holder, Run, SIDES, Side, Stage, Verdict, World};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Landmark {

@@ -1,7 +1,7 @@
 //! What must be true in every state, after every step, and in every state in which nothing goes on.
 
 use super::rules::Scenario;
-use super::state::{Holder, Side, Verdict, World, EPOCHS, SIDES};
+use super::state::{EPOCHS, Holder, SIDES, Side, Verdict, World};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wrong {

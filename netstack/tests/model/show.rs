@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::kernel::{Item, Pipe, Tip};
-use super::state::{Holder, Run, Side, Verdict, World, SIDES};
+use super::state::{Holder, Run, SIDES, Side, Verdict, World};
 
 impl fmt::Display for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,7 @@
 //! All steps, each by its name.
 
 use super::rules::{Scenario, Weakness};
-use super::state::{Holder, Side, World, EPOCHS, SIDES};
+use super::state::{EPOCHS, Holder, SIDES, Side, World};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {

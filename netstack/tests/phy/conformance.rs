@@ -6,10 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netstack::phy::Port;
-use netstack::wire::frame::{parse, Offload, ETHERNET};
-use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use netstack::wire::frame::{ETHERNET, Offload, parse};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::frames::{await_frame, fetch, frame, least, now, post, route, write, Family};
+use crate::frames::{Family, await_frame, fetch, frame, least, now, post, route, write};
 use crate::namespace::Namespace;
 use crate::on_every_port;
 use crate::rig::{AnyPort, Ends, Kind};

@@ -8,10 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netstack::phy::Port;
-use rustix::event::{poll, PollFd, PollFlags};
-use rustix::thread::{sched_setaffinity, CpuSet};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::frames::{frame, now, post, route, Family, PORT};
+use crate::frames::{Family, PORT, frame, now, post, route};
 use crate::namespace::World;
 use crate::rig::{AnyPort, Kind};
 

@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use netstack::phy::Port;
-use netstack::wire::frame::{parse, Offload};
-use rustix::net::{ipproto, recv, sendto, socket, AddressFamily, RecvFlags, SendFlags, SocketType};
+use netstack::wire::frame::{Offload, parse};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recv, sendto, socket};
 
-use crate::frames::{await_frame, fetch, frame, now, post, route, Family, Route, PORT};
+use crate::frames::{Family, PORT, Route, await_frame, fetch, frame, now, post, route};
 use crate::namespace::World;
 use crate::on_every_kernel_port;
 use crate::rig::{Ends, Kind};

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use netstack::phy::{Capabilities, Port};
 use netstack::time::Instant;
-use netstack::wire::frame::{overhead, Ecn, Offload};
-use netstack::wire::{frame, Addresses};
+use netstack::wire::frame::{Ecn, Offload, overhead};
+use netstack::wire::{Addresses, frame};
 
 /// Where ours go to.
 pub const PORT: u16 = 4690;

@@ -10,11 +10,11 @@ use netstack::link::window::{Adaptive, Window};
 use netstack::link::{Arrival, Config, Event, Frozen, Id, Identity, Link, Streams, Terms, Way};
 use netstack::phy::{Conditions, Impaired, Port};
 use netstack::time::Instant;
-use netstack::wire::frame::{parse, Offload, Route};
 use netstack::wire::Addresses;
-use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use netstack::wire::frame::{Offload, Route, parse};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::frames::{address, now, Family, FROM, PORT};
+use crate::frames::{FROM, Family, PORT, address, now};
 use crate::on_every_port;
 use crate::rig::{AnyPort, Kind};
 

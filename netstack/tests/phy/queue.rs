@@ -6,11 +6,11 @@ use std::os::unix::net::UnixDatagram;
 use netstack::phy::packet::{Options, Queue, Shape};
 use netstack::phy::{Capabilities, Interface, Packet, Port};
 use rustix::io::Errno;
-use rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use crate::frames::{fetch, frame, post, route, Family};
-use crate::namespace::{close, World, INTERFACE};
-use crate::rig::{wanted, AnyPort};
+use crate::frames::{Family, fetch, frame, post, route};
+use crate::namespace::{INTERFACE, World, close};
+use crate::rig::{AnyPort, wanted};
 
 const MTU: usize = 1500;
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use netstack::phy::xdp::{self, Mode, Steering};
 use netstack::phy::{
-    ivshmem, packet, Conditions, Impaired, Interface, Ivshmem, Packet, Port, Reserved, Sim, Wanted,
-    Xdp,
+    Conditions, Impaired, Interface, Ivshmem, Packet, Port, Reserved, Sim, Wanted, Xdp, ivshmem,
+    packet,
 };
 
-use crate::frames::{address, Family, PORT};
-use crate::namespace::{Namespace, World, INTERFACE};
+use crate::frames::{Family, PORT, address};
+use crate::namespace::{INTERFACE, Namespace, World};
 
 pub type AnyPort = Box<dyn Port + Send>;
 

@@ -3,13 +3,13 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use netstack::phy::route::{Change, Hop, Neighbour, Routes, Unfit, Watch};
 use netstack::phy::Interface;
-use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use netstack::phy::route::{Change, Hop, Neighbour, Routes, Unfit, Watch};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::frames::{address, Family};
-use crate::namespace::{World, INTERFACE};
+use crate::frames::{Family, address};
+use crate::namespace::{INTERFACE, World};
 
 fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")

@@ -8,8 +8,8 @@ use netstack::phy::xdp::{Copies, Mode, Options, Refusal, Steering};
 use netstack::phy::{Interface, Port, Wanted, Xdp};
 use rustix::io::Errno;
 
-use crate::frames::{await_frame, fetch, frame, post, route, Family, PORT};
-use crate::namespace::{close, Namespace, World, INTERFACE};
+use crate::frames::{Family, PORT, await_frame, fetch, frame, post, route};
+use crate::namespace::{INTERFACE, Namespace, World, close};
 use crate::rig::wanted;
 
 fn interface() -> Interface {

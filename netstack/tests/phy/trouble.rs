@@ -4,10 +4,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netstack::phy::{Port, Trouble};
-use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::frames::{await_frame, fetch, frame, now, post, route, Family};
-use crate::namespace::{close, INTERFACE};
+use crate::frames::{Family, await_frame, fetch, frame, now, post, route};
+use crate::namespace::{INTERFACE, close};
 use crate::on_every_kernel_port;
 use crate::rig::{AnyPort, Ends, Kind};
 

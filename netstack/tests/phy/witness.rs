@@ -23,7 +23,7 @@ fn connection(world: &World, ip: &str, from: u16) -> [TcpStream; 2] {
 }
 
 fn connect_from(port: u16, to: SocketAddr) -> TcpStream {
-    use rustix::net::{bind, connect, socket, AddressFamily, SocketType};
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let stream = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     let own = SocketAddr::new([0, 0, 0, 0].into(), port);
     bind(&stream, &own).expect("to bind");

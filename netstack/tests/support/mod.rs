@@ -4,8 +4,8 @@ mod memory;
 
 pub use memory::*;
 
-use netstack::ring::mark::LEVEL_SIZE;
 use netstack::ring::Memory;
+use netstack::ring::mark::LEVEL_SIZE;
 
 impl Heap {
     /// Gives the memory of the larger rings back: what was in them is gone.

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use netstack::wire::ack::{self, Marks, Report};
-use netstack::wire::{Header, Kind, Packet, HEADER};
+use netstack::wire::{HEADER, Header, Kind, Packet};
 use proptest::prelude::*;
 
 use super::draft::{ranges, reports};
@@ -23,9 +23,11 @@ fn through(
     let mut out = vec![0xaa; HEADER + room];
     let written = ack::emit(&mut out[HEADER..], report, ranges.iter().cloned())?;
     assert!(written.length <= room);
-    assert!(out[HEADER + written.length..]
-        .iter()
-        .all(|&byte| byte == 0xaa));
+    assert!(
+        out[HEADER + written.length..]
+            .iter()
+            .all(|&byte| byte == 0xaa)
+    );
     out.truncate(HEADER + written.length);
     Header::of(Kind::Ack).emit(out.first_chunk_mut()?, Some(written), 0);
     let packet = Packet::parse(&out).expect("well-formed");

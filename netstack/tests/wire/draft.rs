@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
 use netstack::wire::ack::{self, Marks, Report};
-use netstack::wire::{body, packet, Addresses, Header, Kind, Seal, HEADER, LONGEST_HEAD, PATHS};
+use netstack::wire::{Addresses, HEADER, Header, Kind, LONGEST_HEAD, PATHS, Seal, body, packet};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

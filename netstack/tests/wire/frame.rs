@@ -1,7 +1,7 @@
 //! Ethernet, IP and UDP around a packet.
 
-use netstack::wire::frame::{overhead, parse, Arrival, Ecn, NotOurs, Offload, Route, ETHERNET};
 use netstack::wire::Addresses;
+use netstack::wire::frame::{Arrival, ETHERNET, Ecn, NotOurs, Offload, Route, overhead, parse};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use netstack::wire::frame::{self, Offload};
-use netstack::wire::{body, Bare, Kind, Packet, HEADER};
+use netstack::wire::{Bare, HEADER, Kind, Packet, body};
 
 /// What a run of the tests spends on each, unless told otherwise.
 const TIME: Duration = Duration::from_secs(1);

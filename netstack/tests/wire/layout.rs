@@ -7,9 +7,9 @@ use std::path::Path;
 use netstack::wire::ack::{Marks, Report};
 use netstack::wire::body::{Hello, Open, Welcome};
 use netstack::wire::frame::{Ecn, Offload, Route};
-use netstack::wire::{Addresses, Header, Kind, Packet, Seal, HEADER, VERSION};
+use netstack::wire::{Addresses, HEADER, Header, Kind, Packet, Seal, VERSION};
 
-use super::draft::{some_addresses, some_seal, Acknowledged, Draft};
+use super::draft::{Acknowledged, Draft, some_addresses, some_seal};
 
 const HELLO: Hello = Hello {
     incarnation: 0x0102_0304_0506_0708,

@@ -2,10 +2,10 @@
 
 use netstack::wire::ack::Report;
 use netstack::wire::body::{Hello, Open, Welcome};
-use netstack::wire::{Bare, Kind, Malformed, Packet, HEADER, VERSION};
+use netstack::wire::{Bare, HEADER, Kind, Malformed, Packet, VERSION};
 use proptest::prelude::*;
 
-use super::draft::{drafts, some_seal, Draft};
+use super::draft::{Draft, drafts, some_seal};
 
 const ACK: u8 = 0x80;
 const ASK: u8 = 0x40;

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use libc::{c_char, c_int, c_void, dl_phdr_info, Elf64_Phdr, Elf64_Rela, Elf64_Sym};
+use libc::{Elf64_Phdr, Elf64_Rela, Elf64_Sym, c_char, c_int, c_void, dl_phdr_info};
 use libc::{PROT_READ, PROT_WRITE, RTLD_LAZY, RTLD_NEXT, RTLD_NOLOAD};
 
 use super::open;

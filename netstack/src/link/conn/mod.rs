@@ -6,8 +6,8 @@ mod send;
 pub use recv::{Place, Receiving};
 pub use send::Sending;
 
-use super::schedule::Turn;
 use super::Id;
+use super::schedule::Turn;
 
 /// What both hosts have agreed on before a connection is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

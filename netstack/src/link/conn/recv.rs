@@ -201,7 +201,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Place, Receiving, ISLANDS};
+    use super::{ISLANDS, Place, Receiving};
 
     proptest! {
         // [C4] [C5] What is published is what is placed, in whatever pieces the bytes come.

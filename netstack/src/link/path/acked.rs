@@ -7,8 +7,8 @@ use crate::link::ledger::{Content, Sent};
 use crate::link::settle::Acknowledged;
 use crate::link::window::{Acked, Window};
 use crate::time::Instant;
-use crate::wire::number::expand;
 use crate::wire::Ack;
+use crate::wire::number::expand;
 
 impl<W: Window> Path<W> {
     /// [P6] What an acknowledgement says, if all of it can be.

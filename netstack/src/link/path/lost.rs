@@ -32,10 +32,10 @@ impl<W: Window> Path<W> {
     pub(super) fn find_losses(&mut self, now: Instant, fates: &mut Fates) {
         self.loss_at = None;
         let oldest = self.ledger.oldest().map(|oldest| oldest.number);
-        if let (Some(oldest), Some(largest)) = (oldest, self.largest_acknowledged) {
-            if oldest <= largest {
-                self.lose_before(largest, now, fates);
-            }
+        if let (Some(oldest), Some(largest)) = (oldest, self.largest_acknowledged)
+            && oldest <= largest
+        {
+            self.lose_before(largest, now, fates);
         }
     }
 

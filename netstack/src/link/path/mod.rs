@@ -15,8 +15,8 @@ use crate::link::received::{self, Received};
 use crate::link::rtt::Rtt;
 use crate::link::schedule::Schedule;
 use crate::link::window::Window;
-use crate::time::{earlier, Instant};
-use crate::wire::{frame, Seal};
+use crate::time::{Instant, earlier};
+use crate::wire::{Seal, frame};
 
 /// [R2] Later packets that prove a loss, before any reordering was seen.
 const THRESHOLD: u64 = 3;

@@ -6,7 +6,7 @@
 use core::sync::atomic::Ordering;
 
 use super::lane::word;
-use super::layout::{Layout, ADDRESS_AT, LANES_AT, MAGIC, MAGIC_AT, SIZE_AT};
+use super::layout::{ADDRESS_AT, LANES_AT, Layout, MAGIC, MAGIC_AT, SIZE_AT};
 use crate::phy::sys::Map;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
-use rustix::fs::{open, Mode, OFlags};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{self, Errno};
 
 use super::uapi::{self, Bind, Connect, Disconnect, Info, Lookup, Ring, State, Tripwire};
-use crate::phy::sys::{syscall, Fd, Map};
+use crate::phy::sys::{Fd, Map, syscall};
 
 #[derive(Debug)]
 pub struct Device(Fd);

@@ -9,12 +9,12 @@ use std::vec::Vec;
 
 use rustix::io;
 
+use super::Options;
 use super::card::Card;
 use super::device::Device;
-use super::lane::{word, Outgoing};
+use super::lane::{Outgoing, word};
 use super::layout::ASLEEP_AT;
 use super::uapi::{Info, Lookup, State};
-use super::Options;
 use crate::phy::sys::Map;
 
 /// Another port.

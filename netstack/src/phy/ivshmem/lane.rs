@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use super::layout::{Layout, HEAD, LOST, TAIL};
+use super::layout::{HEAD, LOST, Layout, TAIL};
 use crate::phy::sys::Map;
 
 const WORD: usize = size_of::<u64>();

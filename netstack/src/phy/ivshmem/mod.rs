@@ -12,7 +12,7 @@ mod lane;
 mod layout;
 pub mod uapi;
 
-use core::sync::atomic::{fence, Ordering};
+use core::sync::atomic::{Ordering, fence};
 use core::time::Duration;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
@@ -25,12 +25,12 @@ use rustix::io::{self, Errno};
 use self::card::Card;
 use self::device::Device;
 use self::group::Group;
-use self::lane::{word, Incoming, Taken};
-use self::layout::{Layout, ASLEEP_AT};
+use self::lane::{Incoming, Taken, word};
+use self::layout::{ASLEEP_AT, Layout};
 use super::sys::Map;
 use super::{Capabilities, Counters, Frame, Port, Trouble};
 use crate::time::Instant;
-use crate::wire::frame::{Offload, ETHERNET};
+use crate::wire::frame::{ETHERNET, Offload};
 
 /// The first one of a machine.
 pub const DEVICE: &str = "/dev/ulnic0";

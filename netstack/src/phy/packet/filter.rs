@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use libc::sock_filter;
 
-use crate::phy::wanted::{at, is, Wanted};
+use crate::phy::wanted::{Wanted, at, is};
 
 /// Where a jump goes: on, or away.
 #[derive(Clone, Copy)]
@@ -176,12 +176,12 @@ mod tests {
     use std::net::IpAddr;
     use std::os::fd::OwnedFd;
 
-    use rustix::net::{recv, send, socketpair, AddressFamily, RecvFlags, SendFlags};
+    use rustix::net::{AddressFamily, RecvFlags, SendFlags, recv, send, socketpair};
     use rustix::net::{SocketFlags, SocketType};
 
     use super::*;
     use crate::phy::sys::attach_filter;
-    use crate::phy::wanted::{sample, MOST_ADDRESSES};
+    use crate::phy::wanted::{MOST_ADDRESSES, sample};
 
     /// The kernel itself runs the program: a filter works on every kind of socket.
     struct Gate(OwnedFd, OwnedFd);

@@ -12,16 +12,16 @@ mod shrunk;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::{self, Errno};
-use rustix::net::{send, sockopt, SendFlags};
+use rustix::net::{SendFlags, send, sockopt};
 
-use super::sys::{option, Fd, Map};
-use super::{Capabilities, Counters, Frame, Interface, Port, Trouble, Wanted, RETRY};
+use super::sys::{Fd, Map, option};
+use super::{Capabilities, Counters, Frame, Interface, Port, RETRY, Trouble, Wanted};
 use crate::time::Instant;
 use crate::wire::frame::ETHERNET;
 
 use queue::check;
 pub use queue::{Options, Queue, Shape};
-use ring::{Ring, FRAME_AT};
+use ring::{FRAME_AT, Ring};
 
 #[derive(Debug)]
 pub struct Packet {

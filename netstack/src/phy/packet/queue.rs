@@ -5,13 +5,13 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::io::{self, Errno};
-use rustix::net::{socket_with, sockopt, AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 
 use super::filter::filter;
 use super::ring::Layout;
-use crate::phy::sys::{attach_filter, option, set_option, syscall, Fd, Plain};
+use crate::phy::sys::{Fd, Plain, attach_filter, option, set_option, syscall};
 use crate::phy::{Capabilities, Interface, Wanted};
-use crate::wire::frame::{Offload, ETHERNET};
+use crate::wire::frame::{ETHERNET, Offload};
 
 /// Bytes of frames that may be with the driver; the kernel's default stops at some hundred frames.
 const SEND_BUFFER: usize = 8 << 20;

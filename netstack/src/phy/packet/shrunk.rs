@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 use rustix::io::{self, Errno};
 use rustix::net::netdevice::index_to_name;
-use rustix::net::{getsockname, AddressFamily};
+use rustix::net::{AddressFamily, getsockname};
 
 use super::ring::Ring;
 use crate::phy::interface::mtu;

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 
 use rustix::io::{self, Errno};
 
-use message::{address, u16_at, u32_at, Attributes, Request};
+use message::{Attributes, Request, address, u16_at, u32_at};
 use netlink::Netlink;
 pub use watch::{Change, Watch};
 

@@ -7,10 +7,10 @@ use std::vec::Vec;
 
 use rustix::io::{self, Errno};
 use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{bind, recvfrom, sendto, socket_with};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{bind, recvfrom, sendto, socket_with};
 
-use super::message::{messages, u32_at, Message, Request};
+use super::message::{Message, Request, messages, u32_at};
 use crate::phy::sys::Fd;
 
 /// More than any message about one thing.

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::io::{self, Errno};
 
-use super::message::{address, messages, u32_at, Message};
+use super::message::{Message, address, messages, u32_at};
 use super::netlink::Netlink;
 use super::{LINK, NEIGHBOUR};
 

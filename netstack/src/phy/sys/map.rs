@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::ptr::{self, NonNull};
 
 use rustix::io::{self, Errno};
-use rustix::mm::{mmap, mmap_anonymous, munmap, MapFlags, ProtFlags};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 /// Unmapped when dropped.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::io::{self, Errno};
 
 use super::bpf;
-use super::program::{program, Verdict};
+use super::program::{Verdict, program};
 use crate::phy::sys::Fd;
 use crate::phy::{Interface, Wanted};
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io;
 
 use super::assembler::Instruction;
-use crate::phy::sys::{syscall, Fd};
+use crate::phy::sys::{Fd, syscall};
 
 const MAP_CREATE: usize = 0;
 const MAP_UPDATE: usize = 2;

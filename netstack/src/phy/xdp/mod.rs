@@ -19,11 +19,11 @@ use std::vec::Vec;
 
 use rustix::io::{self, Errno};
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
-use rustix::net::{recv, send, sockopt, RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
-use super::{Capabilities, Counters, Frame, Port, Trouble, RETRY};
+use super::{Capabilities, Counters, Frame, Port, RETRY, Trouble};
 use crate::time::Instant;
-use crate::wire::frame::{Offload, ETHERNET};
+use crate::wire::frame::{ETHERNET, Offload};
 pub use attach::{Mode, Refusal, Steering};
 use socket::{Place, Socket};
 use umem::{Shape, Umem};

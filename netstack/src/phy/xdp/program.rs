@@ -4,7 +4,7 @@
 use std::vec::Vec;
 
 use super::assembler::{Assembler, Instruction, Label, Register, Size};
-use crate::phy::wanted::{at, is, Wanted};
+use crate::phy::wanted::{Wanted, at, is};
 use Register::{R0, R1, R2, R3, R4, R5, R6};
 
 /// Fields of struct xdp_md (linux/bpf.h).

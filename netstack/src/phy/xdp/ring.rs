@@ -197,7 +197,7 @@ mod tests {
     use std::vec::Vec;
 
     use proptest::prelude::*;
-    use rustix::fs::{ftruncate, memfd_create, MemfdFlags};
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
     use super::*;
 

@@ -5,15 +5,16 @@ use std::os::fd::AsFd;
 use rustix::io::{self, Errno};
 use rustix::net::sockopt as option;
 use rustix::net::xdp::{
-    SocketAddrXdp, SocketAddrXdpFlags, XdpDesc, XdpMmapOffsets, XdpOptionsFlags, XdpRingOffset,
-    XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING,
+    SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
+    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpMmapOffsets,
+    XdpOptionsFlags, XdpRingOffset,
 };
-use rustix::net::{bind, socket_with, AddressFamily, SocketFlags, SocketType};
-use rustix::thread::{nanosleep, Timespec};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+use rustix::thread::{Timespec, nanosleep};
 
-use super::ring::{bytes, Consumer, Entry, Producer};
-use super::umem::{Shape, Umem};
 use super::Copies;
+use super::ring::{Consumer, Entry, Producer, bytes};
+use super::umem::{Shape, Umem};
 use crate::phy::sys::{Fd, Map};
 
 /// The kernel gives a queue back some 10 ms after its last socket was closed.

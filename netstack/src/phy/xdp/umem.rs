@@ -87,7 +87,7 @@ impl Umem {
     }
 
     /// The addresses of all chunks to receive into.
-    pub fn chunks(&self) -> impl Iterator<Item = u64> {
+    pub fn chunks(&self) -> impl Iterator<Item = u64> + use<> {
         let chunk = self.shape.chunk as u64;
         (0..u64::from(self.shape.receiving)).map(move |number| number * chunk)
     }

@@ -3,7 +3,7 @@
 
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use super::{Arrival, Ecn, ETHERNET, IPV4, UDP};
+use super::{Arrival, ETHERNET, Ecn, IPV4, UDP};
 use crate::wire::Addresses;
 
 pub const HEADERS: usize = ETHERNET + IPV4 + UDP;
@@ -80,7 +80,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::{any, Offload, Route};
+    use super::super::{Offload, Route, any};
     use super::*;
 
     /// With a checksum that is right.

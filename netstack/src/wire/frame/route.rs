@@ -9,7 +9,7 @@ use smoltcp::wire::{
 };
 
 use super::plain::{self, fold};
-use super::{Ecn, Offload, ETHERNET, IPV4, IPV6, UDP};
+use super::{ETHERNET, Ecn, IPV4, IPV6, Offload, UDP};
 use crate::wire::Addresses;
 
 const HOPS: u8 = 64;

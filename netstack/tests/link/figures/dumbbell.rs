@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use netstack::time::Instant;
-use netstack::wire::frame::Ecn;
 use netstack::wire::Addresses;
+use netstack::wire::frame::Ecn;
 
 use crate::net::{Cable, Conditions, Datagram, Random};
 

@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use netstack::time::Instant;
-use netstack::wire::frame::Ecn;
 use netstack::wire::Addresses;
+use netstack::wire::frame::Ecn;
 
-use super::dumbbell::{address, Host, Leaving};
+use super::dumbbell::{Host, Leaving, address};
 use crate::net::{Datagram, OVERHEAD};
 
 /// A full Ethernet frame, and as many bytes of a program in it as in one of ours: what is compared is

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use netstack::link::window::{Adaptive, Window};
 
-use super::dumbbell::{number, Dumbbell};
+use super::dumbbell::{Dumbbell, number};
 use super::linked::{Linked, Program};
 use super::model::{Kind, Sender, Sink};
 use super::snapshot;

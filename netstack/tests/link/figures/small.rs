@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use netstack::link::window::Adaptive;
 
-use super::dumbbell::{number, Dumbbell};
+use super::dumbbell::{Dumbbell, number};
 use super::linked::{Linked, Program};
 use super::model::Kind;
-use super::sharing::{add_link, add_model, network, PORT};
+use super::sharing::{PORT, add_link, add_model, network};
 use super::snapshot;
 use super::table::Case;
 

@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use netstack::time::Instant;
-use netstack::wire::frame::Ecn;
 use netstack::wire::Addresses;
+use netstack::wire::frame::Ecn;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{self, ChecksumCapabilities, Device, DeviceCapabilities, Medium};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer};
 use smoltcp::time::Instant as Time;
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, Ipv4Address};
 
-use super::dumbbell::{address, Host, Leaving};
-use super::linked::{Program, ANSWER};
+use super::dumbbell::{Host, Leaving, address};
+use super::linked::{ANSWER, Program};
 use crate::net::Datagram;
 
 /// Bytes around an IP packet on the cable: Ethernet, and the gap between frames.

@@ -1,6 +1,6 @@
 //! What an attacker sends: noise, and packets made from ones that it has seen.
 
-use netstack::wire::{body, packet, Addresses, Kind, Packet, Seal, HEADER};
+use netstack::wire::{Addresses, HEADER, Kind, Packet, Seal, body, packet};
 
 use super::script::Script;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use netstack::link::window::Fixed;
 use netstack::link::{Dropped, Event, Id};
 use netstack::time::Instant;
-use netstack::wire::{body, Kind, Packet};
+use netstack::wire::{Kind, Packet, body};
 
-use super::super::host::{ways, Host};
+use super::super::host::{Host, ways};
 use super::super::net::{Conditions, Datagram};
 use super::super::pair::Pair;
 use super::attack::{Attack, Change, Known};

@@ -1,6 +1,6 @@
 //! Connections: how they open, end, and what nobody may count on.
 
-use netstack::link::{reason, Terms};
+use netstack::link::{Terms, reason};
 
 use super::super::host::Outcome;
 use super::*;

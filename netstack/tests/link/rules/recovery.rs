@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::super::host::{ways, Outcome};
+use super::super::host::{Outcome, ways};
 use super::*;
 
 // [P4] Acknowledgements are not acknowledged.
