@@ -20,7 +20,7 @@ macro_rules! wait {
         match unsafe { $begun } {
             Begun::Verdict(verdict) => answer!(verdict, $real),
             Begun::Plain(doze) => {
-                // SAFETY: as above.
+                // SAFETY: the program's own arguments; `doze` is that of this wait, and ends once.
                 let (n, more) = unsafe {
                     let n = $real;
                     (n, $end(doze, n))

@@ -54,16 +54,16 @@ hooks! {
     }
 
     listed fn execl(path: *const c_char, list: &List) -> c_int {
-        // SAFETY: a list that ends with a null pointer.
+        // SAFETY: execl's caller ends its list with a null pointer.
         unsafe { list.with(|argv| execv::hooked(path, argv)) }
     }
     listed fn execlp(file: *const c_char, list: &List) -> c_int {
-        // SAFETY: as above.
+        // SAFETY: execlp's caller ends its list with a null pointer.
         unsafe { list.with(|argv| execvp::hooked(file, argv)) }
     }
     /// The environment follows the null pointer.
     listed fn execle(path: *const c_char, list: &List) -> c_int {
-        // SAFETY: as above, and one more pointer.
+        // SAFETY: execle's caller ends its list with a null pointer, and puts the environment behind it.
         unsafe {
             let envp = list.after() as Strings;
             list.with(|argv| execve::hooked(path, argv, envp))
@@ -78,7 +78,7 @@ hooks! {
         spawning!(real()(pid, path, actions, attributes, argv, envp))
     }
     redhook fn posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, argv: Strings, envp: Strings) -> c_int {
-        // SAFETY: as above.
+        // SAFETY: the program's own file actions.
         unsafe { spawn_actions::prepare(actions) };
         spawning!(real()(pid, file, actions, attributes, argv, envp))
     }

@@ -23,7 +23,7 @@ hooks! {
     }
 
     redhook fn __recv_chk(fd: c_int, buf: *mut c_void, len: size_t, size: size_t, flags: c_int) -> ssize_t {
-        // SAFETY: as above.
+        // SAFETY: the program's own arguments; `len` bytes fit unless the real function aborts.
         unsafe {
             if len > size {
                 return real()(fd, buf, len, size, flags);
@@ -33,7 +33,7 @@ hooks! {
     }
 
     redhook fn __recvfrom_chk(fd: c_int, buf: *mut c_void, len: size_t, size: size_t, flags: c_int, addr: *mut sockaddr, addrlen: *mut socklen_t) -> ssize_t {
-        // SAFETY: as above.
+        // SAFETY: the program's own arguments; `len` bytes fit unless the real function aborts.
         unsafe {
             if len > size {
                 return real()(fd, buf, len, size, flags, addr, addrlen);
@@ -43,7 +43,7 @@ hooks! {
     }
 
     redhook fn __poll_chk(fds: *mut pollfd, count: nfds_t, ms: c_int, size: size_t) -> c_int {
-        // SAFETY: as above, with `count` entries.
+        // SAFETY: the program's own arguments; `count` entries fit unless the real function aborts.
         unsafe {
             if !fits(count, size) {
                 return real()(fds, count, ms, size);
@@ -53,7 +53,7 @@ hooks! {
     }
 
     redhook fn __ppoll_chk(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t, size: size_t) -> c_int {
-        // SAFETY: as above, with `count` entries.
+        // SAFETY: the program's own arguments; `count` entries fit unless the real function aborts.
         unsafe {
             if !fits(count, size) {
                 return real()(fds, count, timeout, mask, size);

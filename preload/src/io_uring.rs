@@ -24,14 +24,14 @@ pub fn made(result: c_long) -> c_long {
 
 /// liburing's function of this name, wherever it was loaded: a plugin's own libraries are not in
 /// the scope that RTLD_NEXT searches, but their calls come to us all the same.
-struct Real {
+struct RealOfLiburing {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
 }
 
-impl Real {
-    const fn new(name: &'static CStr) -> Real {
-        Real {
+impl RealOfLiburing {
+    const fn new(name: &'static CStr) -> RealOfLiburing {
+        RealOfLiburing {
             name,
             address: AtomicPtr::new(null_mut()),
         }
@@ -76,7 +76,7 @@ macro_rules! ring_makers {
             $(#[$meta])*
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($arg: $ty),*) -> c_int {
-                static REAL: Real = Real::new(c_name!($name));
+                static REAL: RealOfLiburing = RealOfLiburing::new(c_name!($name));
                 let real = REAL.get();
                 if real.is_null() {
                     return -ENOSYS;

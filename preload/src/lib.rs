@@ -33,25 +33,3 @@ mod readiness;
 mod signals;
 mod spawn_actions;
 mod streams;
-
-/// Every hooked symbol, by the function that looks up its real counterpart. `hooks!` is the only
-/// way to declare a hook and fills its group; a group that is missing here is a dead-code warning.
-const GROUPS: &[&[fn()]] = &[
-    cancellation::RESOLVE,
-    confinement::RESOLVE,
-    data::RESOLVE,
-    epoll::RESOLVE,
-    exec::RESOLVE,
-    files::RESOLVE,
-    fortify::RESOLVE,
-    lifecycle::RESOLVE,
-    limits::RESOLVE,
-    messages::RESOLVE,
-    numbers::RESOLVE,
-    options::RESOLVE,
-    plugins::RESOLVE,
-    process::RESOLVE,
-    readiness::RESOLVE,
-    signals::RESOLVE,
-    streams::RESOLVE,
-];

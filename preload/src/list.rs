@@ -25,7 +25,7 @@ impl List {
     /// # Safety
     /// The list has more than `at` pointers.
     unsafe fn get(&self, at: usize) -> usize {
-        // SAFETY: by contract.
+        // SAFETY: pointer `at` is in the list, whose first five are in registers and the rest on the stack.
         unsafe {
             match at.checked_sub(List::REGISTERS) {
                 None => *self.registers.add(at),
@@ -46,7 +46,7 @@ impl List {
     /// # Safety
     /// There is one.
     pub unsafe fn after(&self) -> usize {
-        // SAFETY: by contract.
+        // SAFETY: the caller has put one more pointer behind the null.
         unsafe { self.get(self.count() + 1) }
     }
 
@@ -55,7 +55,7 @@ impl List {
     /// # Safety
     /// The list ends with a null pointer.
     pub unsafe fn with<T>(&self, call: impl FnOnce(*const *const c_char) -> T) -> T {
-        // SAFETY: by contract.
+        // SAFETY: the list ends with a null pointer, and only what stands before it is read.
         unsafe {
             let count = self.count();
             if count < SHORT {

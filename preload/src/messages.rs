@@ -12,7 +12,7 @@ use ulsock::api::{self, Passing, Verdict};
 unsafe fn passing(channel: Option<c_int>, msg: *const msghdr) -> Passing {
     // SAFETY: the program's own message.
     match unsafe { api::has_connections() && has_control(msg) } {
-        // SAFETY: as above.
+        // SAFETY: the program's own message, of which `has_control` has read the length of its control data.
         true => unsafe { api::passing_fds(channel, msg) },
         false => Passing::default(),
     }

@@ -12,7 +12,7 @@ use std::mem::transmute;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use ulsock::api::{self, Verdict};
 
-type Function = unsafe extern "C" fn(c_long, ...) -> c_long;
+type SyscallFunction = unsafe extern "C" fn(c_long, ...) -> c_long;
 
 /// Numbers from here on pass.
 const NUMBERS: usize = 512;
@@ -30,7 +30,7 @@ pub const RESOLVE: &[fn()] = &[|| {
     real();
 }];
 
-fn real() -> Function {
+fn real() -> SyscallFunction {
     let mut address = REAL.load(Relaxed);
     if address.is_null() {
         // SAFETY: a C string; RTLD_NEXT asks for the definition behind ours.
@@ -38,7 +38,7 @@ fn real() -> Function {
         REAL.store(address, Relaxed);
     }
     // SAFETY: libc's function of this name.
-    unsafe { transmute::<*mut c_void, Function>(address) }
+    unsafe { transmute::<*mut c_void, SyscallFunction>(address) }
 }
 
 /// Load time: a kernel call that is restarted on another connection takes the way of its hook.
@@ -208,7 +208,6 @@ static KINDS: [u8; NUMBERS] = numbers![
 unsafe extern "C" fn hooked(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
     // SAFETY: the program's own arguments, handed on as it gave them.
     unsafe {
-        let pass = || real()(number, a, b, c, d, e, f);
         match number {
             libc::SYS_read => data::read::hooked(a as _, b as _, c) as _,
             libc::SYS_write => data::write::hooked(a as _, b as _, c) as _,
@@ -246,6 +245,18 @@ unsafe extern "C" fn hooked(number: c_long, a: usize, b: usize, c: usize, d: usi
             libc::SYS_setsockopt => options::setsockopt::hooked(a as _, b as _, c as _, d as _, e as _) as _,
             libc::SYS_getsockname => options::getsockname::hooked(a as _, b as _, c as _) as _,
             libc::SYS_getpeername => options::getpeername::hooked(a as _, b as _, c as _) as _,
+            _ => hooked_wait(number, a, b, c, d, e, f),
+        }
+    }
+}
+
+/// The calls that wait for several descriptors.
+#[rustfmt::skip]
+unsafe fn hooked_wait(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
+    // SAFETY: the program's own arguments, handed on as it gave them.
+    unsafe {
+        let pass = || real()(number, a, b, c, d, e, f);
+        match number {
             libc::SYS_poll => readiness::poll::hooked(a as _, b as _, c as _) as _,
             libc::SYS_select => {
                 let limit = api::select_limit(a as _);
@@ -268,6 +279,18 @@ unsafe extern "C" fn hooked(number: c_long, a: usize, b: usize, c: usize, d: usi
             libc::SYS_epoll_wait => epoll::epoll_wait::hooked(a as _, b as _, c as _, d as _) as _,
             libc::SYS_epoll_pwait if e == 0 || f == SET_SIZE => epoll::epoll_pwait::hooked(a as _, b as _, c as _, d as _, e as _) as _,
             libc::SYS_epoll_pwait2 if e == 0 || f == SET_SIZE => epoll::epoll_pwait2::hooked(a as _, b as _, c as _, d as _, e as _) as _,
+            _ => hooked_process(number, a, b, c, d, e, f),
+        }
+    }
+}
+
+/// The calls that are about the process as a whole.
+#[rustfmt::skip]
+unsafe fn hooked_process(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
+    // SAFETY: the program's own arguments, handed on as it gave them.
+    unsafe {
+        let pass = || real()(number, a, b, c, d, e, f);
+        match number {
             libc::SYS_fork | libc::SYS_clone | libc::SYS_clone3 => process::forking(|| pass() as c_int) as _,
             libc::SYS_vfork => process::vfork::hooked() as _,
             libc::SYS_execve => exec::execve::hooked(a as _, b as _, c as _) as _,

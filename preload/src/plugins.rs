@@ -41,7 +41,7 @@ unsafe extern "C" fn open_and_rebind(name: *const c_char, flags: c_int) -> *mut 
 
 /// The real `dlopen`.
 unsafe fn open(name: *const c_char, flags: c_int) -> *mut c_void {
-    type Function = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
-    // SAFETY: the address is libc's function of this name, whose C prototype is `Function`.
-    unsafe { std::mem::transmute::<*mut c_void, Function>(dlopen::real())(name, flags) }
+    type Dlopen = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
+    // SAFETY: the address is libc's function of this name, whose C prototype is `Dlopen`.
+    unsafe { std::mem::transmute::<*mut c_void, Dlopen>(dlopen::real())(name, flags) }
 }

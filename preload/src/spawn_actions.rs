@@ -74,7 +74,7 @@ unsafe fn probe() -> bool {
 /// # Safety
 /// As libc's posix_spawn.
 pub unsafe fn prepare(actions: *const c_void) {
-    // SAFETY: null or valid by contract.
+    // SAFETY: posix_spawn takes a null pointer or file actions that were initialised.
     let Some(actions) = (unsafe { actions.cast::<Actions>().as_ref() }) else {
         return;
     };

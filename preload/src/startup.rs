@@ -4,10 +4,35 @@
 //! may be called earlier than `load`: a real function is then looked up on first use, and `api`
 //! answers `Bypass` until it has been initialised.
 
-use crate::{GROUPS, cancellation, numbers, signals};
+use crate::{
+    cancellation, confinement, data, epoll, exec, files, fortify, lifecycle, limits, messages,
+    numbers, options, plugins, process, readiness, signals, streams,
+};
 use libc::{c_int, c_void};
 use std::ptr::null_mut;
 use ulsock::api;
+
+/// Every hooked symbol, by the function that looks up its real counterpart. `hooks!` is the only
+/// way to declare a hook and fills its group; a group that is missing here is a dead-code warning.
+const GROUPS: &[&[fn()]] = &[
+    cancellation::RESOLVE,
+    confinement::RESOLVE,
+    data::RESOLVE,
+    epoll::RESOLVE,
+    exec::RESOLVE,
+    files::RESOLVE,
+    fortify::RESOLVE,
+    lifecycle::RESOLVE,
+    limits::RESOLVE,
+    messages::RESOLVE,
+    numbers::RESOLVE,
+    options::RESOLVE,
+    plugins::RESOLVE,
+    process::RESOLVE,
+    readiness::RESOLVE,
+    signals::RESOLVE,
+    streams::RESOLVE,
+];
 
 #[used]
 #[unsafe(link_section = ".init_array")]

@@ -81,7 +81,7 @@ fn each_library(mut act: impl FnMut(Library)) {
         0
     }
     let mut act: &mut dyn FnMut(Library) = &mut act;
-    // SAFETY: as above.
+    // SAFETY: `one` is given the pointer to `act`, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(one), (&raw mut act).cast()) };
 }
 
@@ -166,7 +166,7 @@ impl Library {
             return Ok(());
         }
         let symbols = entries[DT_SYMTAB] as *const Elf64_Sym;
-        // SAFETY: by contract.
+        // SAFETY: the relocation is this library's, so that its symbol is in this library's table.
         let symbol = unsafe { symbols.add((relocation.r_info >> 32) as usize).read() };
         // What it defines itself is its own.
         if symbol.st_name == 0 || symbol.st_shndx != 0 {
@@ -177,7 +177,7 @@ impl Library {
             return Ok(());
         };
         let slot = (self.base + relocation.r_offset as usize) as *const AtomicUsize;
-        // SAFETY: by contract it is one of its words, which only the loader and we change.
+        // SAFETY: a relocation names an aligned word of its library, which only the loader and we change.
         let bound = unsafe { &*slot }.load(Ordering::Relaxed);
         if bound != hook.libc && !(kind == R_X86_64_JUMP_SLOT && self.will_bind(bound, name, &hook))
         {
@@ -309,7 +309,7 @@ pub unsafe fn is_path(name: *const c_char) -> bool {
     if name.is_null() {
         return false;
     }
-    // SAFETY: by contract.
+    // SAFETY: not null, so it is a C string.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     name.contains(&b'/') && !name.contains(&b'$')
 }
