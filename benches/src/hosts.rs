@@ -21,7 +21,7 @@ use crate::engine::{PORT, Place};
 
 /// The interface of each host.
 const INTERFACE: &str = "eth0";
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub struct Namespace(File);
 
@@ -68,7 +68,7 @@ impl Namespace {
         let words = format!("link show dev {INTERFACE}");
         let start = Instant::now();
         while !self.ip(&words)?.contains("state UP") {
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > START_TIMEOUT {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             thread::sleep(Duration::from_millis(1));

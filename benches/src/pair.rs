@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::epoll::Epoll;
 
 /// A connection that is not on rings by then will not be.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PROMOTION_TIMEOUT: Duration = Duration::from_secs(20);
 const SIZE: usize = 64;
 
 pub struct Pair {
@@ -54,7 +54,7 @@ impl Pair {
         let begun = Instant::now();
         while !self.is_on_ring()? {
             self.round_trip()?;
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > PROMOTION_TIMEOUT {
                 return Err("it stays on kernel TCP: started on ulsock?".into());
             }
         }

@@ -25,7 +25,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 /// The ring that ends go on to: 256 KiB.
 const LEVEL: u8 = 2;
 /// Looks between two pauses for somebody else.
-const PATIENCE: u32 = 1000;
+const LOOKS_BEFORE_YIELD: u32 = 1000;
 /// A reader of a stream that finds little at its look makes so many pauses at most before the next, and
 /// then finds more at once: each look takes the cursor's cache line away from the one who writes it.
 /// Sockets do the same (ulsock's `gather`).
@@ -288,7 +288,7 @@ impl End {
     /// Between two looks.
     fn pause(&self, looks: &mut u32) -> io::Result<()> {
         *looks += 1;
-        if looks.is_multiple_of(PATIENCE) {
+        if looks.is_multiple_of(LOOKS_BEFORE_YIELD) {
             std::thread::yield_now();
             let gone = |mut peer: &UnixStream| matches!(peer.read(&mut [0]), Ok(0));
             if self.peer.as_ref().is_some_and(gone) && !self.has_finished() {

@@ -13,17 +13,17 @@ use crate::event::EndpointId;
 use crate::segment::Segment;
 
 /// Endpoints that are looked at in one poll.
-const LOOKS: usize = 64;
+const LOOKS_PER_POLL: usize = 64;
 /// Looks without news after which an endpoint wants to be rung for. Who answers at once is still
 /// looked at when its answer comes, and has nothing to ring.
-const PATIENCE: u32 = 64;
+const QUIET_LOOKS: u32 = 64;
 /// [K4] A reader that has freed less than this need not ring for it.
 const ROOM: u64 = 1 << 11;
 
 impl<S: Segment, W: Window + Clone> Engine<S, W> {
     /// Looks at those endpoints whose programs were active.
     pub(crate) fn look_around(&mut self, now: Instant) {
-        for _ in 0..self.awake.len().min(LOOKS) {
+        for _ in 0..self.awake.len().min(LOOKS_PER_POLL) {
             let Some(endpoint) = self.awake.pop_front() else {
                 break;
             };
@@ -89,7 +89,7 @@ fn look_or_arm<S: Segment>(endpoint: &mut Endpoint<S>) -> Result<Seen, Hostile> 
     }
     let quiet = endpoint.quiet.map_or(0, |polls| polls + 1);
     endpoint.quiet = Some(quiet);
-    match quiet < PATIENCE {
+    match quiet < QUIET_LOOKS {
         true => Ok(Seen::Nothing),
         false => arm(endpoint),
     }

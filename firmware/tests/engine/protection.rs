@@ -61,59 +61,27 @@ fn end_of(world: &World, a: EndpointId) -> Option<End> {
 /// One way to write nonsense into a segment.
 type Scribble = fn(&Shm, u64);
 
+fn write_tail(segment: &Shm, tail: u64) {
+    let shared = segment.sending().shared;
+    shared.producer.tail.store(tail, Ordering::SeqCst);
+}
+
+fn write_head(segment: &Shm, head: u64) {
+    let shared = segment.receiving().shared;
+    shared.consumer.head.store(head, Ordering::SeqCst);
+}
+
 #[test]
 fn nonsense_ends_the_one_that_wrote_it() {
     let scribbles: [Scribble; 6] = [
         // More than the ring holds; less than there was; what no offset can be.
-        |segment, word| {
-            segment
-                .sending()
-                .shared
-                .producer
-                .tail
-                .store(word + (1 << 20), Ordering::SeqCst)
-        },
-        |segment, _| {
-            segment
-                .sending()
-                .shared
-                .producer
-                .tail
-                .store(1, Ordering::SeqCst)
-        },
-        |segment, _| {
-            segment
-                .sending()
-                .shared
-                .producer
-                .tail
-                .store(u64::MAX, Ordering::SeqCst)
-        },
+        |segment, word| write_tail(segment, word + (1 << 20)),
+        |segment, _| write_tail(segment, 1),
+        |segment, _| write_tail(segment, u64::MAX),
         // Bytes that have not come yet; bytes that are read no more.
-        |segment, word| {
-            segment
-                .receiving()
-                .shared
-                .consumer
-                .head
-                .store(word + (1 << 20), Ordering::SeqCst)
-        },
-        |segment, _| {
-            segment
-                .receiving()
-                .shared
-                .consumer
-                .head
-                .store(1, Ordering::SeqCst)
-        },
-        |segment, _| {
-            segment
-                .receiving()
-                .shared
-                .consumer
-                .head
-                .store(u64::MAX, Ordering::SeqCst)
-        },
+        |segment, word| write_head(segment, word + (1 << 20)),
+        |segment, _| write_head(segment, 1),
+        |segment, _| write_head(segment, u64::MAX),
     ];
     for scribble in scribbles {
         let (mut world, [first, second]) = busy_world();

@@ -17,7 +17,7 @@ use crate::support::stream;
 /// Bytes or an end that are not acknowledged for so long make it fail over.
 const DEADLINE: Duration = Duration::from_millis(4);
 /// So long A waits for OPEN, and B with something to write.
-const PATIENCE: Duration = Duration::from_millis(2);
+const JOIN_TIMEOUT: Duration = Duration::from_millis(2);
 
 impl Segment for Shm {
     fn tail(&self) -> Tail {
@@ -270,7 +270,7 @@ impl Library {
             (self.freed, self.since) = (freed, now);
         }
         match self.side.stage() {
-            Stage::Joining if now.since(self.since) > PATIENCE || !self.served => {
+            Stage::Joining if now.since(self.since) > JOIN_TIMEOUT || !self.served => {
                 let tail = segment.freeze();
                 if self.side.give_up(tail) {
                     self.score.given_up += 1;

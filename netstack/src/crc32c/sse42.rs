@@ -61,14 +61,14 @@ pub fn copy(crc: u32, from: &[u8], to: &mut [u8]) -> u32 {
 }
 
 /// Where the bytes go meanwhile.
-trait Sink {
+trait CopyTarget {
     fn block(&mut self, block: &[u8; 3 * LANE]);
     fn rest(&mut self, bytes: &[u8]);
 }
 
 struct Nowhere;
 
-impl Sink for Nowhere {
+impl CopyTarget for Nowhere {
     #[inline(always)]
     fn block(&mut self, _: &[u8; 3 * LANE]) {}
     #[inline(always)]
@@ -78,7 +78,7 @@ impl Sink for Nowhere {
 /// What is left to be filled.
 struct Into<'a>(&'a mut [u8]);
 
-impl Sink for Into<'_> {
+impl CopyTarget for Into<'_> {
     #[inline(always)]
     fn block(&mut self, block: &[u8; 3 * LANE]) {
         let room = core::mem::take(&mut self.0);
@@ -93,7 +93,7 @@ impl Sink for Into<'_> {
 }
 
 #[target_feature(enable = "sse4.2")]
-fn run(crc: u32, bytes: &[u8], sink: &mut impl Sink) -> u32 {
+fn run(crc: u32, bytes: &[u8], sink: &mut impl CopyTarget) -> u32 {
     let (blocks, rest) = bytes.as_chunks::<{ 3 * LANE }>();
     let mut crc = crc;
     for block in blocks {

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::conn::{Conn, Owed, Queued, Stage};
+use super::conn::{Conn, ConnStage, Owed, Queued};
 use super::event::{Event, Score, Why};
 use super::handshake::Shake;
 use super::window::Window;
@@ -64,7 +64,7 @@ impl<W: Window + Clone> Link<W> {
             // The host has ended those that are `Resetting` itself.
             if let Some(conn) = self
                 .forget(id)
-                .filter(|conn| conn.stage != Stage::Resetting)
+                .filter(|conn| conn.stage != ConnStage::Resetting)
             {
                 let score = score(&conn);
                 self.events.push_back(Event::Lost { id, score });
@@ -90,12 +90,12 @@ impl<W: Window + Clone> Link<W> {
         };
         conn.queued = Queued::default();
         match conn.stage {
-            Stage::Expected => true,
-            Stage::Opening => {
+            ConnStage::Expected => true,
+            ConnStage::Opening => {
                 conn.debts.add(Owed::Open);
                 true
             }
-            Stage::Open | Stage::Resetting => false,
+            ConnStage::Open | ConnStage::Resetting => false,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::wire::body::{Hello, Welcome};
 /// [H1] When HELLO is repeated, and for how long.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_secs(5);
+const GREETING_TIME: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shake {
@@ -49,14 +49,14 @@ impl Shake {
 
     pub fn deadline(&self) -> Option<Instant> {
         match self {
-            Shake::Greeting { since, at, .. } => Some((*at).min(*since + PATIENCE)),
+            Shake::Greeting { since, at, .. } => Some((*at).min(*since + GREETING_TIME)),
             _ => None,
         }
     }
 
     /// [H1]
     pub fn is_in_vain(&self, now: Instant) -> bool {
-        matches!(self, Shake::Greeting { since, .. } if now - *since >= PATIENCE)
+        matches!(self, Shake::Greeting { since, .. } if now - *since >= GREETING_TIME)
     }
 
     /// Whether HELLO goes now; then the next one goes later.

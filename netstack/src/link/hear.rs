@@ -1,6 +1,6 @@
 //! What a packet of a connection does to it.
 
-use super::conn::{Conn, Owed, Place, Stage};
+use super::conn::{Conn, ConnStage, Owed, Placement};
 use super::counters::Dropped;
 use super::end::score;
 use super::event::Event;
@@ -23,7 +23,7 @@ impl<W: Window + Clone> Link<W> {
     ) -> Result<(), Dropped> {
         let conn = self.table.get_mut(id).ok_or(Dropped::Token)?;
         // [C8] What is not placed is not acknowledged: the peer counts on it.
-        if conn.stage == Stage::Resetting {
+        if conn.stage == ConnStage::Resetting {
             return Err(Dropped::Ended);
         }
         let offset = expand(packet.header.offset, conn.recv.placed());
@@ -31,10 +31,10 @@ impl<W: Window + Clone> Link<W> {
             .checked_add(packet.body.len() as u64)
             .ok_or(Dropped::Offset)?;
         let bytes = match conn.recv.place(offset..end) {
-            Place::Part(part) => part,
-            Place::Known => return self.hear_room(now, id, packet),
-            Place::Full => return Err(Dropped::Full),
-            Place::Forbidden => return Err(Dropped::Offset),
+            Placement::Part(part) => part,
+            Placement::Known => return self.hear_room(now, id, packet),
+            Placement::Full => return Err(Dropped::Full),
+            Placement::Forbidden => return Err(Dropped::Offset),
         };
         let from = (bytes.start - offset) as usize;
         let _ = streams.place(id, bytes.start, &packet.body[from..], Crc::START);
@@ -70,7 +70,7 @@ impl<W: Window + Clone> Link<W> {
         };
         let path = self.paths.get(usize::from(conn.path));
         let packet = path.map_or(0, |path| path.mtu.size());
-        if conn.stage == Stage::Open && conn.recv.should_tell(packet as u64) {
+        if conn.stage == ConnStage::Open && conn.recv.should_tell(packet as u64) {
             conn.debts.add(Owed::Credit);
             self.note(now, id);
         }
@@ -107,7 +107,7 @@ impl<W: Window + Clone> Link<W> {
             return Err(Dropped::Offset);
         }
         // [K5] The answer to a question.
-        if packet.header.ask && conn.stage == Stage::Open {
+        if packet.header.ask && conn.stage == ConnStage::Open {
             conn.recv.asked(conn.debts.has(Owed::Credit));
             conn.debts.add(Owed::Credit);
         }
@@ -121,7 +121,7 @@ impl<W: Window + Clone> Link<W> {
         let open = Open::parse(packet.body).ok_or(Dropped::Length)?;
         let known = self.names.get(&open.name).copied();
         match known.and_then(|id| self.table.get_mut(id)) {
-            Some(conn) if conn.stage == Stage::Expected => {
+            Some(conn) if conn.stage == ConnStage::Expected => {
                 let id = conn.id;
                 conn.peer = Some(open.token);
                 // [R8] That path works, at least in one direction.
@@ -170,8 +170,8 @@ impl<W: Window + Clone> Link<W> {
             self.events.push_back(Event::Reset { id, reason, score });
             return self.note(now, id);
         }
-        let accepted = conn.stage == Stage::Expected;
-        conn.stage = Stage::Open;
+        let accepted = conn.stage == ConnStage::Expected;
+        conn.stage = ConnStage::Open;
         conn.send.allow(open.credit);
         if accepted {
             conn.debts.add(Owed::Accept);
@@ -192,12 +192,12 @@ impl<W: Window + Clone> Link<W> {
             return Err(Dropped::Offset);
         }
         match (conn.stage, conn.peer) {
-            (Stage::Opening, _) => {
+            (ConnStage::Opening, _) => {
                 conn.peer = Some(open.token);
                 self.agree(now, id, &open);
             }
             // [C8] Now the peer can hear of the end.
-            (Stage::Resetting, None) => {
+            (ConnStage::Resetting, None) => {
                 conn.peer = Some(open.token);
                 conn.reset(conn.reason);
                 self.note(now, id);
@@ -217,7 +217,7 @@ impl<W: Window + Clone> Link<W> {
     ) -> Result<(), Dropped> {
         let conn = self.table.get_mut(id).ok_or(Dropped::Token)?;
         // [C8] The peer would take the end for read.
-        if conn.stage == Stage::Resetting {
+        if conn.stage == ConnStage::Resetting {
             return Err(Dropped::Ended);
         }
         let end = expand(packet.header.offset, conn.recv.placed());
@@ -256,7 +256,7 @@ impl<W: Window + Clone> Link<W> {
             return Ok(());
         }
         let conn = self.forget(id).ok_or(Dropped::Token)?;
-        if conn.stage != Stage::Resetting {
+        if conn.stage != ConnStage::Resetting {
             let score = score(&conn);
             self.events.push_back(Event::Reset { id, reason, score });
         }

@@ -1,6 +1,6 @@
 //! What the host does with a link.
 
-use super::conn::{Conn, Owed, Stage, Terms};
+use super::conn::{Conn, ConnStage, Owed, Terms};
 use super::event::Why;
 use super::handshake::Shake;
 use super::window::Window;
@@ -11,7 +11,7 @@ impl<W: Window + Clone> Link<W> {
     /// Opens a connection; the peer's host expects it. `None` if there are too many, or its ring
     /// has no size that credit can name.
     pub fn open(&mut self, now: Instant, terms: &Terms) -> Option<Id> {
-        let id = self.add(terms, Stage::Opening)?;
+        let id = self.add(terms, ConnStage::Opening)?;
         if let Some(conn) = self.conn(id) {
             conn.debts.add(Owed::Open);
         }
@@ -41,12 +41,12 @@ impl<W: Window + Clone> Link<W> {
         if self.names.contains_key(&terms.name) {
             return None;
         }
-        let id = self.add(terms, Stage::Expected)?;
+        let id = self.add(terms, ConnStage::Expected)?;
         self.names.insert(terms.name, id);
         Some(id)
     }
 
-    fn add(&mut self, terms: &Terms, stage: Stage) -> Option<Id> {
+    fn add(&mut self, terms: &Terms, stage: ConnStage) -> Option<Id> {
         if terms.ring == 0 || terms.ring > MOST_CREDIT {
             return None;
         }
@@ -97,9 +97,9 @@ impl<W: Window + Clone> Link<W> {
             return;
         };
         let unheard_of = match conn.stage {
-            Stage::Expected => true,
-            Stage::Opening => self.paths.is_empty(),
-            Stage::Open | Stage::Resetting => false,
+            ConnStage::Expected => true,
+            ConnStage::Opening => self.paths.is_empty(),
+            ConnStage::Open | ConnStage::Resetting => false,
         };
         if unheard_of {
             self.forget(id);

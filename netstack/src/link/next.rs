@@ -5,10 +5,10 @@
 //! oldest packets, none of them lost, and of their bytes in order. Whatever is otherwise goes
 //! through `hear` and `settle`, which do the same and more.
 
-use super::conn::Stage;
+use super::conn::ConnStage;
 use super::ledger::Content;
+use super::path::Acknowledged;
 use super::receive::check;
-use super::settle::Acknowledged;
 use super::streams::Streams;
 use super::window::Window;
 use super::{Id, Link};
@@ -37,7 +37,7 @@ impl<W: Window + Clone> Link<W> {
         let path = self.paths.get(usize::from(header.path))?;
         let number = expand(header.number, path.received.expected());
         let is_next = header.kind == Kind::Data
-            && conn.stage == Stage::Open
+            && conn.stage == ConnStage::Open
             && conn.path == header.path
             && low(from) == header.offset
             && conn.recv.has_room_behind(packet.body.len() as u64)

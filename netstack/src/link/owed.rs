@@ -1,6 +1,6 @@
 //! What leaves besides bytes: the packets that connections owe, and the refusals of those that nobody expects.
 
-use super::conn::{Conn, Owed, Stage};
+use super::conn::{Conn, ConnStage, Owed};
 use super::ledger::Content;
 use super::window::Window;
 use super::{Id, Link, reason};
@@ -131,7 +131,7 @@ fn body_of(conn: &mut Conn, owed: Owed) -> (Kind, Body) {
             (kind, Body::new(&open.emit()))
         }
         Owed::Reset => {
-            debug_assert!(conn.stage == Stage::Resetting);
+            debug_assert!(conn.stage == ConnStage::Resetting);
             (Kind::Reset, Body::new(&conn.reason.to_be_bytes()))
         }
         Owed::Credit | Owed::Question => (Kind::Credit, Body::new(&[])),

@@ -1,11 +1,11 @@
 //! What arrives.
 
-use super::conn::Stage;
+use super::conn::ConnStage;
 use super::counters::Dropped;
 use super::event::Why;
 use super::handshake::Shake;
+use super::path::Acknowledged;
 use super::received::Known;
-use super::settle::Acknowledged;
 use super::streams::Streams;
 use super::window::Window;
 use super::{Id, Link};
@@ -189,7 +189,7 @@ impl<W: Window + Clone> Link<W> {
             // [C8] A late one for a connection that is over.
             None => return self.table.was(id).then_some(()).ok_or(Dropped::Token),
             // The peer has not been told its token yet.
-            Some(conn) if conn.stage == Stage::Expected => return Err(Dropped::Token),
+            Some(conn) if conn.stage == ConnStage::Expected => return Err(Dropped::Token),
             Some(_) => {}
         }
         self.follow(now, id, packet.header.path);

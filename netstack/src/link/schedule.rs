@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 
 use super::Id;
-use super::conn::{Conn, Queued};
+use super::conn::{Conn, Queued, Turn};
 
 #[derive(Debug, Default)]
 pub struct Schedule {
@@ -28,13 +28,6 @@ const CLUTTER: usize = 64;
 /// [S2] Bytes that a connection may send in a round as a fresh one: no more than one packet, in however
 /// many.
 const SHARE: u64 = super::mtu::BASE as u64 - 28;
-
-/// [S2] What a connection has sent in a round.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Turn {
-    round: u64,
-    spent: u64,
-}
 
 impl Schedule {
     /// [X2] A connection has gone elsewhere, and its entries stay.

@@ -1,29 +1,12 @@
 //! What became of packets that we sent, told to those that they carried something for.
 
-use core::ops::Range;
-
-use super::conn::{Owed, Stage};
+use super::conn::{ConnStage, Owed};
 use super::ledger::Content;
-use super::path::Fate;
+use super::path::{Acknowledged, Fate};
 use super::streams::Streams;
 use super::window::Window;
 use super::{Id, Link};
 use crate::time::Instant;
-use crate::wire::Ack;
-
-/// [P6] An acknowledgement that can be.
-pub(super) struct Acknowledged<'a> {
-    pub ack: &'a Ack<'a>,
-    /// Its range with the largest number.
-    pub newest: Range<u64>,
-}
-
-impl Acknowledged<'_> {
-    #[inline]
-    pub fn largest(&self) -> u64 {
-        self.newest.end - 1
-    }
-}
 
 impl<W: Window + Clone> Link<W> {
     /// What the peer has received.
@@ -58,7 +41,7 @@ impl<W: Window + Clone> Link<W> {
                 (Fate::Acknowledged, Content::Data { id, offset, length }) => {
                     let conn = self.table.get_mut(id);
                     // [C8] The host has taken the rings of one that it has reset.
-                    let Some(conn) = conn.filter(|conn| conn.stage != Stage::Resetting) else {
+                    let Some(conn) = conn.filter(|conn| conn.stage != ConnStage::Resetting) else {
                         continue;
                     };
                     let bytes = offset..offset + u64::from(length);

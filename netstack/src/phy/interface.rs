@@ -27,7 +27,7 @@ pub struct Interface {
 
 /// struct ifreq (linux/if.h), with the union as bytes.
 #[repr(C)]
-struct Request {
+struct InterfaceRequest {
     name: [u8; 16],
     value: Value,
 }
@@ -74,7 +74,7 @@ fn ask(
     name: &str,
     value: [u8; 24],
 ) -> io::Result<[u8; 24]> {
-    let mut request = Request {
+    let mut request = InterfaceRequest {
         name: [0; 16],
         value: Value(value),
     };

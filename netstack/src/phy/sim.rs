@@ -15,13 +15,13 @@ use crate::wire::frame::{ETHERNET, Offload};
 /// Frames that wait for the cable.
 const SLOTS: usize = 64;
 
-type Shared = Arc<Mutex<Cable>>;
+type SharedCable = Arc<Mutex<Cable>>;
 
 #[derive(Debug)]
 pub struct Sim {
     capabilities: Capabilities,
-    outgoing: Shared,
-    incoming: Shared,
+    outgoing: SharedCable,
+    incoming: SharedCable,
     /// The ring of frames to send: from `head` on `count`, each with its length.
     slots: Vec<(usize, Vec<u8>)>,
     head: usize,
@@ -43,7 +43,7 @@ impl Sim {
         (one, other)
     }
 
-    fn new(number: u8, mtu: usize, outgoing: Shared, incoming: Shared) -> Sim {
+    fn new(number: u8, mtu: usize, outgoing: SharedCable, incoming: SharedCable) -> Sim {
         let capabilities = Capabilities {
             mtu,
             // Administered locally (IEEE 802, 8.2.2).
@@ -70,7 +70,7 @@ impl Sim {
 }
 
 /// A thread that panicked with the lock has left a cable like any other.
-fn lock(cable: &Shared) -> MutexGuard<'_, Cable> {
+fn lock(cable: &SharedCable) -> MutexGuard<'_, Cable> {
     cable.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -12,7 +12,7 @@ use std::vec::Vec;
 
 use rustix::io::{self, Errno};
 
-use super::route::message::Request;
+use super::route::message::NetlinkRequest;
 use super::route::netlink::Netlink;
 use super::sys::{Fd, syscall};
 use super::xdp::assembler::{Assembler, Instruction, Register, Size};
@@ -34,10 +34,10 @@ impl Position {
 
     /// More is missing at one of them than can be under way: no window is larger than 1 GiB (RFC 7323, 2.3).
     pub fn is_far_from(self, other: Position) -> bool {
-        const MOST: u32 = 1 << 30;
+        const LARGEST_WINDOW: u32 = 1 << 30;
         let apart = |sent: u32, received: u32| {
             let ahead = sent.wrapping_sub(received);
-            ahead.min(ahead.wrapping_neg()) > MOST
+            ahead.min(ahead.wrapping_neg()) > LARGEST_WINDOW
         };
         apart(self.send, other.receive) || apart(other.send, self.receive)
     }
@@ -139,9 +139,9 @@ const RTGENMSG: usize = 1;
 const NETNSA_NSID: u16 = 1;
 const NETNSA_FD: u16 = 3;
 
-fn about(kind: u16, flags: i32, namespace: &Fd) -> Request {
+fn about(kind: u16, flags: i32, namespace: &Fd) -> NetlinkRequest {
     let number = namespace.as_fd().as_raw_fd().to_ne_bytes();
-    Request::new(kind, flags, &[0; RTGENMSG]).with(NETNSA_FD, &number)
+    NetlinkRequest::new(kind, flags, &[0; RTGENMSG]).with(NETNSA_FD, &number)
 }
 
 fn namespace_of(socket: BorrowedFd<'_>) -> io::Result<Fd> {

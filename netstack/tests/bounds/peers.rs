@@ -11,7 +11,7 @@ const MS: Duration = Duration::from_millis(1);
 
 /// Bytes of state: 8 connections, 8 paths of 64 packets, twice as many for control, and 256 that are lost (after
 /// some minutes of probes: time passes quickly here).
-const MOST: usize = 1 << 18;
+const MOST_BYTES: usize = 1 << 18;
 
 fn data(path: u8, token: u64, offset: u64) -> Header {
     Header {
@@ -31,7 +31,7 @@ fn connections() {
     }
     assert_eq!(victim.link.expect(&terms(99)), None);
     assert_eq!(victim.link.open(victim.now, &terms(99)), None);
-    settles(&mut victim, 2000, MOST, |victim, round| {
+    settles(&mut victim, 2000, MOST_BYTES, |victim, round| {
         for name in 0..40 {
             let open = hostile.open(&offer(100 + round * 40 + name));
             assert_eq!(victim.hear(0, &open), Err(Dropped::Offset));
@@ -49,7 +49,7 @@ fn connections() {
 #[test]
 fn ranges() {
     let (mut victim, mut hostile) = Victim::met();
-    settles(&mut victim, 1000, MOST, |victim, round| {
+    settles(&mut victim, 1000, MOST_BYTES, |victim, round| {
         for path in 0..8 {
             hostile.numbers[usize::from(path)] = round * 2;
             let header = Header {
@@ -70,7 +70,7 @@ fn islands() {
     let ids: Vec<_> = (0..CONNECTIONS.into())
         .map(|name| victim.open(&mut hostile, name))
         .collect();
-    settles(&mut victim, 6000, MOST, |victim, round| {
+    settles(&mut victim, 6000, MOST_BYTES, |victim, round| {
         for id in &ids {
             let at = (1 + round * 2) % RING;
             let packet = hostile.packet(data(0, id.token(), at), &[0], &[]);
@@ -93,7 +93,7 @@ fn packets_in_flight() {
     let (mut victim, mut hostile) = Victim::met();
     let id = victim.open(&mut hostile, 0);
     victim.link.has_data(victim.now, id, 1 << 29);
-    settles(&mut victim, 4000, MOST, |victim, _| {
+    settles(&mut victim, 4000, MOST_BYTES, |victim, _| {
         victim.say_all(2 * PACKETS + 20);
         let in_flight = victim.link.path(0).expect("a path").in_flight;
         assert!(in_flight <= (PACKETS as u64 + 4) * 1500, "{in_flight}");
@@ -108,7 +108,7 @@ fn holes() {
     let id = victim.open(&mut hostile, 0);
     victim.link.has_data(victim.now, id, 1 << 29);
     let mut next = 0;
-    settles(&mut victim, 3000, MOST, |victim, _| {
+    settles(&mut victim, 3000, MOST_BYTES, |victim, _| {
         let said = victim.say_all(2 * PACKETS + 20);
         let numbers = said.iter().filter(|header| header.kind.is_asking());
         next = numbers
@@ -138,7 +138,7 @@ fn turns() {
     for id in &ids {
         victim.link.has_data(victim.now, *id, 1 << 29);
     }
-    settles(&mut victim, 8000, MOST, |victim, round| {
+    settles(&mut victim, 8000, MOST_BYTES, |victim, round| {
         for id in &ids {
             let path = (round % 8) as u8;
             let header = Header {
@@ -160,7 +160,7 @@ fn the_forgotten() {
     let (mut victim, mut hostile) = Victim::met();
     let first = victim.open(&mut hostile, 0);
     victim.link.has_data(victim.now, first, 1 << 29);
-    settles(&mut victim, 2000, MOST, |victim, round| {
+    settles(&mut victim, 2000, MOST_BYTES, |victim, round| {
         victim.say_all(2 * PACKETS + 20);
         let name = 1 + round;
         let id = victim.link.expect(&terms(name)).expect("room");
@@ -183,7 +183,7 @@ fn left_paths() {
     let (mut victim, mut hostile) = Victim::met();
     let id = victim.open(&mut hostile, 0);
     victim.link.has_data(victim.now, id, 1 << 29);
-    settles(&mut victim, 4000, MOST, |victim, _| {
+    settles(&mut victim, 4000, MOST_BYTES, |victim, _| {
         victim.say_all(2 * PACKETS + 20);
         victim.wait(&mut hostile, MS * 100, 0);
     });

@@ -31,11 +31,11 @@ pub enum Tip {
     Broken,
 }
 
-const MOST: usize = 8;
+const MOST_ITEMS: usize = 8;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pipe {
-    items: [u16; MOST],
+    items: [u16; MOST_ITEMS],
     len: u8,
     pub tip: Tip,
 }

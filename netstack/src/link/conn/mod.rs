@@ -3,11 +3,10 @@
 mod recv;
 mod send;
 
-pub use recv::{Place, Receiving};
+pub use recv::{Placement, Receiving};
 pub use send::Sending;
 
 use super::Id;
-use super::schedule::Turn;
 
 /// What both hosts have agreed on before a connection is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +19,7 @@ pub struct Terms {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum ConnStage {
     /// The peer will open it.
     Expected,
     /// We have asked the peer.
@@ -102,13 +101,20 @@ impl Queued {
     }
 }
 
+/// [S2] What a connection has sent in a round.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turn {
+    pub round: u64,
+    pub spent: u64,
+}
+
 #[derive(Debug)]
 pub struct Conn {
     pub id: Id,
     pub terms: Terms,
     /// The token by which the peer knows it, once it has told.
     pub peer: Option<u64>,
-    pub stage: Stage,
+    pub stage: ConnStage,
     pub path: u8,
     pub send: Sending,
     pub recv: Receiving,
@@ -128,7 +134,7 @@ pub struct Question {
 }
 
 impl Conn {
-    pub fn new(id: Id, terms: &Terms, stage: Stage, path: u8) -> Conn {
+    pub fn new(id: Id, terms: &Terms, stage: ConnStage, path: u8) -> Conn {
         Conn {
             id,
             terms: *terms,
@@ -148,7 +154,7 @@ impl Conn {
     /// [C8] Ended by us. Until the peer's token is known OPEN goes on: else a peer that has heard one
     /// would never hear of the end.
     pub fn reset(&mut self, reason: u16) {
-        self.stage = Stage::Resetting;
+        self.stage = ConnStage::Resetting;
         self.reason = reason;
         self.debts.keep_only(Owed::Open);
         if self.peer.is_some() {
@@ -161,14 +167,14 @@ impl Conn {
     pub fn still_owes(&self, what: Owed) -> bool {
         match what {
             Owed::Open => match self.stage {
-                Stage::Opening => true,
-                Stage::Resetting => self.peer.is_none(),
-                Stage::Expected | Stage::Open => false,
+                ConnStage::Opening => true,
+                ConnStage::Resetting => self.peer.is_none(),
+                ConnStage::Expected | ConnStage::Open => false,
             },
-            Owed::Accept => self.stage == Stage::Open,
-            Owed::Credit => self.stage == Stage::Open && !self.recv.is_over(),
-            Owed::Close => self.stage == Stage::Open && self.send.close_is_open(),
-            Owed::Reset => self.stage == Stage::Resetting,
+            Owed::Accept => self.stage == ConnStage::Open,
+            Owed::Credit => self.stage == ConnStage::Open && !self.recv.is_over(),
+            Owed::Close => self.stage == ConnStage::Open && self.send.close_is_open(),
+            Owed::Reset => self.stage == ConnStage::Resetting,
             // Its own time brings it again.
             Owed::Question => false,
         }
@@ -176,12 +182,12 @@ impl Conn {
 
     /// Bytes may go to the peer.
     pub fn can_send(&self) -> bool {
-        self.stage == Stage::Open
+        self.stage == ConnStage::Open
     }
 
     /// [C9] Both directions are over, and both sides know it.
     pub fn is_over(&self) -> bool {
-        self.stage == Stage::Open && self.send.is_over() && self.recv.is_over()
+        self.stage == ConnStage::Open && self.send.is_over() && self.recv.is_over()
     }
 
     /// [K5] There are bytes, and no credit.

@@ -12,7 +12,7 @@ const MOST_ASKED: u32 = 8;
 
 /// What to do with bytes that have come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Placement {
     /// These of them follow what is there, or lie beyond.
     Part(Range<u64>),
     /// All of them were there.
@@ -73,19 +73,19 @@ impl Receiving {
     }
 
     /// [C4]
-    pub fn place(&self, bytes: Range<u64>) -> Place {
+    pub fn place(&self, bytes: Range<u64>) -> Placement {
         if bytes.end > self.limit || self.end.is_some_and(|end| bytes.end > end) {
-            return Place::Forbidden;
+            return Placement::Forbidden;
         }
         if bytes.end <= self.placed {
-            return Place::Known;
+            return Placement::Known;
         }
         let part = bytes.start.max(self.placed)..bytes.end;
         let beyond = part.start > self.placed;
         if beyond && self.islands.count() >= ISLANDS && self.islands.would_grow(&part) {
-            return Place::Full;
+            return Placement::Full;
         }
-        Place::Part(part)
+        Placement::Part(part)
     }
 
     /// How far everything would be there with these bytes.
@@ -201,7 +201,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{ISLANDS, Place, Receiving};
+    use super::{ISLANDS, Placement, Receiving};
 
     proptest! {
         // [C4] [C5] What is published is what is placed, in whatever pieces the bytes come.
@@ -212,19 +212,19 @@ mod tests {
             for (start, length) in pieces {
                 let bytes = start..start + length;
                 let part = match recv.place(bytes.clone()) {
-                    Place::Part(part) => {
+                    Placement::Part(part) => {
                         prop_assert!(part.start >= recv.placed() && part.end == bytes.end);
                         part
                     }
-                    Place::Known => {
+                    Placement::Known => {
                         prop_assert!(bytes.clone().all(|byte| model.contains(&byte)));
                         continue;
                     }
-                    Place::Full => {
+                    Placement::Full => {
                         prop_assert!(recv.islands.count() == ISLANDS);
                         continue;
                     }
-                    Place::Forbidden => {
+                    Placement::Forbidden => {
                         prop_assert!(bytes.end > 260);
                         continue;
                     }

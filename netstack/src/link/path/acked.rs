@@ -1,14 +1,28 @@
 //! What acknowledgements say about a path: which packets arrived, and how long they took.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::{Fate, Fates, Path};
 use crate::link::ledger::{Content, Sent};
-use crate::link::settle::Acknowledged;
 use crate::link::window::{Acked, Window};
 use crate::time::Instant;
 use crate::wire::Ack;
 use crate::wire::number::expand;
+
+/// [P6] An acknowledgement that can be.
+pub struct Acknowledged<'a> {
+    pub ack: &'a Ack<'a>,
+    /// Its range with the largest number.
+    pub newest: Range<u64>,
+}
+
+impl Acknowledged<'_> {
+    #[inline]
+    pub fn largest(&self) -> u64 {
+        self.newest.end - 1
+    }
+}
 
 impl<W: Window> Path<W> {
     /// [P6] What an acknowledgement says, if all of it can be.

@@ -3,6 +3,8 @@
 mod acked;
 mod lost;
 
+pub use acked::Acknowledged;
+
 use alloc::vec::Vec;
 use core::time::Duration;
 

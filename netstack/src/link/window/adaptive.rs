@@ -9,9 +9,9 @@ use crate::link::rtt::Rtt;
 use crate::time::Instant;
 
 /// Packets in the first window (RFC 6928), in the least, and in the largest.
-const FIRST: u64 = 10;
-const LEAST: u64 = 2;
-const MOST: u64 = 1 << 20;
+const FIRST_WINDOW: u64 = 10;
+const LEAST_WINDOW: u64 = 2;
+const LARGEST_WINDOW: u64 = 1 << 20;
 /// What a loss leaves, in thousandths: as with CUBIC (RFC 9438, 4.6) if there was a queue; if there was
 /// none it was perhaps no congestion, and we give up less.
 const AFTER_LOSS: u64 = 700;
@@ -89,7 +89,7 @@ impl Adaptive {
     }
 
     pub(super) fn resize(&mut self, size: u64) {
-        self.size = size.clamp(LEAST * self.packet, MOST * self.packet);
+        self.size = size.clamp(LEAST_WINDOW * self.packet, LARGEST_WINDOW * self.packet);
     }
 
     /// The size that is meant: while room is made for a queue to become empty, that from before.
@@ -215,7 +215,7 @@ impl Window for Adaptive {
 
     fn set_packet(&mut self, bytes: u64) {
         if self.packet == 0 {
-            self.size = FIRST * bytes;
+            self.size = FIRST_WINDOW * bytes;
         }
         self.packet = bytes;
         self.resize(self.size);

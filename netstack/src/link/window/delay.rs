@@ -6,7 +6,7 @@ const ALLOWANCE: u64 = 20_000;
 /// few packets, and even those few make a queue; and the larger of two windows gives way first.
 const SMALL: u64 = 100_000;
 /// The most that one round takes away, in thousandths, and how hard it pulls.
-const MOST: u64 = 500;
+const MOST_TAKEN: u64 = 500;
 const PULL: u64 = 800;
 
 /// Queueing delay that a window of so many packets puts up with on a way of this length.
@@ -36,7 +36,7 @@ pub fn is_always_quiet(delay: u64) -> bool {
 pub fn reduction(delay: u64, target: u64, least: u64) -> u64 {
     let beyond = delay.saturating_sub(target);
     let trip = (least + delay).max(1);
-    (beyond.saturating_mul(PULL) / trip).min(MOST)
+    (beyond.saturating_mul(PULL) / trip).min(MOST_TAKEN)
 }
 
 #[cfg(test)]

@@ -8,11 +8,11 @@
 //! one who never does.
 
 /// Rounds after which what was seen is too old. The same for all, so that they stay together.
-const PATIENCE: u32 = 48;
+const ROUNDS_REMEMBERED: u32 = 48;
 /// A large packet takes so much longer than a small one, in nanoseconds.
 const NOISE: u64 = 1500;
 /// Rounds for which room is made: one for those who begin first, one for those who begin last.
-const ROUNDS: u32 = 2;
+const CLEARING_ROUNDS: u32 = 2;
 
 /// Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,11 +61,11 @@ impl Floor {
         }
         self.age += 1;
         self.size = self.size.max(size);
-        if self.age <= PATIENCE {
+        if self.age <= ROUNDS_REMEMBERED {
             return None;
         }
         self.clearing = Some(Clearing {
-            rounds: ROUNDS,
+            rounds: CLEARING_ROUNDS,
             size,
             shortest: None,
         });

@@ -6,14 +6,14 @@
 use core::sync::atomic::Ordering;
 
 use super::lane::word;
-use super::layout::{ADDRESS_AT, LANES_AT, Layout, MAGIC, MAGIC_AT, SIZE_AT};
+use super::layout::{ADDRESS_AT, ApertureLayout, LANES_AT, MAGIC, MAGIC_AT, SIZE_AT};
 use crate::phy::sys::Map;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Card {
     /// By which the others know the port.
     pub address: [u8; 6],
-    pub layout: Layout,
+    pub layout: ApertureLayout,
 }
 
 impl Card {
@@ -33,7 +33,7 @@ impl Card {
             return None;
         }
         Some(Card {
-            layout: Layout::claimed(read(LANES_AT), read(SIZE_AT), length)?,
+            layout: ApertureLayout::claimed(read(LANES_AT), read(SIZE_AT), length)?,
             address: from_word(read(ADDRESS_AT)),
         })
     }
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_card_is_read_as_it_was_shown() {
-        let layout = Layout::within(1 << 20, 2).expect("room");
+        let layout = ApertureLayout::within(1 << 20, 2).expect("room");
         let length = layout.total() as u64;
         let map = Map::anonymous(layout.total()).expect("memory");
         let card = Card {

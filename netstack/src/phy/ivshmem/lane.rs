@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use super::layout::{HEAD, LOST, Layout, TAIL};
+use super::layout::{ApertureLayout, HEAD, LOST, TAIL};
 use crate::phy::sys::Map;
 
 const WORD: usize = size_of::<u64>();
@@ -28,13 +28,13 @@ fn room(length: usize) -> usize {
 
 /// Where a lane lies.
 #[derive(Clone, Debug)]
-struct Place {
+struct LanePlace {
     map: Arc<Map>,
-    layout: Layout,
+    layout: ApertureLayout,
     number: usize,
 }
 
-impl Place {
+impl LanePlace {
     fn word(&self, which: usize) -> &AtomicU64 {
         word(&self.map, self.layout.lane(self.number) + which)
     }
@@ -62,7 +62,7 @@ impl Place {
 /// The end that sends, into another's aperture.
 #[derive(Debug)]
 pub struct Outgoing {
-    place: Place,
+    place: LanePlace,
     tail: u64,
     lost: u64,
     /// Something has to be shown.
@@ -71,8 +71,8 @@ pub struct Outgoing {
 
 impl Outgoing {
     /// Goes on where the last one who had this lane was.
-    pub fn new(map: Arc<Map>, layout: Layout, number: usize) -> Outgoing {
-        let place = Place {
+    pub fn new(map: Arc<Map>, layout: ApertureLayout, number: usize) -> Outgoing {
+        let place = LanePlace {
             map,
             layout,
             number,
@@ -128,7 +128,7 @@ impl Outgoing {
 
 /// What a look at a lane finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum LaneFrame {
     /// Of so many bytes.
     Frame(usize),
     Nothing,
@@ -139,15 +139,15 @@ pub enum Taken {
 /// The end that receives, in its own aperture.
 #[derive(Debug)]
 pub struct Incoming {
-    place: Place,
+    place: LanePlace,
     head: u64,
     /// The position at which its tripwire is.
     armed: Option<u64>,
 }
 
 impl Incoming {
-    pub fn new(map: Arc<Map>, layout: Layout, number: usize) -> Incoming {
-        let place = Place {
+    pub fn new(map: Arc<Map>, layout: ApertureLayout, number: usize) -> Incoming {
+        let place = LanePlace {
             map,
             layout,
             number,
@@ -169,14 +169,14 @@ impl Incoming {
     }
 
     /// Copies the next frame, if there is one that fits.
-    pub fn take(&mut self, into: &mut [u8]) -> Taken {
+    pub fn take(&mut self, into: &mut [u8]) -> LaneFrame {
         let tail = self.tail();
         if tail == self.head {
-            return Taken::Nothing;
+            return LaneFrame::Nothing;
         }
         let Some(length) = self.next_length(tail).filter(|it| *it <= into.len()) else {
             self.move_to(tail);
-            return Taken::Nonsense;
+            return LaneFrame::Nonsense;
         };
         let start = self.head.wrapping_add(WORD as u64);
         let mut to = &mut into[..length];
@@ -187,7 +187,7 @@ impl Incoming {
             to = rest;
         }
         self.move_to(self.head.wrapping_add(room(length) as u64));
-        Taken::Frame(length)
+        LaneFrame::Frame(length)
     }
 
     /// If it can be.
@@ -234,8 +234,8 @@ mod tests {
 
     use super::*;
 
-    fn ends() -> (Outgoing, Incoming, Arc<Map>, Layout) {
-        let layout = Layout::within(1 << 20, 2).expect("room");
+    fn ends() -> (Outgoing, Incoming, Arc<Map>, ApertureLayout) {
+        let layout = ApertureLayout::within(1 << 20, 2).expect("room");
         let map = Arc::new(Map::anonymous(layout.total()).expect("memory"));
         let outgoing = Outgoing::new(map.clone(), layout, 1);
         let incoming = Incoming::new(map.clone(), layout, 1);
@@ -249,7 +249,7 @@ mod tests {
     fn next(incoming: &mut Incoming) -> Option<Vec<u8>> {
         let mut bytes = vec![0; 2000];
         match incoming.take(&mut bytes) {
-            Taken::Frame(length) => Some(bytes[..length].to_vec()),
+            LaneFrame::Frame(length) => Some(bytes[..length].to_vec()),
             _ => None,
         }
     }

@@ -24,32 +24,32 @@ pub const HEAD: usize = 64;
 const LANE_HEAD: usize = 128;
 
 /// Bytes of a ring.
-const LEAST: usize = 1 << 15;
-const MOST: usize = 1 << 19;
+const SMALLEST_RING: usize = 1 << 15;
+const LARGEST_RING: usize = 1 << 19;
 
 /// How many rings there are, and how large each is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct ApertureLayout {
     pub lanes: usize,
     /// A power of two.
     pub size: usize,
 }
 
-impl Layout {
+impl ApertureLayout {
     /// The largest rings that leave half of what is there to other processes.
-    pub fn within(partition: u64, lanes: usize) -> Option<Layout> {
-        let sizes = core::iter::successors(Some(MOST), |size| Some(size / 2));
+    pub fn within(partition: u64, lanes: usize) -> Option<ApertureLayout> {
+        let sizes = core::iter::successors(Some(LARGEST_RING), |size| Some(size / 2));
         let layouts = sizes
-            .take_while(|size| *size >= LEAST)
-            .map(|size| Layout { lanes, size });
+            .take_while(|size| *size >= SMALLEST_RING)
+            .map(|size| ApertureLayout { lanes, size });
         layouts
             .filter(|layout| layout.total() as u64 <= partition / 2)
             .find(|layout| layout.is_sound())
     }
 
     /// As another port says; what it says may be anything.
-    pub fn claimed(lanes: u64, size: u64, length: u64) -> Option<Layout> {
-        let layout = Layout {
+    pub fn claimed(lanes: u64, size: u64, length: u64) -> Option<ApertureLayout> {
+        let layout = ApertureLayout {
             lanes: usize::try_from(lanes).ok()?,
             size: usize::try_from(size).ok()?,
         };
@@ -57,7 +57,7 @@ impl Layout {
     }
 
     fn is_sound(&self) -> bool {
-        let sizes = LEAST..=MOST;
+        let sizes = SMALLEST_RING..=LARGEST_RING;
         let lanes = 1..=super::uapi::WIRES_MAX;
         self.size.is_power_of_two() && sizes.contains(&self.size) && lanes.contains(&self.lanes)
     }
@@ -85,18 +85,21 @@ mod tests {
 
     #[test]
     fn rings_are_as_large_as_may_be() {
-        let layout = Layout::within(4 << 20, 16).expect("room");
+        let layout = ApertureLayout::within(4 << 20, 16).expect("room");
         assert_eq!(layout.size, 1 << 16);
-        assert_eq!(Layout::within(256 << 20, 16).expect("room").size, MOST);
-        assert_eq!(Layout::within(1 << 18, 16), None);
-        assert_eq!(Layout::within(1 << 30, 65), None);
+        assert_eq!(
+            ApertureLayout::within(256 << 20, 16).expect("room").size,
+            LARGEST_RING
+        );
+        assert_eq!(ApertureLayout::within(1 << 18, 16), None);
+        assert_eq!(ApertureLayout::within(1 << 30, 65), None);
     }
 
     #[test]
     fn claims_are_checked() {
-        let layout = Layout::within(4 << 20, 16).expect("room");
+        let layout = ApertureLayout::within(4 << 20, 16).expect("room");
         let total = layout.total() as u64;
-        let claim = |lanes, size, length| Layout::claimed(lanes, size, length);
+        let claim = |lanes, size, length| ApertureLayout::claimed(lanes, size, length);
         assert_eq!(claim(16, 1 << 16, total), Some(layout));
         assert_eq!(claim(16, 1 << 16, total - 1), None);
         assert_eq!(claim(16, (1 << 16) + 8, 1 << 40), None);

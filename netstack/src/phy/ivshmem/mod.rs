@@ -25,8 +25,8 @@ use rustix::io::{self, Errno};
 use self::card::Card;
 use self::device::Device;
 use self::group::Group;
-use self::lane::{Incoming, Taken, word};
-use self::layout::{ASLEEP_AT, Layout};
+use self::lane::{Incoming, LaneFrame, word};
+use self::layout::{ASLEEP_AT, ApertureLayout};
 use super::sys::Map;
 use super::{Capabilities, Counters, Frame, Port, Trouble};
 use crate::time::Instant;
@@ -102,7 +102,7 @@ impl Ivshmem {
         let device = Device::open(&options.device)?;
         let info = device.info()?;
         let lanes = info.slots as usize * options.services.len();
-        let layout = Layout::within(info.partition, lanes).ok_or(Errno::NOMEM)?;
+        let layout = ApertureLayout::within(info.partition, lanes).ok_or(Errno::NOMEM)?;
         let aperture = Arc::new(device.bind(layout.total(), options.service)?);
         let incoming = |number| Incoming::new(aperture.clone(), layout, number);
         let frame = ETHERNET + options.mtu;
@@ -156,13 +156,13 @@ impl Ivshmem {
         for at in 0..count + NONSENSE {
             let number = (self.next + at) % count;
             match self.lanes[number].take(&mut self.received) {
-                Taken::Frame(length) if self.is_for_us(length) => {
+                LaneFrame::Frame(length) if self.is_for_us(length) => {
                     self.next = (number + 1) % count;
                     return Some(length);
                 }
-                Taken::Frame(_) => self.counters.foreign += 1,
-                Taken::Nonsense => self.counters.truncated += 1,
-                Taken::Nothing => {}
+                LaneFrame::Frame(_) => self.counters.foreign += 1,
+                LaneFrame::Nonsense => self.counters.truncated += 1,
+                LaneFrame::Nothing => {}
             }
         }
         None

@@ -17,7 +17,7 @@ enum To {
     Skip(usize),
 }
 
-enum Step {
+enum FilterStep {
     Load {
         size: u32,
         at: u32,
@@ -30,7 +30,7 @@ enum Step {
     Drop,
 }
 
-use Step::{Accept, Any, Drop, Equal, Load};
+use FilterStep::{Accept, Any, Drop, Equal, Load};
 
 const BYTE: u32 = libc::BPF_B;
 const HALF: u32 = libc::BPF_H;
@@ -62,7 +62,7 @@ pub fn filter(wanted: &Wanted) -> Vec<sock_filter> {
     assemble(&steps)
 }
 
-fn ipv4(wanted: &Wanted) -> Vec<Step> {
+fn ipv4(wanted: &Wanted) -> Vec<FilterStep> {
     let mut steps = vec![
         Load {
             size: BYTE,
@@ -97,7 +97,7 @@ fn ipv4(wanted: &Wanted) -> Vec<Step> {
     steps
 }
 
-fn ipv6(wanted: &Wanted) -> Vec<Step> {
+fn ipv6(wanted: &Wanted) -> Vec<FilterStep> {
     let mut steps = vec![
         Load {
             size: BYTE,
@@ -131,7 +131,7 @@ fn ipv6(wanted: &Wanted) -> Vec<Step> {
     steps
 }
 
-fn port(wanted: &Wanted, at: u32) -> [Step; 4] {
+fn port(wanted: &Wanted, at: u32) -> [FilterStep; 4] {
     // UDP's last field, four bytes on: a load beyond the end of the frame drops it.
     let (size, end) = (HALF, at + 4);
     [
@@ -142,9 +142,9 @@ fn port(wanted: &Wanted, at: u32) -> [Step; 4] {
     ]
 }
 
-fn assemble(steps: &[Step]) -> Vec<sock_filter> {
+fn assemble(steps: &[FilterStep]) -> Vec<sock_filter> {
     let last = steps.len() - 1;
-    let one = |(place, step): (usize, &Step)| {
+    let one = |(place, step): (usize, &FilterStep)| {
         let distance = |to: To| match to {
             To::Next => 0,
             To::Skip(count) => count as u8,
@@ -184,15 +184,15 @@ mod tests {
     use crate::phy::wanted::{MOST_ADDRESSES, sample};
 
     /// The kernel itself runs the program: a filter works on every kind of socket.
-    struct Gate(OwnedFd, OwnedFd);
+    struct FilteredPair(OwnedFd, OwnedFd);
 
-    impl Gate {
-        fn new(wanted: &Wanted) -> Gate {
+    impl FilteredPair {
+        fn new(wanted: &Wanted) -> FilteredPair {
             let flags = SocketFlags::NONBLOCK;
             let (into, out) =
                 socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None).expect("a pair");
             attach_filter(&out, &filter(wanted)).expect("a sound program");
-            Gate(into, out)
+            FilteredPair(into, out)
         }
 
         fn lets_through(&self, frame: &[u8]) -> bool {
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn lets_ours_through() {
         for (wanted, frame, is_ours) in sample::cases() {
-            let gate = Gate::new(&wanted);
+            let gate = FilteredPair::new(&wanted);
             assert_eq!(gate.lets_through(&frame), is_ours, "{wanted:?} {frame:?}");
         }
     }
@@ -223,7 +223,7 @@ mod tests {
                 port: sample::PORT,
                 addresses: addresses.clone(),
             };
-            let gate = Gate::new(&wanted);
+            let gate = FilteredPair::new(&wanted);
             assert!(gate.lets_through(&sample::frame(*address, sample::PORT)));
             assert!(!gate.lets_through(&sample::frame(v6(99), sample::PORT)));
         }

@@ -8,7 +8,7 @@ use rustix::io::{self, Errno};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 
 use super::filter::filter;
-use super::ring::Layout;
+use super::ring::SlotLayout;
 use crate::phy::sys::{Fd, Plain, attach_filter, option, set_option, syscall};
 use crate::phy::{Capabilities, Interface, Wanted};
 use crate::wire::frame::{ETHERNET, Offload};
@@ -99,7 +99,7 @@ impl Queue {
 impl Shape {
     fn new(interface: &Interface, options: Options) -> Option<Shape> {
         let slots = |count| {
-            let layout = Layout::new(ETHERNET + interface.mtu, count);
+            let layout = SlotLayout::new(ETHERNET + interface.mtu, count);
             u32::try_from(layout.count).ok()
         };
         Some(Shape {
@@ -119,9 +119,9 @@ impl Shape {
     }
 
     /// Where received frames are, and those to send behind them; `None` if no queue has this shape.
-    pub(super) fn rings(&self) -> Option<(Layout, Layout)> {
+    pub(super) fn rings(&self) -> Option<(SlotLayout, SlotLayout)> {
         let ring = |count: u32| {
-            let layout = Layout::new(self.capabilities().frame(), count as usize);
+            let layout = SlotLayout::new(self.capabilities().frame(), count as usize);
             (layout.count == count as usize).then_some(layout)
         };
         if !MTU.contains(&self.mtu) {

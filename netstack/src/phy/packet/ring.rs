@@ -26,7 +26,7 @@ pub const FRAME_AT: usize = WISHES_AT + WISHES;
 /// Slots of one size, one behind the other. The kernel cuts a ring into blocks; a whole number of slots
 /// fills each, so that there is no gap.
 #[derive(Clone, Copy, Debug)]
-pub struct Layout {
+pub struct SlotLayout {
     pub slot: usize,
     pub count: usize,
 }
@@ -34,14 +34,14 @@ pub struct Layout {
 /// Contiguous memory that the kernel allocates at a time, if slots are not larger.
 const BLOCK: usize = 1 << 15;
 
-impl Layout {
+impl SlotLayout {
     /// For frames of this length, and what the kernel writes before them.
-    pub fn new(frame: usize, count: usize) -> Layout {
+    pub fn new(frame: usize, count: usize) -> SlotLayout {
         // linux/if_packet.h: the kernel aligns the IP header, not the frame, by 16.
         let before = libc::TPACKET2_HDRLEN + 16 + libc::TPACKET_ALIGNMENT + WISHES;
         let slot = (before + frame).next_power_of_two();
         let count = count.max(BLOCK.div_ceil(slot)).next_power_of_two();
-        Layout { slot, count }
+        SlotLayout { slot, count }
     }
 
     pub fn bytes(self) -> usize {
@@ -62,13 +62,13 @@ impl Layout {
 /// A ring at its place in the mapping, with our end of it.
 #[derive(Debug)]
 pub struct Ring {
-    layout: Layout,
+    layout: SlotLayout,
     offset: usize,
     head: usize,
 }
 
 impl Ring {
-    pub fn new(layout: Layout, offset: usize) -> Ring {
+    pub fn new(layout: SlotLayout, offset: usize) -> Ring {
         Ring {
             layout,
             offset,

@@ -15,11 +15,11 @@ fn aligned(length: usize) -> usize {
 
 /// A message to the kernel.
 #[derive(Clone, Debug)]
-pub struct Request(Vec<u8>);
+pub struct NetlinkRequest(Vec<u8>);
 
-impl Request {
+impl NetlinkRequest {
     /// With this fixed part.
-    pub fn new(kind: u16, flags: i32, fixed: &[u8]) -> Request {
+    pub fn new(kind: u16, flags: i32, fixed: &[u8]) -> NetlinkRequest {
         let mut bytes = Vec::with_capacity(128);
         bytes.extend([0; 4]);
         bytes.extend(kind.to_ne_bytes());
@@ -27,11 +27,11 @@ impl Request {
         bytes.extend([0; 8]);
         bytes.extend(fixed);
         bytes.resize(aligned(bytes.len()), 0);
-        Request(bytes)
+        NetlinkRequest(bytes)
     }
 
     #[must_use]
-    pub fn with(mut self, kind: u16, value: &[u8]) -> Request {
+    pub fn with(mut self, kind: u16, value: &[u8]) -> NetlinkRequest {
         self.0
             .extend(((ATTRIBUTE + value.len()) as u16).to_ne_bytes());
         self.0.extend(kind.to_ne_bytes());
@@ -41,7 +41,7 @@ impl Request {
     }
 
     #[must_use]
-    pub fn with_address(self, kind: u16, address: IpAddr) -> Request {
+    pub fn with_address(self, kind: u16, address: IpAddr) -> NetlinkRequest {
         match address {
             IpAddr::V4(ip) => self.with(kind, &ip.octets()),
             IpAddr::V6(ip) => self.with(kind, &ip.octets()),
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn there_and_back() {
-        let request = Request::new(26, 4, &[1, 2, 3, 4, 5])
+        let request = NetlinkRequest::new(26, 4, &[1, 2, 3, 4, 5])
             .with(7, &[9])
             .with_address(8, IpAddr::from([10, 0, 0, 1]))
             .finish(77);

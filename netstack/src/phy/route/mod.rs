@@ -11,7 +11,7 @@ use std::net::IpAddr;
 
 use rustix::io::{self, Errno};
 
-use message::{Attributes, Request, address, u16_at, u32_at};
+use message::{Attributes, NetlinkRequest, address, u16_at, u32_at};
 use netlink::Netlink;
 pub use watch::{Change, Watch};
 
@@ -131,7 +131,7 @@ impl Routes {
         })
     }
 
-    fn path(&mut self, peer: IpAddr, source: Option<IpAddr>) -> Result<Path, Unfit> {
+    fn path(&mut self, peer: IpAddr, source: Option<IpAddr>) -> Result<RoutePath, Unfit> {
         if peer.is_multicast() || peer.is_unspecified() {
             return Err(Unfit::NotOneHost);
         }
@@ -139,14 +139,14 @@ impl Routes {
         let bits = |ip: IpAddr| if ip.is_ipv4() { 32 } else { 128 };
         (fixed[0], fixed[1]) = (family(peer), bits(peer));
         fixed[2] = source.map_or(0, bits);
-        let request = Request::new(libc::RTM_GETROUTE, 0, &fixed);
+        let request = NetlinkRequest::new(libc::RTM_GETROUTE, 0, &fixed);
         let mut request = request.with_address(libc::RTA_DST, peer);
         if let Some(source) = source {
             request = request.with_address(libc::RTA_SRC, source);
         }
         let path = self.0.ask(request, |message| {
             let kind = message.body.get(7).copied();
-            Path::read(kind?, message.attributes(ROUTE))
+            RoutePath::read(kind?, message.attributes(ROUTE))
         });
         match path {
             Ok(Some(path)) => path,
@@ -155,13 +155,13 @@ impl Routes {
         }
     }
 
-    fn link(&mut self, interface: u32) -> io::Result<Option<Link>> {
+    fn link(&mut self, interface: u32) -> io::Result<Option<InterfaceLink>> {
         let mut fixed = [0; LINK];
         fixed[4..8].copy_from_slice(&interface.to_ne_bytes());
-        let request = Request::new(libc::RTM_GETLINK, 0, &fixed);
+        let request = NetlinkRequest::new(libc::RTM_GETLINK, 0, &fixed);
         self.0.ask(request, |message| {
             let attributes = message.attributes(LINK);
-            Some(Link {
+            Some(InterfaceLink {
                 kind: u16_at(message.body, 2)?,
                 flags: u32_at(message.body, 8)?,
                 mtu: attributes.number(libc::IFLA_MTU)?,
@@ -172,7 +172,7 @@ impl Routes {
 
     /// What is known about the next hop.
     pub fn neighbour(&mut self, hop: &Hop) -> io::Result<Neighbour> {
-        let request = Request::new(libc::RTM_GETNEIGH, 0, &about(hop, 0));
+        let request = NetlinkRequest::new(libc::RTM_GETNEIGH, 0, &about(hop, 0));
         let request = request.with_address(libc::NDA_DST, hop.next);
         let found = self.0.ask(request, |message| {
             let state = u16_at(message.body, 8).unwrap_or(0);
@@ -188,22 +188,22 @@ impl Routes {
     /// Has the kernel resolve the next hop, or look again whether it is there. Needs CAP_NET_ADMIN.
     pub fn resolve(&mut self, hop: &Hop) -> io::Result<()> {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_ACK;
-        let request = Request::new(libc::RTM_NEWNEIGH, flags, &about(hop, libc::NTF_USE));
+        let request = NetlinkRequest::new(libc::RTM_NEWNEIGH, flags, &about(hop, libc::NTF_USE));
         let request = request.with_address(libc::NDA_DST, hop.next);
         self.0.ask(request, |_| ())
     }
 }
 
 /// What a route says.
-struct Path {
+struct RoutePath {
     interface: u32,
     source: Option<IpAddr>,
     gateway: Option<IpAddr>,
     mtu: Option<u32>,
 }
 
-impl Path {
-    fn read(kind: u8, attributes: Attributes<'_>) -> Option<Result<Path, Unfit>> {
+impl RoutePath {
+    fn read(kind: u8, attributes: Attributes<'_>) -> Option<Result<RoutePath, Unfit>> {
         match kind {
             libc::RTN_UNICAST => {}
             libc::RTN_LOCAL => return Some(Err(Unfit::Local)),
@@ -216,7 +216,7 @@ impl Path {
         let via = attributes.find(libc::RTA_VIA).and_then(|via| via.get(2..));
         let gateway = attributes.find(libc::RTA_GATEWAY).or(via);
         let metrics = attributes.find(libc::RTA_METRICS).map(Attributes);
-        Some(Ok(Path {
+        Some(Ok(RoutePath {
             interface: attributes.number(libc::RTA_OIF)?,
             source: attributes.find(libc::RTA_PREFSRC).and_then(address),
             gateway: gateway.and_then(address),
@@ -226,7 +226,7 @@ impl Path {
 }
 
 /// What an interface says.
-struct Link {
+struct InterfaceLink {
     kind: u16,
     flags: u32,
     mtu: u32,

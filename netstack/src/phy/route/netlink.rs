@@ -10,7 +10,7 @@ use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::net::{bind, recvfrom, sendto, socket_with};
 
-use super::message::{Message, Request, messages, u32_at};
+use super::message::{Message, NetlinkRequest, messages, u32_at};
 use crate::phy::sys::Fd;
 
 /// More than any message about one thing.
@@ -63,7 +63,7 @@ impl Netlink {
     /// Asks, and gives the answer to `take`. An error is the kernel's answer, too.
     pub fn ask<T>(
         &mut self,
-        request: Request,
+        request: NetlinkRequest,
         take: impl FnOnce(Message<'_>) -> T,
     ) -> io::Result<T> {
         self.sequence = self.sequence.wrapping_add(1);

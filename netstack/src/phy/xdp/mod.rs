@@ -25,8 +25,8 @@ use super::{Capabilities, Counters, Frame, Port, RETRY, Trouble};
 use crate::time::Instant;
 use crate::wire::frame::{ETHERNET, Offload};
 pub use attach::{Mode, Refusal, Steering};
-use socket::{Place, Socket};
-use umem::{Shape, Umem};
+use socket::{Binding, Socket};
+use umem::{Umem, UmemShape};
 
 /// Whether the kernel copies frames between the driver's memory and ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub struct Xdp {
     socket: Socket,
     /// After the socket: the kernel writes into it until that is closed.
     umem: Umem,
-    shape: Shape,
+    shape: UmemShape,
     /// The chunk of the frame that was given out last.
     held: Option<u64>,
     /// Chunks that were given back and not published.
@@ -97,9 +97,9 @@ impl Xdp {
             offload: Offload::default(),
         };
         let frame = capabilities.frame();
-        let shape = Shape::new(frame, options.receive_slots, options.send_slots);
+        let shape = UmemShape::new(frame, options.receive_slots, options.send_slots);
         let umem = Umem::new(shape)?;
-        let place = Place {
+        let binding = Binding {
             interface: interface.index,
             queue: options.queue,
             copies: match steering.mode() {
@@ -110,7 +110,7 @@ impl Xdp {
             },
             scattered: shape.is_scattered(frame),
         };
-        let socket = Socket::open(place, &umem, shape)?;
+        let socket = Socket::open(binding, &umem, shape)?;
         steering.set_socket(options.queue, socket.fd.as_fd())?;
         Ok(Xdp {
             capabilities,
@@ -175,7 +175,7 @@ impl Xdp {
     }
 
     /// The next chunk that has arrived.
-    fn take(&mut self) -> Option<Taken> {
+    fn take(&mut self) -> Option<TakenChunk> {
         loop {
             let XdpDesc { addr, len, options } = self.socket.received.pop()?;
             let Some((chunk, bytes)) = self.umem.received(addr, len) else {
@@ -183,7 +183,7 @@ impl Xdp {
                 self.counters.truncated += 1;
                 continue;
             };
-            return Some(Taken {
+            return Some(TakenChunk {
                 chunk,
                 bytes,
                 length: len as usize,
@@ -219,7 +219,7 @@ impl Xdp {
 }
 
 /// A chunk with a frame, or a part of one.
-struct Taken {
+struct TakenChunk {
     chunk: u64,
     bytes: *const u8,
     length: usize,

@@ -21,7 +21,7 @@ unsafe impl Entry for XdpDesc {}
 
 /// A ring in its mapping.
 #[derive(Debug)]
-struct Shared<T> {
+struct MappedRing<T> {
     map: Map,
     offsets: XdpRingOffset,
     size: u32,
@@ -33,10 +33,10 @@ pub fn bytes<T: Entry>(offsets: &XdpRingOffset, size: u32) -> usize {
     offsets.desc as usize + size as usize * size_of::<T>()
 }
 
-impl<T: Entry> Shared<T> {
-    fn new(map: Map, offsets: XdpRingOffset, size: u32) -> Shared<T> {
+impl<T: Entry> MappedRing<T> {
+    fn new(map: Map, offsets: XdpRingOffset, size: u32) -> MappedRing<T> {
         assert!(size.is_power_of_two());
-        Shared {
+        MappedRing {
             map,
             offsets,
             size,
@@ -77,7 +77,7 @@ impl<T: Entry> Shared<T> {
 /// Our end of a ring that the kernel consumes.
 #[derive(Debug)]
 pub struct Producer<T> {
-    shared: Shared<T>,
+    shared: MappedRing<T>,
     /// Ahead of what is published.
     produced: u32,
     /// The kernel's cursor, as we saw it last.
@@ -86,7 +86,7 @@ pub struct Producer<T> {
 
 impl<T: Entry> Producer<T> {
     pub fn new(map: Map, offsets: XdpRingOffset, size: u32) -> Producer<T> {
-        let shared = Shared::new(map, offsets, size);
+        let shared = MappedRing::new(map, offsets, size);
         let produced = shared.producer().load(Ordering::Relaxed);
         let consumed = shared.consumer().load(Ordering::Acquire);
         Producer {
@@ -144,7 +144,7 @@ impl<T: Entry> Producer<T> {
 /// Our end of a ring that the kernel fills.
 #[derive(Debug)]
 pub struct Consumer<T> {
-    shared: Shared<T>,
+    shared: MappedRing<T>,
     /// Ahead of what the kernel knows.
     consumed: u32,
     /// The kernel's cursor, as we saw it last.
@@ -153,7 +153,7 @@ pub struct Consumer<T> {
 
 impl<T: Entry> Consumer<T> {
     pub fn new(map: Map, offsets: XdpRingOffset, size: u32) -> Consumer<T> {
-        let shared = Shared::new(map, offsets, size);
+        let shared = MappedRing::new(map, offsets, size);
         let consumed = shared.consumer().load(Ordering::Relaxed);
         Consumer {
             shared,
@@ -214,7 +214,7 @@ mod tests {
         let len = bytes::<u64>(&OFFSETS, size);
         ftruncate(&fd, len as u64).expect("room");
         let map = || Map::of(&fd, 0, len).expect("a mapping");
-        let shared = Shared::<u64>::new(map(), OFFSETS, size);
+        let shared = MappedRing::<u64>::new(map(), OFFSETS, size);
         shared.producer().store(start, Ordering::Relaxed);
         shared.consumer().store(start, Ordering::Relaxed);
         let producer = Producer::new(map(), OFFSETS, size);
@@ -222,19 +222,19 @@ mod tests {
     }
 
     #[derive(Clone, Copy, Debug)]
-    enum Step {
+    enum RingStep {
         Push,
         Publish,
         Pop,
         GiveBack,
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
+    fn steps() -> impl Strategy<Value = Vec<RingStep>> {
         let step = prop_oneof![
-            4 => Just(Step::Push),
-            1 => Just(Step::Publish),
-            4 => Just(Step::Pop),
-            1 => Just(Step::GiveBack),
+            4 => Just(RingStep::Push),
+            1 => Just(RingStep::Publish),
+            4 => Just(RingStep::Pop),
+            1 => Just(RingStep::GiveBack),
         ];
         prop::collection::vec(step, 0..400)
     }
@@ -249,7 +249,7 @@ mod tests {
             for (step, value) in steps.into_iter().zip(0..) {
                 let used = added.len() + waiting.len() + taken;
                 match step {
-                    Step::Push => {
+                    RingStep::Push => {
                         let fits = used < size as usize;
                         prop_assert_eq!(producer.has_room(1), fits);
                         prop_assert_eq!(producer.push(value), fits);
@@ -257,17 +257,17 @@ mod tests {
                             added.push_back(value);
                         }
                     }
-                    Step::Publish => {
+                    RingStep::Publish => {
                         producer.publish();
                         waiting.append(&mut added);
                         prop_assert_eq!(producer.pending() as usize, waiting.len() + taken);
                     }
-                    Step::Pop => {
+                    RingStep::Pop => {
                         let popped = consumer.pop();
                         prop_assert_eq!(popped, waiting.pop_front());
                         taken += usize::from(popped.is_some());
                     }
-                    Step::GiveBack => {
+                    RingStep::GiveBack => {
                         consumer.give_back();
                         taken = 0;
                     }

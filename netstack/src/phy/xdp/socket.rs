@@ -14,7 +14,7 @@ use rustix::thread::{Timespec, nanosleep};
 
 use super::Copies;
 use super::ring::{Consumer, Entry, Producer, bytes};
-use super::umem::{Shape, Umem};
+use super::umem::{Umem, UmemShape};
 use crate::phy::sys::{Fd, Map};
 
 /// The kernel gives a queue back some 10 ms after its last socket was closed.
@@ -26,7 +26,7 @@ const PAUSE: Timespec = Timespec {
 
 /// What a socket is bound to.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct Binding {
     pub interface: u32,
     pub queue: u32,
     pub copies: Copies,
@@ -47,9 +47,9 @@ pub struct Socket {
 
 impl Socket {
     /// Waits up to half a second for a queue that is just given back.
-    pub fn open(place: Place, umem: &Umem, shape: Shape) -> io::Result<Socket> {
+    pub fn open(binding: Binding, umem: &Umem, shape: UmemShape) -> io::Result<Socket> {
         for _ in 0..TRIES {
-            match Socket::try_open(place, umem, shape) {
+            match Socket::try_open(binding, umem, shape) {
                 // A signal only makes the pause shorter.
                 Err(Errno::BUSY) => drop(nanosleep(&PAUSE)),
                 other => return other,
@@ -58,7 +58,7 @@ impl Socket {
         Err(Errno::BUSY)
     }
 
-    fn try_open(place: Place, umem: &Umem, shape: Shape) -> io::Result<Socket> {
+    fn try_open(binding: Binding, umem: &Umem, shape: UmemShape) -> io::Result<Socket> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = Fd::from(socket_with(
             AddressFamily::XDP,
@@ -85,7 +85,7 @@ impl Socket {
         let completed = map::<u64>(&fd, XDP_UMEM_PGOFF_COMPLETION_RING, &cr, sending)?;
         let received = map::<XdpDesc>(&fd, XDP_PGOFF_RX_RING, &rx, receiving)?;
         let sent = map::<XdpDesc>(&fd, XDP_PGOFF_TX_RING, &tx, sending)?;
-        bind_to(&fd, place)?;
+        bind_to(&fd, binding)?;
         let options = option::xdp_options(&fd)?;
         Ok(Socket {
             fill,
@@ -102,19 +102,19 @@ fn map<T: Entry>(fd: &Fd, at: u64, offsets: &XdpRingOffset, size: u32) -> io::Re
     Map::of(fd, at, bytes::<T>(offsets, size))
 }
 
-fn bind_to(fd: &Fd, place: Place) -> io::Result<()> {
+fn bind_to(fd: &Fd, binding: Binding) -> io::Result<()> {
     let mut flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
-    flags |= match place.copies {
+    flags |= match binding.copies {
         // The kernel copies only where it must.
         Copies::IfNeeded => SocketAddrXdpFlags::empty(),
         Copies::Always => SocketAddrXdpFlags::XDP_COPY,
         Copies::Never => SocketAddrXdpFlags::XDP_ZEROCOPY,
     };
-    if place.scattered {
+    if binding.scattered {
         flags |= SocketAddrXdpFlags::XDP_USE_SG;
     }
     bind(
         fd.as_fd(),
-        &SocketAddrXdp::new(flags, place.interface, place.queue),
+        &SocketAddrXdp::new(flags, binding.interface, binding.queue),
     )
 }

@@ -14,7 +14,7 @@ const LARGE: usize = 4096;
 
 /// How the memory is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct UmemShape {
     pub chunk: usize,
     /// Chunks to receive into.
     pub receiving: u32,
@@ -23,16 +23,16 @@ pub struct Shape {
     pub parts: u32,
 }
 
-impl Shape {
+impl UmemShape {
     /// For frames of this length, so many in each direction.
-    pub fn new(frame: usize, receiving: u32, slots: u32) -> Shape {
+    pub fn new(frame: usize, receiving: u32, slots: u32) -> UmemShape {
         let chunk = if frame <= SMALL - HEADROOM {
             SMALL
         } else {
             LARGE
         };
         let pieces = frame.div_ceil(chunk - HEADROOM) as u32;
-        Shape {
+        UmemShape {
             chunk,
             receiving: (receiving * pieces).next_power_of_two(),
             slots,
@@ -65,12 +65,12 @@ impl Shape {
 
 #[derive(Debug)]
 pub struct Umem {
-    shape: Shape,
+    shape: UmemShape,
     map: Map,
 }
 
 impl Umem {
-    pub fn new(shape: Shape) -> io::Result<Umem> {
+    pub fn new(shape: UmemShape) -> io::Result<Umem> {
         let map = Map::anonymous(shape.bytes())?;
         Ok(Umem { shape, map })
     }
@@ -132,10 +132,10 @@ mod tests {
 
     #[test]
     fn shapes() {
-        let usual = Shape::new(1514, 1024, 256);
+        let usual = UmemShape::new(1514, 1024, 256);
         assert_eq!((usual.chunk, usual.receiving, usual.parts), (2048, 1024, 1));
         assert!(!usual.is_scattered(1514));
-        let jumbo = Shape::new(9014, 1024, 256);
+        let jumbo = UmemShape::new(9014, 1024, 256);
         assert_eq!((jumbo.chunk, jumbo.receiving, jumbo.parts), (4096, 4096, 3));
         assert_eq!(jumbo.sending(), 1024);
         assert!(jumbo.is_scattered(9014));
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn places() {
-        let umem = Umem::new(Shape::new(9014, 4, 3)).expect("memory");
+        let umem = Umem::new(UmemShape::new(9014, 4, 3)).expect("memory");
         assert_eq!(umem.chunks().last(), Some(15 * 4096));
         assert_eq!(umem.slot_address(0), 16 * 4096);
         for slot in 0..3 {
