@@ -11,16 +11,16 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use memmap2::{MmapOptions, MmapRaw};
 use netstack::ring::mark::LEVEL_SIZE;
 use netstack::ring::{
     Hostile, Look, Memory, Receiver, RxState, Sender, Shared, Sink, Source, TxState,
 };
+use netstack::shared_memory;
 use rustix::fs::MemfdFlags;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// The ring that ends go on to: 256 KiB.
 const LEVEL: u8 = 2;
@@ -45,27 +45,17 @@ fn size() -> usize {
 }
 
 /// The memory of both directions.
-struct Mapping(NonNull<u8>);
-
-// SAFETY: `Shared` is made of atomics, and the protocol keeps the two ends' ring bytes apart.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
+struct Mapping(MmapRaw);
 
 impl Mapping {
     fn of(file: &OwnedFd) -> io::Result<Mapping> {
-        let (rights, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let at = unsafe { mmap(std::ptr::null_mut(), size(), rights, flags, file, 0) }?;
-        NonNull::new(at.cast())
-            .map(Mapping)
-            .ok_or(ErrorKind::OutOfMemory.into())
+        MmapOptions::new().len(size()).map_raw(file).map(Mapping)
     }
 
     fn shared(&self, direction: usize) -> &Shared {
-        // SAFETY: two of them fit into the head, page-aligned memory that lives as long as `self`; all
-        // zero is valid, and everything in them is atomic.
-        unsafe { self.0.cast::<Shared>().add(direction).as_ref() }
+        // SAFETY: a direction is 0 or 1, and two of them fit into the head of the mapping, which starts at a page and
+        // lives as long as `self`; their size is a multiple of their alignment.
+        unsafe { shared_memory::at(self.0.as_ptr().add(direction * size_of::<Shared>())) }
     }
 
     fn rings(&self, direction: usize) -> Rings<'_> {
@@ -74,13 +64,6 @@ impl Mapping {
             mapping: self,
             start,
         }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped with this size, and nobody has a reference any more. It cannot fail.
-        let _ = unsafe { munmap(self.0.as_ptr().cast(), size()) };
     }
 }
 
@@ -94,7 +77,12 @@ impl Rings<'_> {
     fn at(&self, level: u8, at: usize, len: usize) -> *mut u8 {
         assert!(level <= LEVEL && at + len <= LEVEL_SIZE[level as usize] as usize);
         // SAFETY: within the ring, which is within the mapping.
-        unsafe { self.mapping.0.as_ptr().add(self.start + below(level) + at) }
+        unsafe {
+            self.mapping
+                .0
+                .as_mut_ptr()
+                .add(self.start + below(level) + at)
+        }
     }
 }
 

@@ -104,7 +104,7 @@ impl Select {
         if unsafe { libc::select(most, &mut set, none, none, none.cast()) } == -1 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: as above.
+        // SAFETY: numbers that do not fit into a set were refused.
         let told = self
             .fds
             .iter()

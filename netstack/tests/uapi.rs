@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use netstack::phy::ivshmem::uapi;
+use netstack::phy::ivshmem::uapi::{self, Ioctl};
 
 /// Writes the C program that prints a structure, and what it should print.
 macro_rules! structure {
@@ -14,7 +14,7 @@ macro_rules! structure {
         line(&mut $program, concat!("sizeof(struct ", $c, ")"));
         writeln!($expected, "{}", size_of::<uapi::$rust>()).unwrap();
         line(&mut $program, $request);
-        writeln!($expected, "{}", uapi::$rust::REQUEST).unwrap();
+        writeln!($expected, "{}", <uapi::$rust as Ioctl>::REQUEST).unwrap();
         $(
             line(&mut $program, concat!("offsetof(struct ", $c, ", ", stringify!($word), ")"));
             line(&mut $program, concat!("sizeof(((struct ", $c, " *)0)->", stringify!($word), ")"));

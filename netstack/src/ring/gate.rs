@@ -12,6 +12,9 @@ const CLOSED: u32 = 1 << 31;
 #[repr(transparent)]
 pub struct Gate(AtomicU32);
 
+#[cfg(not(loom))]
+crate::in_shared_memory!(Gate { 0 });
+
 impl Gate {
     pub fn new() -> Gate {
         Gate(AtomicU32::new(0))

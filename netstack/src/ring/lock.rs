@@ -10,6 +10,9 @@ use super::sync::{AtomicU32, Ordering};
 #[repr(transparent)]
 pub struct SideLock(AtomicU32);
 
+#[cfg(not(loom))]
+crate::in_shared_memory!(SideLock { 0 });
+
 impl SideLock {
     #[cfg(loom)]
     pub fn new() -> SideLock {

@@ -61,6 +61,30 @@ pub struct Shared {
     pub switch: MarkLine,
 }
 
+#[cfg(not(loom))]
+mod lies_in_shared_memory {
+    use super::*;
+    use crate::in_shared_memory;
+
+    in_shared_memory!(ProducerLine {
+        tail,
+        epoch,
+        closed,
+        cpu
+    });
+    in_shared_memory!(ConsumerLine { head, epoch });
+    in_shared_memory!(WaitLine { data, wish });
+    in_shared_memory!(SpaceLine { space });
+    in_shared_memory!(MarkLine { marks });
+    in_shared_memory!(Shared {
+        producer,
+        consumer,
+        wait,
+        room,
+        switch
+    });
+}
+
 impl Shared {
     pub fn new() -> Shared {
         let zero = || AtomicU64::new(0);

@@ -19,18 +19,27 @@ pub const ALL: Slots = (1 << SLOTS) - 1;
 #[repr(C)]
 pub struct Tripwire {
     armed: AtomicU32,
-    _reserved: u32,
+    _reserved: AtomicU32,
     at: AtomicU64,
     names: [AtomicU32; SLOTS],
     /// When it was last tripped, as the moving side says; what it means is theirs to agree on.
     stamp: AtomicU64,
 }
 
+#[cfg(not(loom))]
+crate::in_shared_memory!(Tripwire {
+    armed,
+    _reserved,
+    at,
+    names,
+    stamp
+});
+
 impl Tripwire {
     pub fn new() -> Tripwire {
         Tripwire {
             armed: AtomicU32::new(0),
-            _reserved: 0,
+            _reserved: AtomicU32::new(0),
             at: AtomicU64::new(0),
             names: core::array::from_fn(|_| AtomicU32::new(0)),
             stamp: AtomicU64::new(0),

@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{self, Errno};
 
-use super::uapi::{self, Bind, Connect, Disconnect, Info, Lookup, Ring, State, Tripwire};
+use super::uapi::{self, Bind, Connect, Disconnect, Info, Ioctl, Lookup, Ring, State, Tripwire};
 use crate::phy::sys::{Fd, Map, syscall};
 
 #[derive(Debug)]
@@ -18,20 +18,17 @@ impl Device {
         Ok(Device(fd.into()))
     }
 
-    /// # Safety
-    /// `request` is that of `structure`.
-    unsafe fn call<T>(&self, request: u64, structure: &mut T) -> io::Result<()> {
+    fn call<T: Ioctl>(&self, structure: &mut T) -> io::Result<()> {
         let fd = self.0.as_fd().as_raw_fd() as usize;
         let structure = core::ptr::from_mut(structure) as usize;
-        // SAFETY: the driver reads and writes a structure of the size that the request names.
-        unsafe { syscall(libc::SYS_ioctl, [fd, request as usize, structure])? };
+        // SAFETY: the driver reads and writes a structure of the size that the request names (`Ioctl`).
+        unsafe { syscall(libc::SYS_ioctl, [fd, T::REQUEST as usize, structure])? };
         Ok(())
     }
 
     pub fn info(&self) -> io::Result<Info> {
         let mut info = Info::default();
-        // SAFETY: its own request.
-        unsafe { self.call(Info::REQUEST, &mut info)? };
+        self.call(&mut info)?;
         match info.version {
             uapi::VERSION => Ok(info),
             _ => Err(Errno::PROTO),
@@ -45,8 +42,7 @@ impl Device {
             service,
             ..Bind::default()
         };
-        // SAFETY: its own request.
-        unsafe { self.call(Bind::REQUEST, &mut bind)? };
+        self.call(&mut bind)?;
         Map::of(&self.0, uapi::APERTURE_OFFSET, length)
     }
 
@@ -57,8 +53,7 @@ impl Device {
             service,
             ..Lookup::default()
         };
-        // SAFETY: its own request.
-        unsafe { self.call(Lookup::REQUEST, &mut lookup)? };
+        self.call(&mut lookup)?;
         Ok(lookup)
     }
 
@@ -69,8 +64,7 @@ impl Device {
             key: found.key,
             ..Connect::default()
         };
-        // SAFETY: its own request.
-        unsafe { self.call(Connect::REQUEST, &mut connect)? };
+        self.call(&mut connect)?;
         Ok(connect)
     }
 
@@ -85,8 +79,7 @@ impl Device {
             connection,
             ..Disconnect::default()
         };
-        // SAFETY: its own request.
-        let _ = unsafe { self.call(Disconnect::REQUEST, &mut disconnect) };
+        let _ = self.call(&mut disconnect);
     }
 
     pub fn ring(&self, connection: u64) -> io::Result<()> {
@@ -94,8 +87,7 @@ impl Device {
             connection,
             ..Ring::default()
         };
-        // SAFETY: its own request.
-        unsafe { self.call(Ring::REQUEST, &mut ring) }
+        self.call(&mut ring)
     }
 
     pub fn arm(&self, wire: usize, offset: u64, position: u64) -> io::Result<()> {
@@ -105,14 +97,12 @@ impl Device {
             position,
             ..Tripwire::default()
         };
-        // SAFETY: its own request.
-        unsafe { self.call(Tripwire::REQUEST, &mut tripwire) }
+        self.call(&mut tripwire)
     }
 
     pub fn state(&self) -> io::Result<State> {
         let mut state = State::default();
-        // SAFETY: its own request.
-        unsafe { self.call(State::REQUEST, &mut state)? };
+        self.call(&mut state)?;
         Ok(state)
     }
 }

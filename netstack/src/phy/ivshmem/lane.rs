@@ -15,10 +15,7 @@ const WORD: usize = size_of::<u64>();
 
 /// A word of an aperture.
 pub fn word(map: &Map, at: usize) -> &AtomicU64 {
-    assert!(at.is_multiple_of(WORD));
-    // SAFETY: inside the mapping, which starts at a page, and aligned; others change it by whole words or
-    // by bytes, and any value is one of an AtomicU64.
-    unsafe { &*map.at(at, WORD).cast::<AtomicU64>() }
+    map.get(at)
 }
 
 /// Bytes that a frame takes.

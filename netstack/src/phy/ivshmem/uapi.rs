@@ -35,6 +35,15 @@ pub const FEATURE_DOORBELL: u64 = 1;
 /// Among [`Tripwire::flags`].
 pub const TRIPWIRE_DISARM: u64 = 1;
 
+/// The structure of one of the module's ioctls.
+///
+/// # Safety
+/// The ioctl of this number reads and writes a structure of this size, and any answer is a value of it.
+pub unsafe trait Ioctl {
+    /// The ioctl's number.
+    const REQUEST: u64;
+}
+
 /// Gives a structure its name, its words and its ioctl's number.
 macro_rules! structures {
     ($($(#[$doc:meta])* $name:ident = $direction:ident $number:literal
@@ -49,9 +58,9 @@ macro_rules! structures {
             $($(#[$word_doc])* pub $word: $type,)*
         }
 
-        impl $name {
-            /// The ioctl's number.
-            pub const REQUEST: u64 = $direction($number, size_of::<$name>());
+        // SAFETY: the number names the size of this structure, which has words of 64 bits and no padding.
+        unsafe impl Ioctl for $name {
+            const REQUEST: u64 = $direction($number, size_of::<$name>());
         }
 
         impl Default for $name {

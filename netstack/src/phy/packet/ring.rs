@@ -120,10 +120,7 @@ impl Ring {
     }
 
     fn word<'a>(&self, map: &'a Map, slot: usize) -> &'a AtomicU32 {
-        let word = map.at(self.offset + slot * self.layout.slot, size_of::<u32>());
-        // SAFETY: inside the mapping, which lives as long as the reference; aligned as slots are; and
-        // neither we nor the kernel ever access it but as an atomic word.
-        unsafe { AtomicU32::from_ptr(word.cast()) }
+        map.get(self.offset + slot * self.layout.slot)
     }
 
     /// What the kernel says about the frame in a slot that is ours.

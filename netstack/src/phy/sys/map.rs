@@ -1,10 +1,16 @@
-//! Memory that is shared with the kernel. It gives out raw pointers, checked against its end.
+//! Memory that is shared with the kernel. It gives out raw pointers, and references to what may lie in shared
+//! memory, both checked against its end.
+//!
+//! This is not memmap2's, because engines inside programs have ports too: rustix goes straight to the kernel, while
+//! memmap2 calls libc, which sets the program's errno. Nor has memmap2 anonymous memory that is shared.
 
 use std::os::fd::AsFd;
 use std::ptr::{self, NonNull};
 
 use rustix::io::{self, Errno};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+
+use crate::shared_memory::{self, InSharedMemory};
 
 /// Unmapped when dropped.
 #[derive(Debug)]
@@ -13,9 +19,9 @@ pub struct Map {
     len: usize,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread, and only raw pointers come out of it.
+// SAFETY: a mapping belongs to the process, not to a thread.
 unsafe impl Send for Map {}
-// SAFETY: as above.
+// SAFETY: it is never changed; what lies in it is reached by raw pointers, or as `InSharedMemory`, which is `Sync`.
 unsafe impl Sync for Map {}
 
 const ACCESS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
@@ -49,6 +55,15 @@ impl Map {
         assert!(len <= self.len && offset <= self.len - len);
         // SAFETY: inside the mapping, or at its very end.
         unsafe { self.base.as_ptr().add(offset) }
+    }
+
+    /// What lies at `offset`; panics if it is not all inside, or not aligned.
+    #[inline]
+    pub fn get<T: InSharedMemory>(&self, offset: usize) -> &T {
+        let at = self.at(offset, size_of::<T>());
+        assert!(at.cast::<T>().is_aligned());
+        // SAFETY: inside the mapping, which can be read and written and lives as long as the reference; and aligned.
+        unsafe { shared_memory::at(at) }
     }
 }
 

@@ -46,7 +46,7 @@ pub unsafe fn syscall<const N: usize>(number: c_long, args: [usize; N]) -> io::R
     }
 }
 
-/// What the kernel may read and write as bytes.
+/// What the kernel may read and write as bytes: an option of a socket, an entry of a ring that it shares.
 ///
 /// # Safety
 /// Every pattern of bits is a value, and there is no padding, unless the kernel reads none of it.
@@ -54,6 +54,10 @@ pub unsafe trait Plain: Copy {}
 
 // SAFETY: a number.
 unsafe impl Plain for c_int {}
+// SAFETY: a number: an address in a UMEM.
+unsafe impl Plain for u64 {}
+// SAFETY: numbers of 8, 4 and 4 bytes; its options are any bits.
+unsafe impl Plain for rustix::net::xdp::XdpDesc {}
 // SAFETY: four numbers of one size.
 unsafe impl Plain for libc::tpacket_req {}
 // SAFETY: two numbers of one size.

@@ -75,7 +75,7 @@ unsafe fn bpf<T>(command: usize, attributes: &T) -> io::Result<usize> {
 /// # Safety
 /// As `bpf`; and the command gives a new descriptor.
 unsafe fn create<T>(command: usize, attributes: &T) -> io::Result<Fd> {
-    // SAFETY: as promised to us.
+    // SAFETY: what `attributes` point to is there until the call returns, as the caller promises.
     let fd = unsafe { bpf(command, attributes)? };
     // SAFETY: the kernel has just given it to us; close-on-exec, as all of bpf's.
     Ok(Fd::from(unsafe { OwnedFd::from_raw_fd(fd as i32) }))

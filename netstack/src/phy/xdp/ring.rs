@@ -4,20 +4,9 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::net::xdp::{XdpDesc, XdpRingFlags, XdpRingOffset};
+use rustix::net::xdp::{XdpRingFlags, XdpRingOffset};
 
-use crate::phy::sys::Map;
-
-/// What a ring has entries of.
-///
-/// # Safety
-/// Every pattern of bits is a value.
-pub unsafe trait Entry: Copy {}
-
-// SAFETY: a number: an address in the UMEM.
-unsafe impl Entry for u64 {}
-// SAFETY: numbers; its options are any bits.
-unsafe impl Entry for XdpDesc {}
+use crate::phy::sys::{Map, Plain};
 
 /// A ring in its mapping.
 #[derive(Debug)]
@@ -29,11 +18,11 @@ struct MappedRing<T> {
 }
 
 /// Bytes of a mapping for a ring of `size` entries.
-pub fn bytes<T: Entry>(offsets: &XdpRingOffset, size: u32) -> usize {
+pub fn bytes<T: Plain>(offsets: &XdpRingOffset, size: u32) -> usize {
     offsets.desc as usize + size as usize * size_of::<T>()
 }
 
-impl<T: Entry> MappedRing<T> {
+impl<T: Plain> MappedRing<T> {
     fn new(map: Map, offsets: XdpRingOffset, size: u32) -> MappedRing<T> {
         assert!(size.is_power_of_two());
         MappedRing {
@@ -45,10 +34,7 @@ impl<T: Entry> MappedRing<T> {
     }
 
     fn word(&self, offset: u64) -> &AtomicU32 {
-        let word = self.map.at(offset as usize, size_of::<AtomicU32>());
-        // SAFETY: inside the mapping, which lives as long as we; the kernel aligns it; and neither side
-        // accesses it but as an atomic word.
-        unsafe { AtomicU32::from_ptr(word.cast()) }
+        self.map.get(offset as usize)
     }
 
     fn producer(&self) -> &AtomicU32 {
@@ -84,7 +70,7 @@ pub struct Producer<T> {
     consumed: u32,
 }
 
-impl<T: Entry> Producer<T> {
+impl<T: Plain> Producer<T> {
     pub fn new(map: Map, offsets: XdpRingOffset, size: u32) -> Producer<T> {
         let shared = MappedRing::new(map, offsets, size);
         let produced = shared.producer().load(Ordering::Relaxed);
@@ -151,7 +137,7 @@ pub struct Consumer<T> {
     produced: u32,
 }
 
-impl<T: Entry> Consumer<T> {
+impl<T: Plain> Consumer<T> {
     pub fn new(map: Map, offsets: XdpRingOffset, size: u32) -> Consumer<T> {
         let shared = MappedRing::new(map, offsets, size);
         let consumed = shared.consumer().load(Ordering::Relaxed);

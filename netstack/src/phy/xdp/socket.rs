@@ -13,9 +13,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use rustix::thread::{Timespec, nanosleep};
 
 use super::Copies;
-use super::ring::{Consumer, Entry, Producer, bytes};
+use super::ring::{Consumer, Producer, bytes};
 use super::umem::{Umem, UmemShape};
-use crate::phy::sys::{Fd, Map};
+use crate::phy::sys::{Fd, Map, Plain};
 
 /// The kernel gives a queue back some 10 ms after its last socket was closed.
 const TRIES: usize = 250;
@@ -98,7 +98,7 @@ impl Socket {
     }
 }
 
-fn map<T: Entry>(fd: &Fd, at: u64, offsets: &XdpRingOffset, size: u32) -> io::Result<Map> {
+fn map<T: Plain>(fd: &Fd, at: u64, offsets: &XdpRingOffset, size: u32) -> io::Result<Map> {
     Map::of(fd, at, bytes::<T>(offsets, size))
 }
 
