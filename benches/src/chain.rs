@@ -10,7 +10,7 @@ use std::net::{IpAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use netstack::phy::{Interface, Packet, Port, Reserved, Wanted, packet};
+use netstack::phy::{Interface, PacketPort, Port, Reserved, Wanted, packet};
 use netstack::time::Instant;
 use netstack::wire::Addresses;
 use netstack::wire::frame::{Ecn, Offload, Route};
@@ -124,7 +124,7 @@ fn answer(bell: &OwnedFd) -> io::Result<()> {
 
 /// A port, and the way to the other one.
 struct Wire {
-    port: Packet,
+    port: PacketPort,
     route: Route,
     /// The kernel stays quiet.
     _reserved: Reserved,
@@ -140,7 +140,7 @@ impl Wire {
             port: UDP,
             addresses: vec![ip],
         };
-        let port = Packet::open(&interface, &wanted, packet::Options::default())?;
+        let port = PacketPort::open(&interface, &wanted, packet::PacketOptions::default())?;
         let here = (port.capabilities().address, ip);
         let there = meet(here, peer, first)?;
         let addresses = Addresses {

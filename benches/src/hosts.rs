@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netstack::phy::xdp::{self, Mode, Refusal, Steering};
-use netstack::phy::{Interface, Packet, Port, Reserved, Wanted, Xdp, packet};
+use netstack::phy::{Interface, PacketPort, Port, Reserved, Wanted, Xdp, packet};
 use rustix::thread::{
     CpuSet, LinkNameSpaceType, UnshareFlags, move_into_link_name_space, sched_setaffinity,
     unshare_unsafe,
@@ -147,13 +147,13 @@ fn port(kind: Kind, host: u8) -> io::Result<Box<dyn Port + Send>> {
         addresses: vec![ip(host)],
     };
     if kind == Kind::Packet {
-        let port = Packet::open(&interface, &wanted, packet::Options::default())?;
+        let port = PacketPort::open(&interface, &wanted, packet::PacketOptions::default())?;
         return Ok(Box::new(port));
     }
     let refused = |why: Refusal| io::Error::other(format!("{why:?}"));
     let mode = Mode::best(&interface);
     let steering = Steering::attach(&interface, &wanted, mode).map_err(refused)?;
-    let port = Xdp::open(&Arc::new(steering), xdp::Options::default())?;
+    let port = Xdp::open(&Arc::new(steering), xdp::XdpOptions::default())?;
     Ok(Box::new(port))
 }
 

@@ -1,4 +1,4 @@
-//! What an engine has done. What its links have done is in [`netstack::link::Counters`].
+//! What an engine has done. What its links have done is in [`netstack::link::LinkCounters`].
 
 use netstack::wire::frame::NotOurs;
 

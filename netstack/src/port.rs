@@ -37,7 +37,7 @@ pub struct Frame<'a> {
 
 /// What has passed since the port was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct PortCounters {
     pub frames_received: u64,
     pub bytes_received: u64,
     pub frames_sent: u64,
@@ -110,7 +110,7 @@ pub trait Port {
     }
 
     /// Asks the kernel for what it counts.
-    fn counters(&mut self) -> Counters;
+    fn counters(&mut self) -> PortCounters;
 }
 
 impl<P: Port + ?Sized> Port for Box<P> {
@@ -151,7 +151,7 @@ impl<P: Port + ?Sized> Port for Box<P> {
         (**self).trouble()
     }
 
-    fn counters(&mut self) -> Counters {
+    fn counters(&mut self) -> PortCounters {
         (**self).counters()
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use netstack::phy::xdp::{self, Mode, Steering};
-use netstack::phy::{packet, Interface, Packet, Wanted, Xdp};
+use netstack::phy::{packet, Interface, PacketPort, Wanted, Xdp};
 use rustix::io::Errno;
 use rustix::thread::{unshare_unsafe, UnshareFlags};
 use ulsock::nicd::caps::{self, User};
@@ -89,10 +89,10 @@ fn open_ports() {
         port: 4690,
         addresses: Vec::new(),
     };
-    Packet::open(&interface, &wanted, packet::Options::default()).expect("a packet port");
+    PacketPort::open(&interface, &wanted, packet::PacketOptions::default()).expect("a packet port");
     for mode in [Mode::Generic, Mode::Native] {
         let steering = Steering::attach(&interface, &wanted, mode).expect("the program");
-        Xdp::open(&Arc::new(steering), xdp::Options::default()).expect("an XDP port");
+        Xdp::open(&Arc::new(steering), xdp::XdpOptions::default()).expect("an XDP port");
     }
 }
 

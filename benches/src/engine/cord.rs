@@ -1,7 +1,7 @@
 //! A port without a network: frames lie where they were written until somebody carries them over. What
 //! it costs by itself is a few instructions.
 
-use netstack::port::{Capabilities, Counters, Frame, Port, Trouble};
+use netstack::port::{Capabilities, Frame, Port, PortCounters, Trouble};
 use netstack::time::Instant;
 use netstack::wire::frame::Offload;
 
@@ -92,7 +92,7 @@ impl Port for Cord {
         Ok(())
     }
 
-    fn counters(&mut self) -> Counters {
-        Counters::default()
+    fn counters(&mut self) -> PortCounters {
+        PortCounters::default()
     }
 }

@@ -65,7 +65,7 @@ impl From<Malformed> for Dropped {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct LinkCounters {
     pub packets_sent: u64,
     pub bytes_sent: u64,
     pub packets_received: u64,
@@ -79,7 +79,7 @@ pub struct Counters {
     dropped: [u64; Dropped::ALL.len()],
 }
 
-impl Counters {
+impl LinkCounters {
     pub fn dropped(&self, why: Dropped) -> u64 {
         self.dropped[why as usize]
     }

@@ -40,7 +40,7 @@ use alloc::vec::Vec;
 
 pub use config::{Config, Identity, Way};
 pub use conn::Terms;
-pub use counters::{Counters, Dropped};
+pub use counters::{Dropped, LinkCounters};
 pub use event::{Event, Score, Why};
 pub use rtt::Rtt;
 pub use streams::{Frozen, Streams};
@@ -124,7 +124,7 @@ pub struct Link<W> {
     /// [K5] Connections that wait for credit, by when they ask.
     questions: BTreeSet<(Instant, Id)>,
     events: VecDeque<Event>,
-    counters: Counters,
+    counters: LinkCounters,
     fates: Fates,
 }
 
@@ -146,7 +146,7 @@ impl<W: Window + Clone> Link<W> {
             refusals: VecDeque::new(),
             questions: BTreeSet::new(),
             events: VecDeque::new(),
-            counters: Counters::default(),
+            counters: LinkCounters::default(),
             fates: Fates::new(),
         }
     }
@@ -162,7 +162,7 @@ impl<W: Window + Clone> Link<W> {
         self.events.pop_front()
     }
 
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> LinkCounters {
         let mut counters = self.counters.clone();
         counters.packets_lost += self.paths.iter().map(|path| path.lost).sum::<u64>();
         counters.packets_late += self.paths.iter().map(|path| path.late).sum::<u64>();

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::vec::Vec;
 
 use super::cable::{Cable, Conditions};
-use super::{Capabilities, Counters, Frame, Port, Trouble};
+use super::{Capabilities, Frame, Port, PortCounters, Trouble};
 use crate::time::Instant;
 
 /// Frames taken from the port in one go.
@@ -102,7 +102,7 @@ impl<P: Port> Port for Impaired<P> {
         self.port.trouble()
     }
 
-    fn counters(&mut self) -> Counters {
+    fn counters(&mut self) -> PortCounters {
         self.port.counters()
     }
 }

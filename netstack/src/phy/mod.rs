@@ -25,13 +25,13 @@ pub use cable::Conditions;
 pub use impaired::Impaired;
 pub use interface::Interface;
 pub use ivshmem::Ivshmem;
-pub use packet::Packet;
+pub use packet::PacketPort;
 pub use reserve::Reserved;
 pub use sim::Sim;
 pub use wanted::Wanted;
 pub use xdp::Xdp;
 
-pub use crate::port::{Capabilities, Counters, Frame, Port, Trouble};
+pub use crate::port::{Capabilities, Frame, Port, PortCounters, Trouble};
 
 /// After so long a driver that was busy is asked again: some ten frames of 10 Gb/s.
 const RETRY: Duration = Duration::from_micros(20);

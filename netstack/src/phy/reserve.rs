@@ -1,6 +1,6 @@
 //! Our UDP port, taken in the kernel.
 //!
-//! A port that only listens in ([`super::Packet`]) does not keep frames from the kernel, and even XDP
+//! A port that only listens in ([`super::PacketPort`]) does not keep frames from the kernel, and even XDP
 //! lets some through: fragments, and all that comes before it is attached. The kernel would answer them
 //! with ICMP "port unreachable", and give them to whoever binds the port. So we bind it, and never
 //! read: a filter drops all before it is queued, and dropping there says nothing to the sender

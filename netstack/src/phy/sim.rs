@@ -8,7 +8,7 @@ use std::vec;
 use std::vec::Vec;
 
 use super::cable::{Cable, Conditions};
-use super::{Capabilities, Counters, Frame, Port, Trouble};
+use super::{Capabilities, Frame, Port, PortCounters, Trouble};
 use crate::time::Instant;
 use crate::wire::frame::{ETHERNET, Offload};
 
@@ -30,7 +30,7 @@ pub struct Sim {
     busy_until: Instant,
     /// The frame that was given out last.
     held: Vec<u8>,
-    counters: Counters,
+    counters: PortCounters,
 }
 
 impl Sim {
@@ -59,7 +59,7 @@ impl Sim {
             count: 0,
             busy_until: Instant::ZERO,
             held: Vec::new(),
-            counters: Counters::default(),
+            counters: PortCounters::default(),
         }
     }
 
@@ -136,7 +136,7 @@ impl Port for Sim {
         None
     }
 
-    fn counters(&mut self) -> Counters {
+    fn counters(&mut self) -> PortCounters {
         self.counters
     }
 }

@@ -3,8 +3,8 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 
-use netstack::phy::packet::{Options, Queue, Shape};
-use netstack::phy::{Capabilities, Interface, Packet, Port};
+use netstack::phy::packet::{PacketOptions, Queue, Shape};
+use netstack::phy::{Capabilities, Interface, PacketPort, Port};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
@@ -14,7 +14,7 @@ use crate::rig::{AnyPort, wanted};
 
 const MTU: usize = 1500;
 
-fn open(world: &World, host: u8, options: Options) -> Queue {
+fn open(world: &World, host: u8, options: PacketOptions) -> Queue {
     world.hosts[usize::from(host) - 1].within(|| {
         let interface = Interface::find(INTERFACE).expect("the interface");
         Queue::open(&interface, &wanted(host), options).expect("a queue")
@@ -32,13 +32,13 @@ fn copy(queue: &Queue) -> OwnedFd {
 fn given_away() {
     let world = World::new(MTU, 1);
     let given = [1, 2].map(|host| {
-        let queue = open(&world, host, Options::default());
+        let queue = open(&world, host, PacketOptions::default());
         let given = (copy(&queue), queue.shape());
         close(queue);
         given
     });
     let [here, there] = given;
-    let over = |(fd, shape)| -> AnyPort { Box::new(Packet::over(fd, shape).expect("a port")) };
+    let over = |(fd, shape)| -> AnyPort { Box::new(PacketPort::over(fd, shape).expect("a port")) };
     let mut here = over(here);
     let early = Capabilities {
         address: there.1.address,
@@ -69,7 +69,7 @@ fn given_away() {
 #[test]
 fn the_filter_stays() {
     let world = World::new(MTU, 1);
-    let fd = copy(&open(&world, 1, Options::default()));
+    let fd = copy(&open(&world, 1, PacketOptions::default()));
     let mut all = libc::sock_filter {
         code: (libc::BPF_RET | libc::BPF_K) as u16,
         jt: 0,
@@ -94,10 +94,10 @@ fn the_filter_stays() {
 #[test]
 fn a_wrong_shape_is_refused() {
     let world = World::new(MTU, 1);
-    let options = Options {
+    let options = PacketOptions {
         receive_slots: 100,
         send_slots: 40,
-        ..Options::default()
+        ..PacketOptions::default()
     };
     let queue = open(&world, 1, options);
     let right = queue.shape();
@@ -119,19 +119,19 @@ fn a_wrong_shape_is_refused() {
         });
     }
     for shape in wrong {
-        let refusal = Packet::over(copy(&queue), shape).err();
+        let refusal = PacketPort::over(copy(&queue), shape).err();
         let known = [Errno::INVAL, Errno::NOMEM].map(Some);
         assert!(known.contains(&refusal), "{shape:?}: {refusal:?}");
     }
-    close(Packet::over(copy(&queue), right).expect("a port"));
+    close(PacketPort::over(copy(&queue), right).expect("a port"));
 }
 
 /// No socket at all, one of another kind, one without rings.
 #[test]
 fn what_is_no_queue_is_refused() {
     let world = World::new(MTU, 1);
-    let shape = open(&world, 1, Options::default()).shape();
-    let refusal = |fd: OwnedFd| Packet::over(fd, shape).err();
+    let shape = open(&world, 1, PacketOptions::default()).shape();
+    let refusal = |fd: OwnedFd| PacketPort::over(fd, shape).err();
     let file = std::fs::File::open("/dev/zero").expect("a file");
     assert_eq!(refusal(file.into()), Some(Errno::NOTSOCK));
     let (socket, _other) = UnixDatagram::pair().expect("a pair");

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use netstack::phy::xdp::{self, Mode, Steering};
 use netstack::phy::{
-    Conditions, Impaired, Interface, Ivshmem, Packet, Port, Reserved, Sim, Wanted, Xdp, ivshmem,
-    packet,
+    Conditions, Impaired, Interface, Ivshmem, PacketPort, Port, Reserved, Sim, Wanted, Xdp,
+    ivshmem, packet,
 };
 
 use crate::frames::{Family, PORT, address};
@@ -106,8 +106,8 @@ impl Kind {
         let interface = Interface::find(INTERFACE).expect("the interface");
         assert_eq!(interface.driver, "veth");
         let packet = || {
-            let options = packet::Options::default();
-            Packet::open(&interface, &wanted(host), options).expect("a packet port")
+            let options = packet::PacketOptions::default();
+            PacketPort::open(&interface, &wanted(host), options).expect("a packet port")
         };
         match self {
             Kind::Sim | Kind::Ivshmem => unreachable!("made in pairs"),
@@ -126,7 +126,7 @@ impl Kind {
 const SERVICES: [u64; 2] = [5001, 5002];
 
 fn ivshmem(host: u8, mtu: usize) -> Ivshmem {
-    let options = ivshmem::Options {
+    let options = ivshmem::IvshmemOptions {
         device: ivshmem::DEVICE.into(),
         service: SERVICES[usize::from(host) - 1],
         services: SERVICES.to_vec(),
@@ -138,7 +138,7 @@ fn ivshmem(host: u8, mtu: usize) -> Ivshmem {
 
 fn xdp(interface: &Interface, host: u8, mode: Mode) -> Xdp {
     let steering = Steering::attach(interface, &wanted(host), mode).expect("the program");
-    Xdp::open(&Arc::new(steering), xdp::Options::default()).expect("an XDP port")
+    Xdp::open(&Arc::new(steering), xdp::XdpOptions::default()).expect("an XDP port")
 }
 
 pub fn wanted(host: u8) -> Wanted {

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
 
-use netstack::phy::xdp::{Copies, Mode, Options, Refusal, Steering};
+use netstack::phy::xdp::{Copies, Mode, Refusal, Steering, XdpOptions};
 use netstack::phy::{Interface, Port, Wanted, Xdp};
 use rustix::io::Errno;
 
@@ -64,7 +64,7 @@ fn no_socket_no_change() {
                 .expect("to send");
             server.recv(&mut [0; 9]).is_ok()
         };
-        let open = || Xdp::open(&steering, Options::default()).expect("a port");
+        let open = || Xdp::open(&steering, XdpOptions::default()).expect("a port");
         assert!(passes());
         let port = world.hosts[1].within(open);
         assert!(!passes());
@@ -88,21 +88,21 @@ fn what_cannot_be_is_refused() {
         for mode in [Mode::Generic, Mode::Native] {
             let steering = Arc::new(attach(1, mode).expect("the program"));
             let open = |options| Xdp::open(&steering, options);
-            let never = Options {
+            let never = XdpOptions {
                 copies: Copies::Never,
-                ..Options::default()
+                ..XdpOptions::default()
             };
             assert_eq!(open(never).err(), Some(Errno::OPNOTSUPP), "veth copies");
-            let missing = Options {
+            let missing = XdpOptions {
                 queue: 7,
-                ..Options::default()
+                ..XdpOptions::default()
             };
             assert_eq!(open(missing).err(), Some(Errno::INVAL));
-            let first = open(Options::default()).expect("a port");
+            let first = open(XdpOptions::default()).expect("a port");
             assert!(!first.is_zero_copy());
-            assert_eq!(open(Options::default()).err(), Some(Errno::BUSY));
+            assert_eq!(open(XdpOptions::default()).err(), Some(Errno::BUSY));
             close(first);
-            close(open(Options::default()).expect("a port"));
+            close(open(XdpOptions::default()).expect("a port"));
             close(steering);
         }
     });
@@ -118,9 +118,9 @@ fn two_queues() {
             world.hosts[usize::from(host) - 1].within(|| {
                 let steering = Arc::new(attach(host, mode).expect("the program"));
                 [0, 1].map(|queue| {
-                    let options = Options {
+                    let options = XdpOptions {
                         queue,
-                        ..Options::default()
+                        ..XdpOptions::default()
                     };
                     Xdp::open(&steering, options).expect("a port")
                 })

@@ -9,7 +9,7 @@ use firmware::{Bells, EndpointId, Engine, Event, PeerId, Rest};
 use netstack::link::window::Adaptive;
 use netstack::link::{self, Config, Identity};
 use netstack::phy::packet::Shape;
-use netstack::phy::{Packet, Port};
+use netstack::phy::{PacketPort, Port};
 use netstack::ring::{Slots, Tripwire};
 use netstack::time::Instant;
 use netstack::wire::Addresses;
@@ -31,7 +31,7 @@ pub struct Station {
     pair: Arc<Pair>,
     /// Of the queue's socket, which is the port's.
     socket: RawFd,
-    port: Packet,
+    port: PacketPort,
     engine: Engine<Block, Adaptive>,
     served: Served,
     /// By their numbers.
@@ -68,7 +68,7 @@ impl Station {
             receive_slots: queue.receive_slots,
             send_slots: queue.send_slots,
         };
-        let port = Packet::over(socket.lend(), shape).ok()?;
+        let port = PacketPort::over(socket.lend(), shape).ok()?;
         Some(Station {
             pair,
             socket: number,

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use firmware::{Bells, EndpointId, Engine, Rest};
 use netstack::link::window::Adaptive;
 use netstack::phy::xdp::{self, Mode, Refusal, Steering};
-use netstack::phy::{ivshmem, packet, Interface, Ivshmem, Packet, Port, Trouble, Wanted, Xdp};
-use netstack::port::{Capabilities, Counters, Frame};
+use netstack::phy::{ivshmem, packet, Interface, Ivshmem, PacketPort, Port, Trouble, Wanted, Xdp};
+use netstack::port::{Capabilities, Frame, PortCounters};
 use netstack::ring::{Slots, Tripwire};
 use netstack::time::Instant;
 use rustix::io::Errno;
@@ -183,19 +183,19 @@ impl Make {
     fn port(&self, interface: &Interface, wanted: &Wanted) -> Result<Box<dyn Port>, NoPort> {
         Ok(match self.kind {
             Kind::Packet => {
-                let port = Packet::open(interface, wanted, packet::Options::default());
+                let port = PacketPort::open(interface, wanted, packet::PacketOptions::default());
                 Box::new(port.map_err(NoPort::Packet)?)
             }
             Kind::Xdp => {
                 let mode = Mode::best(interface);
                 let steering = Steering::attach(interface, wanted, mode);
                 let steering = Arc::new(steering.map_err(NoPort::Steering)?);
-                let port = Xdp::open(&steering, xdp::Options::default());
+                let port = Xdp::open(&steering, xdp::XdpOptions::default());
                 Box::new(port.map_err(NoPort::Xdp)?)
             }
             Kind::Ivshmem => {
                 let Interface { mtu, address, .. } = *interface;
-                let options = ivshmem::Options::of_daemon(self.device.clone(), mtu, address);
+                let options = ivshmem::IvshmemOptions::of_daemon(self.device.clone(), mtu, address);
                 let port = Ivshmem::open(&options);
                 Box::new(port.map_err(|errno| NoPort::Ivshmem(options.device, errno))?)
             }
@@ -229,8 +229,8 @@ impl Port for Nowhere {
         Ok(())
     }
 
-    fn counters(&mut self) -> Counters {
-        Counters::default()
+    fn counters(&mut self) -> PortCounters {
+        PortCounters::default()
     }
 }
 

@@ -123,7 +123,7 @@ impl Nicd {
             port: udp,
             addresses: vec![way.hop.source],
         };
-        Queue::open(&interface, &wanted, packet::Options::default())
+        Queue::open(&interface, &wanted, packet::PacketOptions::default())
     }
 
     /// How the program's own engine gets to that of the peer's program: told once. `None`: one of them has

@@ -9,7 +9,7 @@ use std::vec::Vec;
 
 use rustix::io;
 
-use super::Options;
+use super::IvshmemOptions;
 use super::card::Card;
 use super::device::Device;
 use super::lane::{Outgoing, word};
@@ -41,7 +41,7 @@ pub struct Group {
 }
 
 impl Group {
-    pub fn new(options: &Options, slot: u64) -> Group {
+    pub fn new(options: &IvshmemOptions, slot: u64) -> Group {
         Group {
             services: options.services.clone(),
             slot,

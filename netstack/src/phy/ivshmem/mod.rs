@@ -28,7 +28,7 @@ use self::group::Group;
 use self::lane::{Incoming, LaneFrame, word};
 use self::layout::{ASLEEP_AT, ApertureLayout};
 use super::sys::Map;
-use super::{Capabilities, Counters, Frame, Port, Trouble};
+use super::{Capabilities, Frame, Port, PortCounters, Trouble};
 use crate::time::Instant;
 use crate::wire::frame::{ETHERNET, Offload};
 
@@ -45,7 +45,7 @@ const CHECK: Duration = Duration::from_millis(100);
 const NONSENSE: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct IvshmemOptions {
     pub device: PathBuf,
     /// Our own number, one of `services`.
     pub service: u64,
@@ -56,10 +56,10 @@ pub struct Options {
     pub address: [u8; 6],
 }
 
-impl Options {
+impl IvshmemOptions {
     /// For the daemon of a machine, in place of an interface with this address.
-    pub fn of_daemon(device: PathBuf, mtu: usize, address: [u8; 6]) -> Options {
-        Options {
+    pub fn of_daemon(device: PathBuf, mtu: usize, address: [u8; 6]) -> IvshmemOptions {
+        IvshmemOptions {
             device,
             service: uapi::SERVICE_NICD,
             services: vec![uapi::SERVICE_NICD],
@@ -91,11 +91,11 @@ pub struct Ivshmem {
     check_at: Instant,
     /// We have said that we sleep.
     asleep: bool,
-    counters: Counters,
+    counters: PortCounters,
 }
 
 impl Ivshmem {
-    pub fn open(options: &Options) -> io::Result<Ivshmem> {
+    pub fn open(options: &IvshmemOptions) -> io::Result<Ivshmem> {
         if !(68..=65535).contains(&options.mtu) || !options.services.contains(&options.service) {
             return Err(Errno::INVAL);
         }
@@ -128,7 +128,7 @@ impl Ivshmem {
             look_at: Instant::ZERO,
             check_at: Instant::ZERO,
             asleep: false,
-            counters: Counters::default(),
+            counters: PortCounters::default(),
         };
         port.card.show(&port.aperture);
         port.group.look(&port.device)?;
@@ -266,8 +266,8 @@ impl Port for Ivshmem {
         }
     }
 
-    fn counters(&mut self) -> Counters {
-        Counters {
+    fn counters(&mut self) -> PortCounters {
+        PortCounters {
             overruns: self.lanes.iter().map(Incoming::lost).sum(),
             ..self.counters
         }

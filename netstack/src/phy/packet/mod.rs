@@ -15,16 +15,16 @@ use rustix::io::{self, Errno};
 use rustix::net::{SendFlags, send, sockopt};
 
 use super::sys::{Fd, Map, option};
-use super::{Capabilities, Counters, Frame, Interface, Port, RETRY, Trouble, Wanted};
+use super::{Capabilities, Frame, Interface, Port, PortCounters, RETRY, Trouble, Wanted};
 use crate::time::Instant;
 use crate::wire::frame::ETHERNET;
 
 use queue::check;
-pub use queue::{Options, Queue, Shape};
+pub use queue::{PacketOptions, Queue, Shape};
 use ring::{FRAME_AT, Ring};
 
 #[derive(Debug)]
-pub struct Packet {
+pub struct PacketPort {
     capabilities: Capabilities,
     socket: Fd,
     map: Map,
@@ -36,30 +36,34 @@ pub struct Packet {
     pending: bool,
     /// The driver was full: when to ask it again.
     retry: Option<Instant>,
-    counters: Counters,
+    counters: PortCounters,
 }
 
-impl Packet {
+impl PacketPort {
     /// Opens the interface, in the network namespace of the calling thread.
-    pub fn open(interface: &Interface, wanted: &Wanted, options: Options) -> io::Result<Packet> {
+    pub fn open(
+        interface: &Interface,
+        wanted: &Wanted,
+        options: PacketOptions,
+    ) -> io::Result<PacketPort> {
         let Queue { socket, shape } = Queue::open(interface, wanted, options)?;
-        Packet::map(socket, shape)
+        PacketPort::map(socket, shape)
     }
 
     /// A [`Queue`] that another has opened; needs no privilege. `EINVAL` if that is not what it is, or
     /// not as long as it should be. The shape must be the queue's own: the kernel tells nobody how the
     /// memory is divided.
-    pub fn over(queue: OwnedFd, shape: Shape) -> io::Result<Packet> {
+    pub fn over(queue: OwnedFd, shape: Shape) -> io::Result<PacketPort> {
         let socket = Fd::from(queue);
         check(&socket)?;
-        Packet::map(socket, shape)
+        PacketPort::map(socket, shape)
     }
 
-    fn map(socket: Fd, shape: Shape) -> io::Result<Packet> {
+    fn map(socket: Fd, shape: Shape) -> io::Result<PacketPort> {
         let (receiving, sending) = shape.rings().ok_or(Errno::INVAL)?;
         // The kernel refuses any length but that of both rings (af_packet.c, `packet_mmap`).
         let map = Map::of(&socket, 0, receiving.bytes() + sending.bytes())?;
-        Ok(Packet {
+        Ok(PacketPort {
             capabilities: shape.capabilities(),
             socket,
             map,
@@ -68,7 +72,7 @@ impl Packet {
             held: false,
             pending: false,
             retry: None,
-            counters: Counters::default(),
+            counters: PortCounters::default(),
         })
     }
 
@@ -111,7 +115,7 @@ impl Packet {
     }
 }
 
-impl Port for Packet {
+impl Port for PacketPort {
     fn capabilities(&self) -> Capabilities {
         self.capabilities
     }
@@ -203,7 +207,7 @@ impl Port for Packet {
         Some(self.socket.as_fd())
     }
 
-    fn counters(&mut self) -> Counters {
+    fn counters(&mut self) -> PortCounters {
         let none = libc::tpacket_stats {
             tp_packets: 0,
             tp_drops: 0,

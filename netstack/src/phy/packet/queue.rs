@@ -1,6 +1,6 @@
 //! What of a port needs CAP_NET_RAW: the socket, with its filter and its rings, before anybody has
 //! mapped them. A privileged process opens it and gives it to another, which makes a
-//! [`super::Packet`] of it.
+//! [`super::PacketPort`] of it.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -23,7 +23,7 @@ const VERSION: i32 = libc::tpacket_versions::TPACKET_V2 as i32;
 const MTU: core::ops::RangeInclusive<u32> = 68..=65535;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct PacketOptions {
     /// Frames that can wait to be received, and to be sent; powers of two.
     pub receive_slots: usize,
     pub send_slots: usize,
@@ -31,9 +31,9 @@ pub struct Options {
     pub direct: bool,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for PacketOptions {
+    fn default() -> PacketOptions {
+        PacketOptions {
             receive_slots: 1024,
             send_slots: 256,
             direct: true,
@@ -68,7 +68,11 @@ pub struct Shape {
 
 impl Queue {
     /// Opens the interface, in the network namespace of the calling thread.
-    pub fn open(interface: &Interface, wanted: &Wanted, options: Options) -> io::Result<Queue> {
+    pub fn open(
+        interface: &Interface,
+        wanted: &Wanted,
+        options: PacketOptions,
+    ) -> io::Result<Queue> {
         if !wanted.is_sound() {
             return Err(Errno::INVAL);
         }
@@ -97,7 +101,7 @@ impl Queue {
 }
 
 impl Shape {
-    fn new(interface: &Interface, options: Options) -> Option<Shape> {
+    fn new(interface: &Interface, options: PacketOptions) -> Option<Shape> {
         let slots = |count| {
             let layout = SlotLayout::new(ETHERNET + interface.mtu, count);
             u32::try_from(layout.count).ok()
@@ -145,7 +149,7 @@ fn set<T: Plain>(socket: &Fd, name: i32, value: &T) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, name, value)
 }
 
-fn set_up(socket: &Fd, options: Options) -> io::Result<()> {
+fn set_up(socket: &Fd, options: PacketOptions) -> io::Result<()> {
     set(socket, libc::PACKET_VERSION, &VERSION)?;
     // With it the kernel copies a short frame instead of lending its page out; see `Ring::describe`.
     set(socket, libc::PACKET_VNET_HDR, &1)?;

@@ -21,7 +21,7 @@ use rustix::io::{self, Errno};
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
-use super::{Capabilities, Counters, Frame, Port, RETRY, Trouble};
+use super::{Capabilities, Frame, Port, PortCounters, RETRY, Trouble};
 use crate::time::Instant;
 use crate::wire::frame::{ETHERNET, Offload};
 pub use attach::{Mode, Refusal, Steering};
@@ -38,7 +38,7 @@ pub enum Copies {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct XdpOptions {
     /// Only this queue's frames arrive. With a program in [`Mode::Generic`] on veth all come by the
     /// first one.
     pub queue: u32,
@@ -48,9 +48,9 @@ pub struct Options {
     pub copies: Copies,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for XdpOptions {
+    fn default() -> XdpOptions {
+        XdpOptions {
             queue: 0,
             receive_slots: 1024,
             send_slots: 256,
@@ -82,14 +82,14 @@ pub struct Xdp {
     outstanding: Vec<u32>,
     /// The driver was busy: when to ask it again.
     retry: Option<Instant>,
-    counters: Counters,
+    counters: PortCounters,
     _steering: Arc<Steering>,
 }
 
 impl Xdp {
     /// Serves a queue of the interface that the program is on, in the network namespace of the calling
     /// thread. Waits a little for a queue whose socket has just been closed.
-    pub fn open(steering: &Arc<Steering>, options: Options) -> io::Result<Xdp> {
+    pub fn open(steering: &Arc<Steering>, options: XdpOptions) -> io::Result<Xdp> {
         let interface = steering.interface();
         let capabilities = Capabilities {
             mtu: interface.mtu,
@@ -124,7 +124,7 @@ impl Xdp {
             free: (0..shape.slots).rev().collect(),
             outstanding: vec![0; shape.slots as usize],
             retry: None,
-            counters: Counters::default(),
+            counters: PortCounters::default(),
             _steering: Arc::clone(steering),
         })
     }
@@ -349,7 +349,7 @@ impl Port for Xdp {
         Some(self.socket.fd.as_fd())
     }
 
-    fn counters(&mut self) -> Counters {
+    fn counters(&mut self) -> PortCounters {
         let mut counters = self.counters;
         if let Ok(kernel) = sockopt::xdp_statistics(&self.socket.fd) {
             // Without a chunk, and without an entry for it.

@@ -247,7 +247,9 @@ fn receive(
 /// All that a host knows, but for the counters.
 fn state(host: &Host<Fixed>) -> String {
     let link = format!("{:?}", host.link);
-    let (head, rest) = link.split_once("counters: Counters {").expect("counters");
+    let (head, rest) = link
+        .split_once("counters: LinkCounters {")
+        .expect("counters");
     let (_, tail) = rest.split_once('}').expect("an end");
     let mut rings: Vec<_> = host.rings.0.iter().collect();
     rings.sort_by_key(|(id, _)| **id);
