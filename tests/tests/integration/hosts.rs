@@ -1,8 +1,10 @@
-//! Programs on two or three hosts, which are network namespaces: servers and their clients, OpenMPI, many
-//! connections, a long stream, a bad cable, a long one, IPv6, daemons at rest, and what happens to a transfer when something between its ends fails.
+//! Programs on two or three hosts, which are network namespaces, or in the containers of one: servers and their
+//! clients, OpenMPI, many connections, a long stream, a bad cable, a long one, IPv6, daemons at rest, and what happens to
+//! a transfer when something between its ends fails.
 
 mod asked;
 mod compare;
+mod containers;
 mod distant;
 mod faults;
 mod impaired;
@@ -14,7 +16,7 @@ mod many;
 mod measures;
 mod mpi;
 mod pretender;
-pub mod programs;
+mod programs;
 mod proposals;
 mod rest;
 mod strangers;

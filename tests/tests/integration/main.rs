@@ -1,64 +1,12 @@
-//! The integration tests, one file per subject: real programs and our own small ones, with both ends
-//! and with one end under ulsock. `tests/run` builds what they need and runs them.
+//! The integration tests, a folder per group and a file per subject: real programs and our own small ones, with both
+//! ends and with one end under ulsock. `tests/run` builds what they need and runs them, subject by subject.
 
-mod calls;
-mod chaos;
-mod command;
-mod compare;
-mod config;
-mod containers;
-mod debuggers;
-mod differ;
-mod dissector;
-mod doctor;
-mod documents;
-mod faults;
-mod guard;
-mod handing;
-mod haproxy;
-mod heirs;
-mod hostile;
+mod costs;
 mod hosts;
-mod identity;
-mod idle;
-mod inetd;
-mod instructions;
-mod io_uring;
-mod iperf3;
-mod keys;
-mod leak;
-mod leaving;
-mod limits;
-mod litter;
-mod memcached;
-mod memory;
-mod netpipe;
-mod nginx;
-mod passed;
-mod pipes;
-mod pointers;
-mod postgres;
-mod privileged;
 mod programs;
-mod proxies;
-mod pysuite;
-mod python;
-mod readiness;
-mod redis;
-mod redis_replicas;
-mod regress;
-mod runtimes;
-mod scarcity;
-mod sharing;
-mod signals;
-mod sleeps;
-mod sockperf;
-mod ssh;
-mod startup;
-mod stress;
-mod symbols;
-mod threads;
-mod tls;
+mod safety;
+mod semantics;
+mod tooling;
 
 use std::fs;
 use std::path::{Path, PathBuf};

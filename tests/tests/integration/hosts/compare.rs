@@ -7,7 +7,7 @@ use tests::place::Place;
 use tests::procfs;
 use tests::program::built;
 
-use crate::compare::{assert_measured, assert_no_litter, compare, json};
+use crate::tooling::compare::{assert_measured, assert_no_litter, compare, json};
 
 /// All but those that always take a second for each run.
 const SCENARIOS: &str = "ping-pong,stream,netpipe,redis,memcached,nginx-short,pgbench,churn";

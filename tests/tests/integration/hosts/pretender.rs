@@ -6,7 +6,7 @@ use tests::ends::kernel_only;
 use tests::hosts::Hosts;
 use tests::program::Running;
 
-use crate::containers::STRANGER;
+use super::containers::STRANGER;
 use crate::script;
 
 /// In the place of the first host's daemon, which is gone.

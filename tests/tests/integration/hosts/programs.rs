@@ -7,7 +7,8 @@ use tests::hosts::{Hosts, Nic};
 use tests::program::{user_ids, Program};
 
 use super::python;
-use crate::{pattern_file, postgres, same_content};
+use crate::programs::postgres;
+use crate::{pattern_file, same_content};
 
 #[test]
 fn redis() {

@@ -11,7 +11,7 @@ use tests::place::{Place, Rings};
 use tests::ports;
 use tests::program::{Program, Running};
 
-use crate::nginx::{Load, Nginx};
+use super::nginx::{Load, Nginx};
 
 const RELOADS: usize = 3;
 

@@ -10,7 +10,7 @@ use tests::place::{Place, Rings};
 use tests::program::Program;
 use tests::{ports, procfs};
 
-use crate::nginx::Nginx;
+use super::nginx::Nginx;
 use crate::{pattern_file, same_content};
 
 const BIG: usize = 20_000_000;

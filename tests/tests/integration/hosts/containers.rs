@@ -11,7 +11,7 @@ use tests::hosts::Hosts;
 use tests::program::Program;
 use tests::report::Report;
 
-use crate::hosts::programs::nginx_config;
+use super::programs::nginx_config;
 use crate::{pattern_file, same_content, script};
 
 /// No user of a container, and not root.

@@ -8,7 +8,7 @@ use tests::place::{Place, Rings};
 use tests::procfs;
 use tests::program::{built, Program};
 
-use crate::nginx::{Load, Nginx, SMALL_FILE};
+use super::nginx::{Load, Nginx, SMALL_FILE};
 
 /// Runs a tool on a process until it lets go of it again.
 fn attach(place: &Place, tool: &str, pid: u32) {

@@ -9,9 +9,9 @@ use tests::ports;
 use tests::program::{Program, Running};
 use tests::report::Report;
 
-use crate::nginx::ENVIRONMENT;
+use crate::programs::nginx::ENVIRONMENT;
+use crate::programs::tls::certificate;
 use crate::script;
-use crate::tls::certificate;
 
 const PYTHON: &str = "/usr/bin/python3";
 

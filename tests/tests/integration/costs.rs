@@ -1,0 +1,9 @@
+//! What accelerated connections cost: CPU time, instructions, system calls, memory, mappings and descriptors.
+
+mod guard;
+mod idle;
+mod instructions;
+mod leak;
+mod limits;
+mod memory;
+mod sleeps;

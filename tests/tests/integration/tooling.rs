@@ -1,0 +1,9 @@
+//! The `ulsock` command and its subcommands, the configuration, the dissector, and the documents.
+
+mod command;
+pub mod compare;
+mod config;
+mod dissector;
+mod doctor;
+mod documents;
+mod keys;
