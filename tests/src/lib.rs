@@ -23,3 +23,4 @@ pub mod report;
 pub mod rng;
 pub mod sock;
 pub mod top;
+pub mod wait;
