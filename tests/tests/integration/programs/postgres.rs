@@ -3,12 +3,11 @@
 
 use std::fs;
 use std::os::unix::fs::chown;
-use std::time::Duration;
 
 use tests::ends::Ends;
 use tests::place::{Place, Rings};
-use tests::ports;
 use tests::program::{user_ids, Program, Running};
+use tests::{ports, wait};
 
 pub const USER: &str = "postgres";
 
@@ -59,10 +58,9 @@ impl Postgres {
 
     /// After its start, and after a killed backend, it recovers and refuses connections for a moment.
     fn wait_until_ready(&self) {
-        let ready = || self.client("pg_isready").start().wait().status.success();
-        while !ready() {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait::until("it accepts connections", || {
+            self.client("pg_isready").start().wait().status.success()
+        });
     }
 
     fn client(&self, name: &str) -> Program {
@@ -239,17 +237,26 @@ fn killed_backend(postgres: &Postgres, way: &str) {
     postgres.wait_until_ready();
 }
 
+fn transactions(postgres: &Postgres) -> usize {
+    let count = postgres.sql("select count(*) from pgbench_history");
+    count.parse().expect("a number")
+}
+
 #[test]
 fn restart_under_load() {
+    const UNDER_WAY: usize = 500;
     for &ends in Ends::all() {
         let mut postgres = Postgres::start(ends);
         postgres.client("pgbench").args("-i -q").run();
         for _ in 0..2 {
-            let load = postgres
+            let before = transactions(&postgres);
+            let mut load = postgres
                 .client("pgbench")
                 .args("-n -c 4 -j 2 -T 60")
                 .start();
-            std::thread::sleep(Duration::from_millis(700));
+            load.until("it is under way", |_| {
+                transactions(&postgres) >= before + UNDER_WAY
+            });
             postgres.halt();
             let finished = load.wait();
             assert!(
@@ -260,11 +267,7 @@ fn restart_under_load() {
             postgres.launch();
             postgres.balanced();
         }
-        let transactions: usize = postgres
-            .sql("select count(*) from pgbench_history")
-            .parse()
-            .expect("a number");
-        assert!(transactions > 0);
+        assert!(transactions(&postgres) >= 2 * UNDER_WAY);
         postgres.stop(Rings::Some);
     }
 }
