@@ -1,6 +1,6 @@
 //! A careful HTTP client: `http_load port=P file=F bytes=B keep=N fresh=N`. Until its stdin ends, `keep`
 //! threads send requests over kept connections and `fresh` threads use a new one for each; every
-//! body is checked. Prints how many requests were answered, and how many were sent again.
+//! body is checked. Prints how many requests were answered, every now and then and at the end, and how many were sent again.
 //!
 //! A server may close a kept connection at any time, also while a request is on its way: only then,
 //! and if nothing of an answer has come, the request is sent again on a new one, as browsers do.
@@ -21,6 +21,8 @@ static ANSWERED: AtomicU64 = AtomicU64::new(0);
 static AGAIN: AtomicU64 = AtomicU64::new(0);
 const PATIENCE: Duration = Duration::from_secs(20);
 const MOST_REQUESTS: usize = 400;
+/// Answers between two lines that tell how many there were.
+const LINE_EVERY: u64 = 20;
 
 #[derive(Clone)]
 struct Target {
@@ -82,10 +84,11 @@ fn connection(target: &Target, requests: usize, keep: bool) -> io::Result<()> {
         }
         let mut answer = Vec::new();
         match exchange(&mut stream, target, keep, &mut answer) {
-            Ok(true) => ANSWERED.fetch_add(1, Ordering::Relaxed),
-            Ok(false) => {
-                ANSWERED.fetch_add(1, Ordering::Relaxed);
-                break;
+            Ok(open) => {
+                count_answer();
+                if !open {
+                    break;
+                }
             }
             Err(error) if request > 0 && answer.is_empty() && is_closed(&error) => {
                 AGAIN.fetch_add(1, Ordering::Relaxed);
@@ -95,9 +98,17 @@ fn connection(target: &Target, requests: usize, keep: bool) -> io::Result<()> {
                 let text = format!("request {request}, {} bytes: {error}", answer.len());
                 return Err(io::Error::new(error.kind(), text));
             }
-        };
+        }
     }
     Ok(())
+}
+
+/// Whoever has started us waits for such lines.
+fn count_answer() {
+    let answered = ANSWERED.fetch_add(1, Ordering::Relaxed) + 1;
+    if answered.is_multiple_of(LINE_EVERY) {
+        println!("{answered} answered");
+    }
 }
 
 fn is_closed(error: &io::Error) -> bool {

@@ -3,17 +3,13 @@
 use std::fs;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
 use super::Hosts;
 use crate::ends::kernel_only;
 use crate::program::{built, Program, Running};
-
-/// A promotion that fails is tried again within ten seconds.
-const BACK: Duration = Duration::from_secs(30);
+use crate::wait;
 
 /// What `ulsock nicd status` tells about another host, as far as tests ask.
 #[derive(Debug, Deserialize)]
@@ -124,11 +120,9 @@ impl Hosts {
 
     /// Waits until no daemon has a port.
     pub fn wait_for_rest(&self) {
-        let begin = Instant::now();
-        while (0..self.count()).any(|host| self.has_port(host)) {
-            assert!(begin.elapsed() < BACK, "a port stays open");
-            sleep(Duration::from_millis(100));
-        }
+        wait::until("no port is open", || {
+            (0..self.count()).all(|host| !self.has_port(host))
+        });
     }
 
     /// Waits until both daemons serve so many connections.
@@ -136,14 +130,19 @@ impl Hosts {
         if kernel_only() {
             return;
         }
-        let begin = Instant::now();
-        while (0..self.count()).any(|host| self.nicd_status(host).served != connections) {
-            assert!(
-                begin.elapsed() < BACK,
-                "they do not come back to the link: {:?}",
-                self.nicd_status(0)
-            );
-            sleep(Duration::from_millis(100));
+        // A promotion that fails is tried again within ten seconds.
+        wait::until(
+            &format!("{connections} connections are on the link"),
+            || (0..self.count()).all(|host| self.nicd_status(host).served == connections),
+        );
+    }
+
+    /// Waits until a host's daemon serves no connection any more: all have gone back to the kernel.
+    pub fn wait_until_left(&self, host: usize) {
+        if !kernel_only() {
+            wait::until("nobody is on the link", || {
+                self.nicd_status(host).served == 0
+            });
         }
     }
 

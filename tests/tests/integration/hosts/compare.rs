@@ -1,13 +1,11 @@
 //! `ulsock compare --hosts`: every scenario that can be between hosts, and that no host outlives it.
 
-use std::time::{Duration, Instant};
-
 use tests::ends::{kernel_only, Ends};
 use tests::place::Place;
-use tests::procfs;
 use tests::program::built;
+use tests::{procfs, wait};
 
-use crate::tooling::compare::{assert_measured, assert_no_litter, compare, json};
+use crate::tooling::compare::{assert_measured, compare, json, litter};
 
 /// All but those that always take a second for each run.
 const SCENARIOS: &str = "ping-pong,stream,netpipe,redis,memcached,nginx-short,pgbench,churn";
@@ -80,13 +78,7 @@ fn nothing_outlives_it() {
         let programs = || procfs::working_in(place.folder());
         running.until("both ends run", |_| programs().len() >= 2);
         running.stop(signal);
-        let start = Instant::now();
-        while !programs().is_empty() {
-            let soon = start.elapsed() < Duration::from_secs(20);
-            assert!(soon, "left: {:?}", programs());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        std::thread::sleep(Duration::from_millis(200));
-        assert_no_litter(&place);
+        wait::until("all its programs have ended", || programs().is_empty());
+        wait::until("its folders are gone", || litter(&place).is_empty());
     }
 }

@@ -52,7 +52,7 @@ fn daemon_restarted() {
 fn daemon_stands_still() {
     through(Hosts::two, |hosts| {
         hosts.signal_nicd(0, libc::SIGSTOP);
-        sleep(Duration::from_millis(1500));
+        hosts.wait_until_left(1);
         hosts.signal_nicd(0, libc::SIGCONT);
     });
 }
@@ -69,7 +69,8 @@ fn both_daemons_killed() {
 fn device_down_and_up() {
     through(Hosts::two, |hosts| {
         hosts.device_down(1);
-        sleep(Duration::from_millis(1500));
+        hosts.wait_until_left(0);
+        hosts.wait_until_left(1);
         hosts.device_up(1);
     });
 }
@@ -79,7 +80,8 @@ fn partition_and_heal() {
     let bridge = || Hosts::on_a_bridge(2);
     through(bridge, |hosts| {
         hosts.unplug(0);
-        sleep(Duration::from_millis(1500));
+        hosts.wait_until_left(0);
+        hosts.wait_until_left(1);
         hosts.plug(0);
     });
 }
@@ -93,6 +95,7 @@ fn daemons_come_and_go() {
         for round in 0..12 {
             hosts.kill_nicd(round % 2);
             hosts.start_nicd(round % 2);
+            // Some are back on the link by then, and some on the way.
             sleep(Duration::from_millis(500));
         }
         transfer.moves(MORE);

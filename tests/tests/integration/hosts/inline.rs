@@ -1,11 +1,9 @@
 //! Engines inside the programs, on queues that the daemons lease to them.
 
-use std::thread::sleep;
-use std::time::Duration;
-
 use tests::ends::kernel_only;
 use tests::hosts::{Hosts, Nic};
 use tests::program::Program;
+use tests::wait;
 
 use super::transfer::Transfer;
 
@@ -122,14 +120,19 @@ fn forks() {
     let client = hosts.program(1, "redis-benchmark");
     let client = client.args(&format!("-h {address} -q -t incr -c 4 -n 60000"));
     let client = client.start();
-    for _ in 0..5 {
-        sleep(Duration::from_millis(100));
-        let save = hosts.plain(0, "redis-cli").args("bgsave");
-        save.run();
+    let ask = |words: &str| hosts.plain(0, "redis-cli").args(words).run();
+    let counter = || {
+        ask("get counter:__rand_int__")
+            .trim_end()
+            .parse()
+            .unwrap_or(0)
+    };
+    for save in 1..=5 {
+        wait::until("it has counted on", || counter() >= save * 8000);
+        ask("bgsave");
     }
     client.succeed();
-    let counter = hosts.plain(0, "redis-cli").args("get counter:__rand_int__");
-    assert_eq!(counter.run().trim_end(), "60000");
+    assert_eq!(counter(), 60_000);
     server.stop(libc::SIGTERM);
     check_leased(&hosts);
     hosts.check(Nic::Some);

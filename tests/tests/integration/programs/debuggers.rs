@@ -1,14 +1,13 @@
 //! gdb and strace on programs that talk: attached and detached in the middle, and from the start.
 
-use std::thread::sleep;
-use std::time::Duration;
+use std::fs;
 
 use tests::ends::Ends;
 use tests::place::{Place, Rings};
 use tests::procfs;
 use tests::program::{built, Program};
 
-use super::nginx::{Load, Nginx, SMALL_FILE};
+use super::nginx::{answered, Load, Nginx, SMALL_FILE};
 
 /// Runs a tool on a process until it lets go of it again.
 fn attach(place: &Place, tool: &str, pid: u32) {
@@ -18,10 +17,13 @@ fn attach(place: &Place, tool: &str, pid: u32) {
         let gdb = gdb.arg("thread apply all backtrace 3").args("-ex detach");
         gdb.start().wait()
     } else {
-        let trace = place.folder().join("trace");
-        let strace = program.args("-f -q -o").arg(trace);
-        let strace = strace.args(&format!("-p {pid}")).start();
-        sleep(Duration::from_millis(300));
+        let trace = place.folder().join(format!("trace-{pid}"));
+        let strace = program.args("-f -q -o").arg(&trace);
+        let mut strace = strace.args(&format!("-p {pid}")).start();
+        strace.until("it has seen calls", |_| {
+            let text = fs::read_to_string(&trace).unwrap_or_default();
+            text.lines().count() > 100
+        });
         strace.stop(libc::SIGINT)
     };
     let refused = finished.errors.contains("attach");
@@ -34,12 +36,13 @@ fn attach(place: &Place, tool: &str, pid: u32) {
 fn attached_and_detached() {
     for &ends in Ends::all() {
         let nginx = Nginx::start(ends, 1);
-        let load = Load::start(&nginx.place, nginx.port);
-        sleep(Duration::from_millis(200));
+        let mut load = Load::start(&nginx.place, nginx.port);
+        load.goes_on();
         let worker = procfs::children(nginx.pid())[0];
         for tool in ["gdb", "strace"] {
             for pid in [worker, load.pid()] {
                 attach(&nginx.place, tool, pid);
+                load.goes_on();
             }
         }
         load.stop(0);
@@ -49,6 +52,7 @@ fn attached_and_detached() {
 
 #[test]
 fn from_the_start() {
+    const ANSWERS: usize = 200;
     for &ends in Ends::all() {
         let nginx = Nginx::start(ends, 1);
         let client = built("http_load").display().to_string();
@@ -62,16 +66,16 @@ fn from_the_start() {
                 "port={} file=small bytes={SMALL_FILE} keep=2 fresh=1",
                 nginx.port
             );
-            let run = nginx
+            let mut run = nginx
                 .place
                 .client(tool)
                 .args(rest)
                 .args(&options)
                 .piped()
                 .start();
-            sleep(Duration::from_millis(700));
+            run.until("it has answers", |run| answered(&run.output()) >= ANSWERS);
             let output = run.succeed();
-            assert!(output.contains("answered"), "{output}");
+            assert!(output.contains("again"), "{output}");
         }
         nginx.stop().check(Rings::Some);
     }

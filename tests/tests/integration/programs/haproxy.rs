@@ -3,8 +3,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::thread::sleep;
-use std::time::Duration;
 
 use tests::ends::{Ends, Side};
 use tests::place::{Place, Rings};
@@ -74,12 +72,12 @@ fn successors_under_load() {
     for &ends in Ends::all() {
         let proxy = Proxy::prepare(ends);
         let mut haproxy = proxy.haproxy("-db").start().listening(proxy.port);
-        let load = Load::start(&proxy.nginx.place, proxy.port);
+        let mut load = Load::start(&proxy.nginx.place, proxy.port);
         for _ in 0..RELOADS {
-            sleep(Duration::from_millis(400));
+            load.goes_on();
             haproxy = succeed(&proxy, haproxy);
         }
-        sleep(Duration::from_millis(400));
+        load.goes_on();
         load.stop(RELOADS);
         haproxy.stop(libc::SIGUSR1);
         proxy.finish();
@@ -105,16 +103,16 @@ fn master_reloads_under_load() {
     for &ends in Ends::all() {
         let proxy = Proxy::prepare(ends);
         let mut haproxy = proxy.haproxy("-W -db").start().listening(proxy.port);
-        let load = Load::start(&proxy.nginx.place, proxy.port);
+        let mut load = Load::start(&proxy.nginx.place, proxy.port);
         for reload in 0..RELOADS {
-            sleep(Duration::from_millis(400));
+            load.goes_on();
             haproxy.signal(libc::SIGUSR2);
             // A signal that comes while it loads is lost.
             haproxy.until("it has reloaded", |haproxy| {
                 haproxy.errors().matches("Loading success").count() > reload + 1
             });
         }
-        sleep(Duration::from_millis(400));
+        load.goes_on();
         load.stop(RELOADS);
         haproxy.stop(libc::SIGUSR1);
         proxy.finish();

@@ -3,13 +3,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use tests::ends::{Ends, Side};
 use tests::place::{Place, Rings};
 use tests::program::{Program, Running};
-use tests::{ports, procfs};
+use tests::{ports, procfs, wait};
 
 use crate::{pattern_file, same_content};
 
@@ -219,12 +217,17 @@ fn reload_under_load() {
     const RELOADS: usize = 4;
     for &ends in Ends::all() {
         let nginx = Nginx::start(ends, 2);
-        let load = Load::start(&nginx.place, nginx.port);
+        let mut load = Load::start(&nginx.place, nginx.port);
         for _ in 0..RELOADS {
-            sleep(Duration::from_millis(300));
+            load.goes_on();
+            let old = procfs::children(nginx.pid());
             nginx.server.signal(libc::SIGHUP);
+            wait::until("all workers are new", || {
+                let workers = procfs::children(nginx.pid());
+                !workers.is_empty() && !workers.iter().any(|worker| old.contains(worker))
+            });
         }
-        sleep(Duration::from_millis(300));
+        load.goes_on();
         load.stop(RELOADS);
         nginx.stop().check(Rings::Some);
     }
@@ -239,17 +242,22 @@ fn new_binary_under_load() {
         // Kept until the daemon has a session of its own: its group is killed when it is dropped.
         let starter = program(&place, Side::Server).start();
         let master = Master::after(0, &place);
-        wait_for(|| procfs::children(master.0 as u32).pop());
+        wait::until("it has workers", || !master.children().is_empty());
         starter.succeed();
-        let load = Load::start(&place, port);
-        sleep(Duration::from_millis(200));
+        let mut load = Load::start(&place, port);
+        load.goes_on();
         master.signal(libc::SIGUSR2);
         let heir = Master::after(master.0, &place);
-        sleep(Duration::from_millis(200));
+        wait::until("the heir has workers", || !heir.children().is_empty());
+        load.goes_on();
         master.signal(libc::SIGWINCH);
-        sleep(Duration::from_millis(300));
+        // The heir is its child.
+        wait::until("its workers have ended", || {
+            master.children() == [heir.0 as u32]
+        });
+        load.goes_on();
         master.end();
-        sleep(Duration::from_millis(200));
+        load.goes_on();
         load.stop(1);
         heir.end();
         place.check(Rings::Some);
@@ -282,11 +290,21 @@ impl Load {
         self.0.pid()
     }
 
+    /// Waits until it has had some hundreds of answers more.
+    pub fn goes_on(&mut self) {
+        const MORE: usize = 400;
+        let before = answered(&self.0.output());
+        self.0.until("it has more answers", |load| {
+            answered(&load.output()) >= before + MORE
+        });
+    }
+
     /// Ends it: all requests must have been answered, and only kept connections that a reload closed
     /// may have cost a second try.
     pub fn stop(self, reloads: usize) {
         let output = self.0.succeed();
-        let numbers: Vec<usize> = output
+        let total = output.lines().last().unwrap_or_default();
+        let numbers: Vec<usize> = total
             .split_whitespace()
             .filter_map(|word| word.parse().ok())
             .collect();
@@ -298,6 +316,14 @@ impl Load {
     }
 }
 
+/// The answers that http_load has had so far, as it says.
+pub fn answered(output: &str) -> usize {
+    let counts = output
+        .lines()
+        .filter_map(|line| line.strip_suffix(" answered")?.parse().ok());
+    counts.max().unwrap_or(0)
+}
+
 /// A master process that has become a daemon: no child of ours, and killed with its workers unless
 /// it has been ended.
 struct Master(i32);
@@ -305,7 +331,7 @@ struct Master(i32);
 impl Master {
     /// The one in the pid file, as soon as it is another than `old`.
     fn after(old: i32, place: &Place) -> Self {
-        Self(wait_for(|| {
+        Self(wait::until_some("there is a new master", || {
             let text = fs::read_to_string(place.folder().join("nginx.pid")).ok()?;
             text.trim().parse().ok().filter(|&pid| pid != old)
         }))
@@ -316,9 +342,13 @@ impl Master {
         unsafe { libc::kill(self.0, signal) };
     }
 
+    fn children(&self) -> Vec<u32> {
+        procfs::children(self.0 as u32)
+    }
+
     fn end(self) {
         self.signal(libc::SIGQUIT);
-        wait_for(|| procfs::is_gone(self.0 as u32).then_some(()));
+        wait::until("the master has ended", || procfs::is_gone(self.0 as u32));
     }
 }
 
@@ -331,16 +361,5 @@ impl Drop for Master {
             Self(pid as i32).signal(libc::SIGKILL);
         }
         self.signal(libc::SIGKILL);
-    }
-}
-
-fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(result) = found() {
-            return result;
-        }
-        assert!(start.elapsed() < Duration::from_secs(20), "waited in vain");
-        sleep(Duration::from_millis(5));
     }
 }

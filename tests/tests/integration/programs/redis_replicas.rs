@@ -1,13 +1,10 @@
 //! redis with a replica: full and partial resynchronisation under load, a replica and a master that
 //! are killed, and the ways in which redis writes to clients that did not ask.
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
 use tests::ends::{Ends, Side};
 use tests::place::{Place, Rings};
-use tests::ports;
 use tests::program::Running;
+use tests::{ports, wait};
 
 /// A server; the master is the server side, its replica, which connects to it, the client side.
 struct Node {
@@ -97,7 +94,7 @@ impl Replication {
 
     fn wait_for_link(&mut self) {
         let place = &self.place;
-        wait_until("the link is up", || {
+        wait::until("the link is up", || {
             self.replica.info(place, "master_link_status") == "up"
         });
     }
@@ -109,11 +106,24 @@ impl Replication {
             .start()
     }
 
+    /// Waits until the master has written some more of the load to its replicas, or has all of it.
+    fn goes_on(&self, load: &mut Running) {
+        const MORE: u64 = 300_000;
+        let offset = || -> u64 {
+            let offset = self.master.info(&self.place, "master_repl_offset");
+            offset.parse().expect("a number")
+        };
+        let before = offset();
+        wait::until("the load goes on", || {
+            load.has_ended() || offset() >= before + MORE
+        });
+    }
+
     /// Once the replica has read all, both hold the same.
     fn same(&self) {
         let place = &self.place;
         let offset = |node: &Node, field| node.info(place, field);
-        wait_until("the replica has caught up", || {
+        wait::until("the replica has caught up", || {
             offset(&self.master, "master_repl_offset") == offset(&self.replica, "slave_repl_offset")
         });
         let digest = self.master.cli(place, "debug digest");
@@ -125,17 +135,6 @@ impl Replication {
         self.replica.shut_down(&self.place);
         self.master.shut_down(&self.place);
         self.place.check(rings);
-    }
-}
-
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(
-            start.elapsed() < Duration::from_secs(40),
-            "waited in vain until {what}"
-        );
-        sleep(Duration::from_millis(10));
     }
 }
 
@@ -173,9 +172,9 @@ fn full_resynchronisation_under_load() {
 fn partial_resynchronisation() {
     for &ends in Ends::all() {
         let mut replication = Replication::start(ends, "--repl-backlog-size 64mb");
-        let load = replication.load(12_000);
+        let mut load = replication.load(12_000);
         for turn in 0..2 {
-            sleep(Duration::from_millis(150));
+            replication.goes_on(&mut load);
             let (node, kind) = match turn % 2 {
                 0 => (&replication.master, "replica"),
                 _ => (&replication.replica, "master"),
@@ -198,8 +197,8 @@ fn partial_resynchronisation() {
 fn killed_replica_and_killed_master() {
     for &ends in Ends::all() {
         let mut replication = Replication::start(ends, "");
-        let load = replication.load(8_000);
-        sleep(Duration::from_millis(200));
+        let mut load = replication.load(8_000);
+        replication.goes_on(&mut load);
         let port = replication.replica.port;
         let options = format!("{REPLICA} {}", replication.master.port);
         let heir = |replication: &Replication| {
@@ -215,7 +214,7 @@ fn killed_replica_and_killed_master() {
         let place = &replication.place;
         let master_port = replication.master.port;
         replication.master.kill();
-        wait_until("the replica knows", || {
+        wait::until("the replica knows", || {
             replication.replica.info(place, "master_link_status") == "down"
         });
         assert_eq!(replication.replica.cli(place, "debug digest"), digest);
@@ -228,7 +227,7 @@ fn killed_replica_and_killed_master() {
             master_port,
             &options,
         );
-        wait_until("the link is up", || {
+        wait::until("the link is up", || {
             reborn.info(place, "master_link_status") == "up"
         });
         assert_eq!(reborn.cli(place, "debug digest"), digest);

@@ -2,13 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::thread::sleep;
-use std::time::Duration;
 
 use tests::ends::{Ends, Side};
 use tests::place::{Place, Rings};
 use tests::program::Program;
-use tests::{ports, procfs};
+use tests::{ports, procfs, wait};
 
 use super::nginx::Nginx;
 use crate::{pattern_file, same_content};
@@ -45,9 +43,7 @@ fn openssl_to_openssl() {
                 "openssl s_client -quiet -no_ign_eof -nocommands {version} -connect 127.0.0.1:{port} < file"
             );
             client.arg(line).run();
-            while !procfs::is_gone(server.pid()) {
-                sleep(Duration::from_millis(5));
-            }
+            wait::until("the server ends", || procfs::is_gone(server.pid()));
             let server = server.wait();
             assert!(server.status.success(), "{}", server.errors);
             let file = fs::read(folder.join("file")).expect("the file");

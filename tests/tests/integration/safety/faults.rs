@@ -10,7 +10,7 @@ use tests::ends::{kernel_only, Ends, Side};
 use tests::place::{Place, Rings};
 use tests::program::{built, Running};
 use tests::rng::Rng;
-use tests::{ports, procfs};
+use tests::{ports, procfs, top};
 
 use crate::script;
 
@@ -145,9 +145,13 @@ fn clocks_that_differ() {
 fn who_waits_for_one_that_stands_still_is_idle() {
     for stopped in [0, 1] {
         let place = Place::new(Ends::both()).eager();
-        let ends = echo(&place, [""; 2], 20_000);
-        thread::sleep(Duration::from_millis(200));
+        let mut ends = echo(&place, [""; 2], 20_000);
+        ends[1].until("rings are in use", |_| {
+            let rows = top::rows(place.run_dir());
+            kernel_only() || !rows.is_empty() && rows.iter().all(top::Row::is_accelerated)
+        });
         ends[stopped].signal(libc::SIGSTOP);
+        // Then who waits for it has had what was under way.
         thread::sleep(Duration::from_millis(200));
         let waits = ends[1 - stopped].pid();
         let (before, time) = (procfs::cpu_time(waits), Duration::from_secs(1));

@@ -3,13 +3,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tests::ends::{kernel_only, Ends, Side};
 use tests::place::Place;
-use tests::procfs;
 use tests::program::{built, Finished, Program};
+use tests::{procfs, wait};
 
 /// All scenarios but those that always take a second for each run: these have a test of their own.
 const SCENARIOS: &str = "ping-pong,stream,netpipe,redis,memcached,nginx-short,pgbench,tpc-b,java,\
@@ -35,12 +34,16 @@ pub fn json(place: &Place, program: Program) -> (Value, Finished) {
 
 /// Its work folder, with whatever was in it, is gone.
 pub fn assert_no_litter(place: &Place) {
+    let left = litter(place);
+    assert!(left.is_empty(), "left behind: {left:?}");
+}
+
+pub fn litter(place: &Place) -> Vec<String> {
     let left = fs::read_dir(place.folder()).expect("work folder").flatten();
     let names = left.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let names: Vec<String> = names
+    names
         .filter(|name| name.starts_with("ulsock-compare"))
-        .collect();
-    assert!(names.is_empty(), "left behind: {names:?}");
+        .collect()
 }
 
 fn array(value: &Value) -> &[Value] {
@@ -380,25 +383,12 @@ fn nothing_outlives_it() {
         // The guard and the command itself do not work there.
         running.until("both ends run", |_| programs() >= 2);
         running.stop(signal);
-        let start = Instant::now();
-        while programs() > 0 {
-            let left = procfs::working_in(place.folder());
-            assert!(
-                start.elapsed() < Duration::from_secs(20),
-                "{scenario}: {left:?}"
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        while fs::read_dir(place.folder())
-            .expect("folder")
-            .flatten()
-            .any(|entry| entry.path().is_dir())
-        {
-            assert!(
-                start.elapsed() < Duration::from_secs(20),
-                "{scenario}: its folder"
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait::until(&format!("{scenario}: no program is left"), || {
+            programs() == 0
+        });
+        wait::until(&format!("{scenario}: no folder is left"), || {
+            let mut left = fs::read_dir(place.folder()).expect("folder").flatten();
+            !left.any(|entry| entry.path().is_dir())
+        });
     }
 }
