@@ -1,10 +1,20 @@
-//! What the documents promise is shown: every line of their tables of threats and faults names a test that exists.
+//! What the documents promise is shown: every line of their tables of threats and faults names a test that exists,
+//! every link leads somewhere, and every file that they name is there.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const TABLES: [&str; 2] = ["docs/threats.md", "docs/faults.md"];
+/// They name files by their path, or by its end.
+const NAMING: [&str; 5] = [
+    "CONTRIBUTING.md",
+    "docs/design.md",
+    "docs/failover.md",
+    "docs/link.md",
+    "docs/performance.md",
+];
 /// In the column of what holds: then there is nothing to show.
 const NOTHING: &str = "nothing";
 
@@ -64,5 +74,114 @@ fn every_test_that_the_tables_name_exists() {
                 assert!(exists(name), "{table}: {who:?} names {name:?}");
             }
         }
+    }
+}
+
+/// The files of the project, as git knows them, by their paths.
+fn files() -> Vec<String> {
+    let listed = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .expect("git");
+    let text = String::from_utf8(listed.stdout).expect("paths");
+    let files: Vec<String> = text.lines().map(str::to_owned).collect();
+    assert!(!files.is_empty(), "git lists no files");
+    let exists = |file: &String| root().join(file).exists();
+    files.into_iter().filter(exists).collect()
+}
+
+/// A document without its blocks of code.
+fn prose(document: &str) -> String {
+    let text = fs::read_to_string(root().join(document)).expect("a document");
+    let outside = text.split("```").step_by(2);
+    outside.collect::<Vec<_>>().join("\n")
+}
+
+/// The name by which a heading can be linked to.
+fn anchor(heading: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || "-_ ".contains(*c);
+    let text: String = heading.to_lowercase().chars().filter(kept).collect();
+    text.trim().replace(' ', "-")
+}
+
+fn has_anchor(document: &str, name: &str) -> bool {
+    let text = prose(document);
+    let mut headings = text.lines().filter(|line| line.starts_with('#'));
+    headings.any(|line| anchor(line.trim_start_matches('#')) == name)
+}
+
+/// Where the links of a document lead.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let ends = text.split("](").skip(1);
+    ends.filter_map(|rest| Some(rest.split_once(')')?.0))
+}
+
+/// Why a link of a document leads nowhere, if it does not.
+fn broken(document: &str, link: &str) -> Option<String> {
+    if link.contains("://") {
+        return None;
+    }
+    let (file, name) = link.split_once('#').unwrap_or((link, ""));
+    let folder = Path::new(document).parent().expect("a folder");
+    let path = match file.is_empty() {
+        true => PathBuf::from(document),
+        false => folder.join(file),
+    };
+    let path = path.to_str().expect("a path");
+    if !root().join(path).exists() {
+        return Some(format!("{document}: no file for the link {link}"));
+    }
+    let found = name.is_empty() || has_anchor(path, name);
+    (!found).then(|| format!("{document}: no heading for the link {link}"))
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let files = files();
+    let documents = files.iter().filter(|file| file.ends_with(".md"));
+    let broken: Vec<String> = documents
+        .flat_map(|document| {
+            let text = prose(document);
+            let broken = links(&text).filter_map(|link| broken(document, link));
+            broken.collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// All ends of the paths of files and folders: `conn/send.rs` of `ulsock/src/conn/send.rs`.
+fn path_ends(files: &[String]) -> BTreeSet<String> {
+    let mut ends = BTreeSet::new();
+    for file in files {
+        let parts: Vec<&str> = file.split('/').collect();
+        for last in 1..=parts.len() {
+            let ends_here = (0..last).map(|first| parts[first..last].join("/"));
+            ends.extend(ends_here);
+        }
+    }
+    ends
+}
+
+/// Whether a name in code marks is the path of a file or folder of the project, or means to be.
+fn is_path(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_/.-".contains(c);
+    let ours = !name.starts_with('/') && !name.starts_with("target/") && !name.contains("..");
+    ours && name.chars().all(plain) && (name.contains('/') || name.ends_with(".rs"))
+}
+
+#[test]
+fn every_file_that_a_document_names_exists() {
+    let ends = path_ends(&files());
+    let exists = |name: &str| {
+        let name = name.trim_end_matches('/');
+        ends.contains(name) || ends.contains(&format!("{name}.rs"))
+    };
+    for document in NAMING {
+        let text = prose(document);
+        let named: Vec<&str> = names(&text).filter(|name| is_path(name)).collect();
+        assert!(!named.is_empty(), "{document} names no file");
+        let missing: Vec<&&str> = named.iter().filter(|name| !exists(name)).collect();
+        assert!(missing.is_empty(), "{document} names {missing:?}");
     }
 }
