@@ -8,6 +8,9 @@ mod table;
 #[cfg(target_arch = "x86_64")]
 mod sse42;
 
+#[cfg(target_arch = "x86_64")]
+use sse42::Sse42;
+
 /// A checksum under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crc(u32);
@@ -26,8 +29,8 @@ impl Crc {
     #[must_use]
     pub fn over(self, bytes: &[u8]) -> Crc {
         #[cfg(target_arch = "x86_64")]
-        if sse42::is_there() {
-            return Crc(sse42::add(self.0, bytes));
+        if let Some(cpu) = Sse42::of_this_cpu() {
+            return Crc(cpu.add(self.0, bytes));
         }
         Crc(table::add(self.0, bytes))
     }
@@ -37,8 +40,8 @@ impl Crc {
     #[must_use]
     pub fn over_words<const N: usize>(self, words: [u64; N]) -> Crc {
         #[cfg(target_arch = "x86_64")]
-        if sse42::is_there() {
-            return Crc(sse42::add_words(self.0, words));
+        if let Some(cpu) = Sse42::of_this_cpu() {
+            return Crc(cpu.add_words(self.0, words));
         }
         let add = |crc, word: u64| table::add(crc, &word.to_le_bytes());
         Crc(words.into_iter().fold(self.0, add))
@@ -49,8 +52,8 @@ impl Crc {
     #[must_use]
     pub fn copy(self, from: &[u8], to: &mut [u8]) -> Crc {
         #[cfg(target_arch = "x86_64")]
-        if sse42::is_there() {
-            return Crc(sse42::copy(self.0, from, to));
+        if let Some(cpu) = Sse42::of_this_cpu() {
+            return Crc(cpu.copy(self.0, from, to));
         }
         to.copy_from_slice(from);
         Crc(table::add(self.0, from))

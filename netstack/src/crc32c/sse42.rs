@@ -15,9 +15,45 @@ const SHORT: usize = 3 * LANE;
 static PAST_ONE_LANE: Shift = Shift::past(LANE);
 static PAST_TWO_LANES: Shift = Shift::past(2 * LANE);
 
-/// Whether this CPU has the instruction; asked once.
+/// Proof that this CPU has the instruction.
+#[derive(Clone, Copy)]
+pub struct Sse42(());
+
+impl Sse42 {
+    /// `None`: the CPU has not got it.
+    #[inline]
+    pub fn of_this_cpu() -> Option<Sse42> {
+        is_there().then_some(Sse42(()))
+    }
+
+    #[inline]
+    pub fn add(self, crc: u32, bytes: &[u8]) -> u32 {
+        // SAFETY: a `Sse42` exists only on a CPU with SSE 4.2.
+        unsafe {
+            match bytes.len() {
+                ..SHORT => tail(crc, bytes),
+                _ => run(crc, bytes, &mut Nowhere),
+            }
+        }
+    }
+
+    #[inline]
+    pub fn add_words<const N: usize>(self, crc: u32, words: [u64; N]) -> u32 {
+        // SAFETY: a `Sse42` exists only on a CPU with SSE 4.2.
+        unsafe { run_words(crc, words) }
+    }
+
+    #[inline]
+    pub fn copy(self, crc: u32, from: &[u8], to: &mut [u8]) -> u32 {
+        assert_eq!(from.len(), to.len());
+        // SAFETY: a `Sse42` exists only on a CPU with SSE 4.2.
+        unsafe { run(crc, from, &mut Into(to)) }
+    }
+}
+
+/// Asked once.
 #[inline]
-pub fn is_there() -> bool {
+fn is_there() -> bool {
     const UNKNOWN: u8 = 0;
     const YES: u8 = 1;
     const NO: u8 = 2;
@@ -31,33 +67,6 @@ pub fn is_there() -> bool {
         }
         answer => answer == YES,
     }
-}
-
-#[inline]
-pub fn add(crc: u32, bytes: &[u8]) -> u32 {
-    debug_assert!(is_there());
-    // SAFETY: callers have asked `is_there`.
-    unsafe {
-        match bytes.len() {
-            ..SHORT => tail(crc, bytes),
-            _ => run(crc, bytes, &mut Nowhere),
-        }
-    }
-}
-
-#[inline]
-pub fn add_words<const N: usize>(crc: u32, words: [u64; N]) -> u32 {
-    debug_assert!(is_there());
-    // SAFETY: callers have asked `is_there`.
-    unsafe { run_words(crc, words) }
-}
-
-#[inline]
-pub fn copy(crc: u32, from: &[u8], to: &mut [u8]) -> u32 {
-    debug_assert!(is_there());
-    assert_eq!(from.len(), to.len());
-    // SAFETY: callers have asked `is_there`.
-    unsafe { run(crc, from, &mut Into(to)) }
 }
 
 /// Where the bytes go meanwhile.
