@@ -12,7 +12,7 @@ use netstack::crc32c::Crc;
 fn one_packet(c: &mut Criterion) {
     let mut group = c.benchmark_group("1 KiB and its acknowledgement");
     group.throughput(Throughput::Bytes(link::SIZE as u64));
-    let mut pair = link::Pair::new();
+    let mut pair = link::LinkPair::new();
     group.bench_function("link", |b| {
         b.iter(|| {
             pair.sent += link::SIZE as u64;
@@ -25,10 +25,10 @@ fn one_packet(c: &mut Criterion) {
         });
     });
     assert!(pair.is_even());
-    let mut pair = tcp::Pair::new();
+    let mut pair = tcp::TcpPair::new();
     group.bench_function("smoltcp's TCP, no checksum", |b| {
         b.iter(|| {
-            let tcp::Pair { now, from, to } = &mut pair;
+            let tcp::TcpPair { now, from, to } = &mut pair;
             from.send_message(*now, &[7; link::SIZE]);
             from.pass_to(to);
             to.poll(*now);
@@ -44,7 +44,7 @@ fn one_packet(c: &mut Criterion) {
 }
 
 fn one_message(c: &mut Criterion) {
-    let mut pair = engine::Pair::new();
+    let mut pair = engine::EnginePair::new();
     c.bench_function("64 B there and back through two engines", |b| {
         b.iter(|| pair.there_and_back(&mut [7; 64]));
     });

@@ -7,13 +7,13 @@ use std::io::{Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use benches::ring::{self, End};
+use benches::ring::{self, RingEnd};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use netstack::ring::Tripwire;
 
 const SMALL: usize = 64;
 
-fn pair() -> (End, End) {
+fn pair() -> (RingEnd, RingEnd) {
     ring::pair().expect("memory")
 }
 
@@ -60,13 +60,13 @@ fn on_two_cores(other: impl FnOnce() + Send, timed: impl FnOnce() + Send) -> Dur
     })
 }
 
-fn answer(end: &mut End) -> std::io::Result<()> {
+fn answer(end: &mut RingEnd) -> std::io::Result<()> {
     let mut message = [0; SMALL];
     end.read_exact(&mut message)?;
     end.write_all(&message)
 }
 
-fn ask(end: &mut End) {
+fn ask(end: &mut RingEnd) {
     let mut message = [7; SMALL];
     end.write_all(&message).expect("sent");
     end.read_exact(&mut message).expect("came");
@@ -81,7 +81,7 @@ fn round_trips(count: u64) -> Duration {
 
 /// What `crowd` does with sockets: the hardware's own part of that. One word tells the other end which
 /// ring is asked, as a board does.
-fn round_trips_among(rings: &mut [(End, End)], count: u64) -> Duration {
+fn round_trips_among(rings: &mut [(RingEnd, RingEnd)], count: u64) -> Duration {
     const NOBODY: usize = usize::MAX;
     let asked = AtomicUsize::new(NOBODY);
     let (mut here, mut there): (Vec<_>, Vec<_>) = rings.iter_mut().map(|(a, b)| (a, b)).unzip();

@@ -26,16 +26,16 @@ const UDP: u16 = 4950;
 const HEAD: usize = 2;
 
 /// A program's end.
-pub struct End {
-    ring: ring::End,
+pub struct ChainEnd {
+    ring: ring::RingEnd,
     bell: OwnedFd,
     daemon: OwnedFd,
     child: Pid,
 }
 
-impl End {
+impl ChainEnd {
     /// `host` is the server's address, also for itself; `first`: says first where it is.
-    pub fn open(host: &str, peer: &UnixStream, first: bool) -> io::Result<End> {
+    pub fn open(host: &str, peer: &UnixStream, first: bool) -> io::Result<ChainEnd> {
         let port = Wire::open(host, peer, first)?;
         let (ours, theirs) = ring::pair()?;
         let bell = || eventfd(0, EventfdFlags::CLOEXEC);
@@ -58,7 +58,7 @@ impl End {
             std::process::exit(status);
         };
         std::mem::forget(theirs);
-        Ok(End {
+        Ok(ChainEnd {
             ring: ours,
             bell,
             daemon,
@@ -72,7 +72,7 @@ impl End {
     }
 }
 
-impl Drop for End {
+impl Drop for ChainEnd {
     fn drop(&mut self) {
         self.finish();
         // It says so to the peer before it ends.
@@ -80,7 +80,7 @@ impl Drop for End {
     }
 }
 
-impl Read for End {
+impl Read for ChainEnd {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             // Before the look: what comes after it is not the last.
@@ -94,7 +94,7 @@ impl Read for End {
     }
 }
 
-impl Write for End {
+impl Write for ChainEnd {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             let length = self.ring.push(bytes)?;
@@ -186,10 +186,10 @@ impl Wire {
 /// Ports of this kind do not ask.
 const NOW: Instant = Instant::from_nanos(0);
 
-type Place = ([u8; 6], IpAddr);
+type PortAddress = ([u8; 6], IpAddr);
 
 /// Tells where we are, and hears where the other end is.
-fn meet(here: Place, mut peer: &UnixStream, first: bool) -> io::Result<Place> {
+fn meet(here: PortAddress, mut peer: &UnixStream, first: bool) -> io::Result<PortAddress> {
     let say = |mut peer: &UnixStream| {
         let hardware = u64::from_le_bytes(
             [&here.0[..], &[0; 2]]
@@ -216,7 +216,7 @@ fn meet(here: Place, mut peer: &UnixStream, first: bool) -> io::Result<Place> {
 }
 
 struct Daemon {
-    ring: ring::End,
+    ring: ring::RingEnd,
     wire: Wire,
     bell: OwnedFd,
     program: OwnedFd,

@@ -17,7 +17,7 @@ use rustix::thread::{
     unshare_unsafe,
 };
 
-use crate::engine::{PORT, Place};
+use crate::engine::{HostAddress, PORT};
 
 /// The interface of each host.
 const INTERFACE: &str = "eth0";
@@ -102,8 +102,8 @@ pub struct Ports {
 
 impl Ports {
     /// Where a host's port is.
-    pub fn place(&self, host: u8) -> Place {
-        Place {
+    pub fn place(&self, host: u8) -> HostAddress {
+        HostAddress {
             ip: ip(host),
             ethernet: self.ports[usize::from(host) - 1].capabilities().address,
         }

@@ -17,16 +17,16 @@ const WINDOW: u64 = 1 << 20;
 const MTU: usize = 1500;
 
 /// A ring for each direction of the one connection. Messages never lie across its end.
-struct Rings {
+struct StreamRings {
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
     placed: u64,
     released: u64,
 }
 
-impl Rings {
-    fn new() -> Rings {
-        Rings {
+impl StreamRings {
+    fn new() -> StreamRings {
+        StreamRings {
             outgoing: vec![7; RING],
             incoming: vec![0; RING],
             placed: 0,
@@ -35,7 +35,7 @@ impl Rings {
     }
 }
 
-impl Streams for Rings {
+impl Streams for StreamRings {
     fn fetch(&mut self, _: Id, offset: u64, into: &mut [u8], crc: Crc) -> Crc {
         let at = offset as usize % RING;
         crc.copy(&self.outgoing[at..at + into.len()], into)
@@ -71,15 +71,15 @@ impl Default for Frame {
     }
 }
 
-pub struct Host {
+pub struct LinkHost {
     link: Link<Fixed>,
-    rings: Rings,
+    rings: StreamRings,
     route: Route,
     connection: Option<Id>,
 }
 
-impl Host {
-    fn new(me: u8, peer: u8) -> Host {
+impl LinkHost {
+    fn new(me: u8, peer: u8) -> LinkHost {
         let end = |host| SocketAddr::new(Ipv4Addr::new(10, 0, 0, host).into(), 4690);
         let outgoing = Addresses {
             source: end(me),
@@ -98,9 +98,9 @@ impl Host {
             mtu: MTU,
             ..Config::new(identity, vec![way])
         };
-        Host {
+        LinkHost {
             link: Link::new(config, Fixed::new(WINDOW)),
-            rings: Rings::new(),
+            rings: StreamRings::new(),
             route: Route::new([2, 0, 0, 0, 0, me], [2, 0, 0, 0, 0, peer], &outgoing)
                 .expect("one family"),
             connection: None,
@@ -139,21 +139,21 @@ impl Host {
 }
 
 /// Two hosts with one connection, open and settled.
-pub struct Pair {
+pub struct LinkPair {
     pub now: Instant,
-    pub from: Host,
-    pub to: Host,
+    pub from: LinkHost,
+    pub to: LinkHost,
     /// Bytes sent so far.
     pub sent: u64,
     pub frame: Frame,
 }
 
-impl Pair {
-    pub fn new() -> Pair {
-        let mut pair = Pair {
+impl LinkPair {
+    pub fn new() -> LinkPair {
+        let mut pair = LinkPair {
             now: Instant::from_nanos(1_000_000_000),
-            from: Host::new(1, 2),
-            to: Host::new(2, 1),
+            from: LinkHost::new(1, 2),
+            to: LinkHost::new(2, 1),
             sent: 0,
             frame: Frame::default(),
         };
@@ -209,8 +209,8 @@ impl Pair {
     }
 }
 
-impl Default for Pair {
-    fn default() -> Pair {
-        Pair::new()
+impl Default for LinkPair {
+    fn default() -> LinkPair {
+        LinkPair::new()
     }
 }

@@ -58,9 +58,9 @@ impl Mapping {
         unsafe { shared_memory::at(self.0.as_ptr().add(direction * size_of::<Shared>())) }
     }
 
-    fn rings(&self, direction: usize) -> Rings<'_> {
+    fn rings(&self, direction: usize) -> MappedRings<'_> {
         let start = HEAD + direction * below(LEVEL + 1);
-        Rings {
+        MappedRings {
             mapping: self,
             start,
         }
@@ -68,12 +68,12 @@ impl Mapping {
 }
 
 /// The rings of one direction.
-struct Rings<'a> {
+struct MappedRings<'a> {
     mapping: &'a Mapping,
     start: usize,
 }
 
-impl Rings<'_> {
+impl MappedRings<'_> {
     fn at(&self, level: u8, at: usize, len: usize) -> *mut u8 {
         assert!(level <= LEVEL && at + len <= LEVEL_SIZE[level as usize] as usize);
         // SAFETY: within the ring, which is within the mapping.
@@ -86,7 +86,7 @@ impl Rings<'_> {
     }
 }
 
-impl Memory for Rings<'_> {
+impl Memory for MappedRings<'_> {
     fn fill<S: Source + ?Sized>(&self, level: u8, at: usize, len: usize, from: &mut S) -> usize {
         // SAFETY: `at` has checked that `len` bytes are there.
         unsafe { from.give(self.at(level, at, len), len) }
@@ -99,7 +99,7 @@ impl Memory for Rings<'_> {
 }
 
 /// One end of a pair of rings.
-pub struct End {
+pub struct RingEnd {
     mapping: Arc<Mapping>,
     /// The direction that it sends in; it receives in the other.
     direction: usize,
@@ -114,9 +114,9 @@ pub struct End {
 }
 
 /// Both ends, for this process.
-pub fn pair() -> io::Result<(End, End)> {
+pub fn pair() -> io::Result<(RingEnd, RingEnd)> {
     let mapping = Arc::new(Mapping::of(&memory()?)?);
-    let mut ends = [0, 1].map(|direction| End::new(mapping.clone(), direction, None));
+    let mut ends = [0, 1].map(|direction| RingEnd::new(mapping.clone(), direction, None));
     for end in &mut ends {
         end.enter()?;
     }
@@ -129,20 +129,20 @@ fn memory() -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-impl End {
+impl RingEnd {
     /// Makes the memory, and tells the client where it can be opened.
-    pub fn accept(mut peer: UnixStream) -> io::Result<End> {
+    pub fn accept(mut peer: UnixStream) -> io::Result<RingEnd> {
         let file = memory()?;
         let mapping = Arc::new(Mapping::of(&file)?);
         let (process, number) = (std::process::id(), file.as_raw_fd());
         writeln!(peer, "/proc/{process}/fd/{number}")?;
-        let mut end = End::new(mapping, 0, Some(peer));
+        let mut end = RingEnd::new(mapping, 0, Some(peer));
         // Until the client has entered too, the memory must stay open.
         end.enter()?;
         Ok(end)
     }
 
-    pub fn connect(peer: UnixStream) -> io::Result<End> {
+    pub fn connect(peer: UnixStream) -> io::Result<RingEnd> {
         let mut path = String::new();
         BufReader::new(&peer).read_line(&mut path)?;
         let file = File::options()
@@ -150,14 +150,14 @@ impl End {
             .write(true)
             .open(path.trim_end())?;
         let mapping = Arc::new(Mapping::of(&file.into())?);
-        let mut end = End::new(mapping, 1, Some(peer));
+        let mut end = RingEnd::new(mapping, 1, Some(peer));
         end.enter()?;
         Ok(end)
     }
 
     /// Wishes for a ring; the peer can then enter it.
-    fn new(mapping: Arc<Mapping>, direction: usize, peer: Option<UnixStream>) -> End {
-        let mut end = End {
+    fn new(mapping: Arc<Mapping>, direction: usize, peer: Option<UnixStream>) -> RingEnd {
+        let mut end = RingEnd {
             mapping,
             direction,
             tx: TxState::begin(0),
@@ -186,7 +186,7 @@ impl End {
     }
 
     #[inline]
-    fn send<T>(&mut self, act: impl FnOnce(&mut Sender<'_, Rings<'_>>) -> T) -> T {
+    fn send<T>(&mut self, act: impl FnOnce(&mut Sender<'_, MappedRings<'_>>) -> T) -> T {
         let (shared, memory) = (
             self.mapping.shared(self.direction),
             &self.mapping.rings(self.direction),
@@ -200,7 +200,7 @@ impl End {
     }
 
     #[inline]
-    fn receive<T>(&mut self, act: impl FnOnce(&mut Receiver<'_, Rings<'_>>) -> T) -> T {
+    fn receive<T>(&mut self, act: impl FnOnce(&mut Receiver<'_, MappedRings<'_>>) -> T) -> T {
         let direction = 1 - self.direction;
         let (shared, memory) = (
             self.mapping.shared(direction),
@@ -288,7 +288,7 @@ impl End {
     }
 }
 
-impl Drop for End {
+impl Drop for RingEnd {
     fn drop(&mut self) {
         self.finish();
     }
@@ -298,7 +298,7 @@ fn damaged(_: Hostile) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, "the ring is damaged")
 }
 
-impl Read for End {
+impl Read for RingEnd {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.tx.written != self.sent {
             self.sent = self.tx.written;
@@ -318,7 +318,7 @@ impl Read for End {
     }
 }
 
-impl Write for End {
+impl Write for RingEnd {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut looks = 0;
         loop {
@@ -362,10 +362,10 @@ mod tests {
         let (here, there) = UnixStream::pair().expect("sockets");
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let mut end = End::accept(here).expect("accepted");
+                let mut end = RingEnd::accept(here).expect("accepted");
                 end.write_all(b"hello").expect("sent");
             });
-            let mut end = End::connect(there).expect("connected");
+            let mut end = RingEnd::connect(there).expect("connected");
             let mut came = [0; 5];
             end.read_exact(&mut came).expect("came");
             assert_eq!(&came, b"hello");

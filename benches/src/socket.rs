@@ -18,8 +18,8 @@ pub enum Listener {
 pub enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
-    Ring(ring::End),
-    Chain(chain::End),
+    Ring(ring::RingEnd),
+    Chain(chain::ChainEnd),
 }
 
 impl Listener {
@@ -49,9 +49,11 @@ impl Listener {
         match self {
             Listener::Tcp(listener) => Socket::tcp(listener.accept()?.0),
             Listener::Unix(listener) => Ok(Socket::Unix(listener.accept()?.0)),
-            Listener::Ring(listener) => ring::End::accept(listener.accept()?.0).map(Socket::Ring),
+            Listener::Ring(listener) => {
+                ring::RingEnd::accept(listener.accept()?.0).map(Socket::Ring)
+            }
             Listener::Chain(listener, host) => {
-                chain::End::open(host, &listener.accept()?.0, true).map(Socket::Chain)
+                chain::ChainEnd::open(host, &listener.accept()?.0, true).map(Socket::Chain)
             }
         }
     }
@@ -61,12 +63,12 @@ impl Socket {
     pub fn connect(address: &str) -> io::Result<Socket> {
         if let Some((host, path)) = chain_address(address) {
             let peer = UnixStream::connect(path)?;
-            return chain::End::open(host, &peer, false).map(Socket::Chain);
+            return chain::ChainEnd::open(host, &peer, false).map(Socket::Chain);
         }
         match address.split_once(':') {
             Some(("unix", path)) => UnixStream::connect(path).map(Socket::Unix),
             Some(("ring", path)) => {
-                ring::End::connect(UnixStream::connect(path)?).map(Socket::Ring)
+                ring::RingEnd::connect(UnixStream::connect(path)?).map(Socket::Ring)
             }
             _ => Socket::tcp(TcpStream::connect(address)?),
         }

@@ -58,15 +58,15 @@ impl Device for Port {
     }
 }
 
-pub struct Host {
+pub struct TcpHost {
     interface: Interface,
     port: Port,
     sockets: SocketSet<'static>,
     socket: SocketHandle,
 }
 
-impl Host {
-    fn new(me: u8) -> Host {
+impl TcpHost {
+    fn new(me: u8) -> TcpHost {
         let mut port = Port {
             incoming: Vec::with_capacity(2048),
             arrived: false,
@@ -81,7 +81,7 @@ impl Host {
         let buffer = || SocketBuffer::new(vec![7; RING].leak());
         let mut sockets = SocketSet::new(vec![SocketStorage::EMPTY].leak());
         let socket = sockets.add(Socket::new(buffer(), buffer()));
-        Host {
+        TcpHost {
             interface,
             port,
             sockets,
@@ -112,7 +112,7 @@ impl Host {
     }
 
     /// The frame that this host has sent arrives at the other; `false` if there is none.
-    pub fn pass_to(&mut self, other: &mut Host) -> bool {
+    pub fn pass_to(&mut self, other: &mut TcpHost) -> bool {
         if self.port.outgoing.is_empty() {
             return false;
         }
@@ -124,21 +124,21 @@ impl Host {
 }
 
 /// Two hosts with one connection.
-pub struct Pair {
+pub struct TcpPair {
     pub now: Instant,
-    pub from: Host,
-    pub to: Host,
+    pub from: TcpHost,
+    pub to: TcpHost,
 }
 
-impl Pair {
-    pub fn new() -> Pair {
-        let mut pair = Pair {
+impl TcpPair {
+    pub fn new() -> TcpPair {
+        let mut pair = TcpPair {
             now: Instant::ZERO,
-            from: Host::new(1),
-            to: Host::new(2),
+            from: TcpHost::new(1),
+            to: TcpHost::new(2),
         };
         pair.to.socket().listen(PORT).expect("a port");
-        let Host {
+        let TcpHost {
             interface,
             sockets,
             socket,
@@ -170,8 +170,8 @@ impl Pair {
     }
 }
 
-impl Default for Pair {
-    fn default() -> Pair {
-        Pair::new()
+impl Default for TcpPair {
+    fn default() -> TcpPair {
+        TcpPair::new()
     }
 }

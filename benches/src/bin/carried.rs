@@ -15,7 +15,7 @@ mod steps {
     use std::hint::black_box;
 
     use benches::engine::{self, Cord};
-    use benches::link::{Frame, Host, SIZE};
+    use benches::link::{Frame, LinkHost, SIZE};
     use benches::tcp;
     use netstack::crc32c::Crc;
     use netstack::time::Instant;
@@ -23,65 +23,69 @@ mod steps {
 
     #[unsafe(no_mangle)]
     #[inline(never)]
-    pub fn counted_link_send(host: &mut Host, now: Instant, end: u64, out: &mut Frame) -> bool {
+    pub fn counted_link_send(host: &mut LinkHost, now: Instant, end: u64, out: &mut Frame) -> bool {
         host.send_message(now, end, out)
     }
 
     #[unsafe(no_mangle)]
     #[inline(never)]
-    pub fn counted_link_receive(host: &mut Host, now: Instant, frame: &Frame) -> bool {
+    pub fn counted_link_receive(host: &mut LinkHost, now: Instant, frame: &Frame) -> bool {
         host.receive(now, frame)
     }
 
     #[unsafe(no_mangle)]
     #[inline(never)]
-    pub fn counted_link_ack(host: &mut Host, now: Instant, frame: &Frame) -> bool {
+    pub fn counted_link_ack(host: &mut LinkHost, now: Instant, frame: &Frame) -> bool {
         // Else the two would be one function.
         black_box(host).receive(now, frame)
     }
 
     #[unsafe(no_mangle)]
     #[inline(never)]
-    pub fn counted_tcp_send(host: &mut tcp::Host, now: smoltcp::time::Instant, bytes: &[u8; SIZE]) {
+    pub fn counted_tcp_send(
+        host: &mut tcp::TcpHost,
+        now: smoltcp::time::Instant,
+        bytes: &[u8; SIZE],
+    ) {
         host.send_message(now, bytes);
     }
 
     #[unsafe(no_mangle)]
     #[inline(never)]
-    pub fn counted_tcp_receive(host: &mut tcp::Host, now: smoltcp::time::Instant) {
+    pub fn counted_tcp_receive(host: &mut tcp::TcpHost, now: smoltcp::time::Instant) {
         host.poll(now);
     }
 
     #[unsafe(no_mangle)]
     #[inline(never)]
-    pub fn counted_tcp_ack(host: &mut tcp::Host, now: smoltcp::time::Instant) {
+    pub fn counted_tcp_ack(host: &mut tcp::TcpHost, now: smoltcp::time::Instant) {
         black_box(host).poll(now);
     }
 
     /// The program has written: from the look at its ring to the frame.
     #[unsafe(no_mangle)]
     #[inline(never)]
-    pub fn counted_engine_send(host: &mut engine::Host<Cord>, now: Instant) {
+    pub fn counted_engine_send(host: &mut engine::EngineHost<Cord>, now: Instant) {
         host.poll(now);
     }
 
     /// A frame has come, which also acknowledges: until the program sees its bytes, and the poll is over.
     #[unsafe(no_mangle)]
     #[inline(never)]
-    pub fn counted_engine_receive(host: &mut engine::Host<Cord>, now: Instant) {
+    pub fn counted_engine_receive(host: &mut engine::EngineHost<Cord>, now: Instant) {
         black_box(host).poll(now);
     }
 
     /// The acknowledgement was not needed by anybody else: it leaves by itself.
     #[unsafe(no_mangle)]
     #[inline(never)]
-    pub fn counted_engine_owe(host: &mut engine::Host<Cord>, now: Instant) {
+    pub fn counted_engine_owe(host: &mut engine::EngineHost<Cord>, now: Instant) {
         black_box(&mut *host).poll(black_box(now));
     }
 
     #[unsafe(no_mangle)]
     #[inline(never)]
-    pub fn counted_engine_ack(host: &mut engine::Host<Cord>, now: Instant) {
+    pub fn counted_engine_ack(host: &mut engine::EngineHost<Cord>, now: Instant) {
         let host = black_box(host);
         black_box(&mut *host).poll(now);
     }
@@ -89,14 +93,14 @@ mod steps {
     /// A frame has come for who waits: until it sees its bytes.
     #[unsafe(no_mangle)]
     #[inline(never)]
-    pub fn counted_glance_receive(host: &mut engine::Host<Cord>, now: Instant) {
+    pub fn counted_glance_receive(host: &mut engine::EngineHost<Cord>, now: Instant) {
         host.poll_in(now);
     }
 
     /// The answer, and what was left then.
     #[unsafe(no_mangle)]
     #[inline(never)]
-    pub fn counted_glance_send(host: &mut engine::Host<Cord>, now: Instant) {
+    pub fn counted_glance_send(host: &mut engine::EngineHost<Cord>, now: Instant) {
         black_box(&mut *host).poll(now);
         black_box(host);
     }
@@ -104,7 +108,7 @@ mod steps {
     /// Nothing has happened, and nothing is under way.
     #[unsafe(no_mangle)]
     #[inline(never)]
-    pub fn counted_engine_idle(host: &mut engine::Host<Cord>, now: Instant) {
+    pub fn counted_engine_idle(host: &mut engine::EngineHost<Cord>, now: Instant) {
         let host = black_box(host);
         black_box(&mut *host).poll(black_box(now));
     }
@@ -160,10 +164,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn over_link(count: u32) -> Result<(), Box<dyn Error>> {
-    let mut pair = link::Pair::new();
+    let mut pair = link::LinkPair::new();
     for _ in 0..count {
         pair.sent += SIZE as u64;
-        let link::Pair {
+        let link::LinkPair {
             now,
             from,
             to,
@@ -187,9 +191,9 @@ fn over_link(count: u32) -> Result<(), Box<dyn Error>> {
 }
 
 fn over_tcp(count: u32) -> Result<(), Box<dyn Error>> {
-    let mut pair = tcp::Pair::new();
+    let mut pair = tcp::TcpPair::new();
     for _ in 0..count {
-        let tcp::Pair { now, from, to } = &mut pair;
+        let tcp::TcpPair { now, from, to } = &mut pair;
         steps::counted_tcp_send(from, *now, &[7; SIZE]);
         check(from.pass_to(to))?;
         steps::counted_tcp_receive(to, *now);
@@ -209,7 +213,7 @@ fn over_tcp(count: u32) -> Result<(), Box<dyn Error>> {
 const SMALL: usize = 64;
 
 fn through_engines(count: u32) -> Result<(), Box<dyn Error>> {
-    let mut pair = engine::Pair::new();
+    let mut pair = engine::EnginePair::new();
     // Each is two messages.
     for _ in 0..count / 2 {
         there_and_back(&mut pair)?;
@@ -228,9 +232,9 @@ fn through_engines(count: u32) -> Result<(), Box<dyn Error>> {
 }
 
 /// A request and its answer: one frame each.
-fn there_and_back(pair: &mut engine::Pair) -> Result<(), Box<dyn Error>> {
+fn there_and_back(pair: &mut engine::EnginePair) -> Result<(), Box<dyn Error>> {
     for back in [false, true] {
-        let engine::Pair { now, one, other } = pair;
+        let engine::EnginePair { now, one, other } = pair;
         let (from, to) = if back { (other, one) } else { (one, other) };
         check(from.write(&[7; SMALL]))?;
         steps::counted_engine_send(from, *now);
@@ -245,10 +249,10 @@ fn there_and_back(pair: &mut engine::Pair) -> Result<(), Box<dyn Error>> {
 
 /// The same, with engines that are polled by who waits for the message.
 fn for_who_waits(count: u32) -> Result<(), Box<dyn Error>> {
-    let mut pair = engine::Pair::new();
+    let mut pair = engine::EnginePair::new();
     for number in 0..count {
         pair.pass(std::time::Duration::from_micros(1));
-        let engine::Pair { now, one, other } = &mut pair;
+        let engine::EnginePair { now, one, other } = &mut pair;
         let (from, to) = match number % 2 {
             0 => (one, other),
             _ => (other, one),
@@ -263,9 +267,9 @@ fn for_who_waits(count: u32) -> Result<(), Box<dyn Error>> {
 }
 
 /// A message that nobody answers.
-fn one_way(pair: &mut engine::Pair) -> Result<(), Box<dyn Error>> {
+fn one_way(pair: &mut engine::EnginePair) -> Result<(), Box<dyn Error>> {
     pair.settle();
-    let engine::Pair { now, one, other } = pair;
+    let engine::EnginePair { now, one, other } = pair;
     check(one.write(&[7; SMALL]))?;
     one.poll(*now);
     check(one.port.carry(&mut other.port) == 1)?;

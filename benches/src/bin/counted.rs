@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 
 use benches::epoll::Epoll;
 use benches::pair::Pair;
-use benches::ring::{self, End};
+use benches::ring::{self, RingEnd};
 
 const SIZE: usize = 64;
 const EVENTS: usize = 64;
@@ -37,13 +37,13 @@ mod calls {
 
     #[unsafe(no_mangle)]
     #[inline(never)]
-    pub fn counted_push(end: &mut super::End, bytes: &[u8; super::SIZE]) -> usize {
+    pub fn counted_push(end: &mut super::RingEnd, bytes: &[u8; super::SIZE]) -> usize {
         end.push(bytes).unwrap_or(0)
     }
 
     #[unsafe(no_mangle)]
     #[inline(never)]
-    pub fn counted_pull(end: &mut super::End, bytes: &mut [u8; super::SIZE]) -> usize {
+    pub fn counted_pull(end: &mut super::RingEnd, bytes: &mut [u8; super::SIZE]) -> usize {
         end.pull(bytes).unwrap_or(0)
     }
 
@@ -150,7 +150,7 @@ fn once(call: &str, pair: &Pair, set: &Epoll) -> Result<(), Box<dyn Error>> {
 }
 
 /// The ring's own part of a send and a receive.
-fn over_ring(call: &str, (from, to): &mut (End, End)) -> Result<(), Box<dyn Error>> {
+fn over_ring(call: &str, (from, to): &mut (RingEnd, RingEnd)) -> Result<(), Box<dyn Error>> {
     let mut bytes = [7; SIZE];
     if call == "push" {
         check(call, calls::counted_push(from, &bytes) as isize)?;

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use benches::Outcome;
-use benches::engine::{Host, PORT};
+use benches::engine::{EngineHost, PORT};
 use benches::hosts::{Kind, World, ip, pin};
 use clap::Parser;
 use netstack::phy::Port;
@@ -76,8 +76,8 @@ fn main() -> Outcome {
         let bare = port_trips(one, other, arguments.trips)?;
         trips(&format!("{name}: the bare port"), bare);
         let [one, other] = ports.ports;
-        let mut one = Host::new(one, now(), here, there, true);
-        let mut other = Host::new(other, now(), there, here, false);
+        let mut one = EngineHost::new(one, now(), here, there, true);
+        let mut other = EngineHost::new(other, now(), there, here, false);
         let times = engine_trips(&mut one, &mut other, arguments.trips)?;
         trips(&format!("{name}: engines"), times);
         rates.push((
@@ -261,7 +261,11 @@ fn port_trips(
 
 /// Polls until a whole message has come; `false` if all is over.
 #[inline]
-fn await_message(host: &mut Host<AnyPort>, message: &mut [u8; SIZE], over: &AtomicBool) -> bool {
+fn await_message(
+    host: &mut EngineHost<AnyPort>,
+    message: &mut [u8; SIZE],
+    over: &AtomicBool,
+) -> bool {
     let mut done = 0;
     while done < SIZE {
         if over.load(Ordering::Relaxed) {
@@ -274,8 +278,8 @@ fn await_message(host: &mut Host<AnyPort>, message: &mut [u8; SIZE], over: &Atom
 }
 
 fn engine_trips(
-    one: &mut Host<AnyPort>,
-    other: &mut Host<AnyPort>,
+    one: &mut EngineHost<AnyPort>,
+    other: &mut EngineHost<AnyPort>,
     count: usize,
 ) -> Result<Vec<Duration>, Box<dyn Error>> {
     let before = (one.counters().clone(), other.counters().clone());
@@ -312,8 +316,8 @@ fn engine_trips(
 
 /// MB/s.
 fn engine_stream(
-    one: &mut Host<AnyPort>,
-    other: &mut Host<AnyPort>,
+    one: &mut EngineHost<AnyPort>,
+    other: &mut EngineHost<AnyPort>,
     time: Duration,
 ) -> Result<f64, Box<dyn Error>> {
     let send = |over: &AtomicBool| {

@@ -31,22 +31,28 @@ impl Bells for Silent {
 
 /// One end of the network.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct HostAddress {
     pub ip: IpAddr,
     pub ethernet: [u8; 6],
 }
 
 /// An engine, its port and its only program.
-pub struct Host<P> {
+pub struct EngineHost<P> {
     engine: Engine<Heap, Adaptive>,
     pub port: P,
     program: Program,
     endpoint: EndpointId,
 }
 
-impl<P: Port> Host<P> {
+impl<P: Port> EngineHost<P> {
     /// With a connection to a peer that it opens or expects.
-    pub fn new(port: P, now: Instant, here: Place, there: Place, opens: bool) -> Host<P> {
+    pub fn new(
+        port: P,
+        now: Instant,
+        here: HostAddress,
+        there: HostAddress,
+        opens: bool,
+    ) -> EngineHost<P> {
         let ends = |from: IpAddr, to: IpAddr| Addresses {
             source: SocketAddr::new(from, FROM),
             destination: SocketAddr::new(to, PORT),
@@ -75,7 +81,7 @@ impl<P: Port> Host<P> {
             false => engine.expect(peer, 1, segment),
         };
         let endpoint = joined.unwrap_or_else(|_| panic!("one connection"));
-        Host {
+        EngineHost {
             engine,
             port,
             program,
@@ -129,25 +135,25 @@ impl<P: Port> Host<P> {
 }
 
 /// Two hosts without a network between them, whose connection is open and at rest.
-pub struct Pair {
+pub struct EnginePair {
     pub now: Instant,
-    pub one: Host<Cord>,
-    pub other: Host<Cord>,
+    pub one: EngineHost<Cord>,
+    pub other: EngineHost<Cord>,
 }
 
-impl Pair {
-    pub fn new() -> Pair {
-        let place = |number| Place {
+impl EnginePair {
+    pub fn new() -> EnginePair {
+        let place = |number| HostAddress {
             ip: [10, 0, 0, number].into(),
             ethernet: [2, 0, 0, 0, 0, number],
         };
         let now = Instant::from_nanos(1_000_000_000);
         let host = |me: u8, peer: u8| {
             let (here, there) = (place(me), place(peer));
-            Host::new(Cord::new(here.ethernet), now, here, there, me == 1)
+            EngineHost::new(Cord::new(here.ethernet), now, here, there, me == 1)
         };
         let (one, other) = (host(1, 2), host(2, 1));
-        let mut pair = Pair { now, one, other };
+        let mut pair = EnginePair { now, one, other };
         pair.settle();
         assert!(pair.one.is_open() && pair.other.is_open());
         pair
@@ -170,7 +176,7 @@ impl Pair {
     pub fn there_and_back(&mut self, message: &mut [u8]) {
         for back in [false, true] {
             self.pass(Duration::from_micros(1));
-            let Pair { now, one, other } = self;
+            let EnginePair { now, one, other } = self;
             let (from, to) = if back { (other, one) } else { (one, other) };
             assert!(from.write(message));
             from.poll(*now);
@@ -185,8 +191,8 @@ impl Pair {
     }
 }
 
-impl Default for Pair {
-    fn default() -> Pair {
-        Pair::new()
+impl Default for EnginePair {
+    fn default() -> EnginePair {
+        EnginePair::new()
     }
 }
