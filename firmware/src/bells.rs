@@ -10,7 +10,7 @@ use crate::segment::Segment;
 
 /// The bells of programs that sleep, which the host has.
 pub trait Bells {
-    /// A wire has been tripped: rings whoever waits at these of its slots. The names there are the
+    /// A wire has been tripped: rings the waiters at these of its slots. The names there are the
     /// program's own words, to be checked. Called at most twice for an endpoint in one poll, once for
     /// each direction.
     fn ring(&mut self, endpoint: EndpointId, wire: &Tripwire, slots: Slots);

@@ -283,7 +283,7 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         &self.counters
     }
 
-    /// The link to a peer, for those who want to look.
+    /// The link to a peer, for statistics and tests.
     pub fn link(&self, peer: PeerId) -> Option<&Link<W>> {
         Some(&self.peers.get(peer.index())?.link)
     }

@@ -63,7 +63,7 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
                 }
             }
         }
-        // Also those of earlier polls: a port in trouble keeps them, and says so to who asks.
+        // Also those of earlier polls: a port in trouble keeps them, and `trouble` says so.
         let _ = port.flush(now);
         full
     }

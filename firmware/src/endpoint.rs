@@ -44,9 +44,9 @@ impl Cursors {
 /// Wires that are to be rung.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tripped {
-    /// Who waits for bytes.
+    /// Programs that wait for bytes.
     pub data: Slots,
-    /// Who waits for space.
+    /// Programs that wait for space.
     pub space: Slots,
 }
 
@@ -99,7 +99,7 @@ impl<S: Segment> Endpoint<S> {
 
     fn look_at_writer(&mut self) -> Result<bool, Hostile> {
         let producer = &self.segment.sending().shared.producer;
-        // The end before the tail: who has seen the end has seen all.
+        // The end is read before the tail: if the end is set, the tail is the last one.
         let ended = producer.closed.load(Ordering::Acquire) != 0;
         let filled = producer.tail.load(Ordering::Acquire);
         let possible = self.filled..=(self.freed + self.size).min(MAX_OFFSET);
@@ -252,7 +252,7 @@ impl<S: Segment> Endpoint<S> {
         slots != 0 && !asked
     }
 
-    /// Everybody who sleeps shall look: something has happened beside the cursors.
+    /// Every sleeper shall look: something has happened beside the cursors.
     pub fn wake_all(&mut self) {
         self.tripped.data |= self.segment.receiving().shared.wait.data.trip_all();
         self.tripped.space |= self.segment.sending().shared.room.space.trip_all();

@@ -43,9 +43,9 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         }
     }
 
-    /// As [`Engine::poll`], for who waits for bytes: if frames have come, and nothing is due at once, it has
-    /// them before the rest is done, and mostly answers them. The poll that sends the answer then does
-    /// for both; whoever does not answer has to poll soon.
+    /// As [`Engine::poll`], for a caller that waits for bytes: if frames have come, and nothing is due at once,
+    /// it gets the bytes before the rest is done. Mostly it answers, and the poll that sends the answer does the
+    /// rest as well; a caller that does not answer has to poll soon.
     pub fn poll_in(&mut self, now: Instant, port: &mut impl Port, bells: &mut impl Bells) -> Rest {
         if self.receive(now, port) == 0 || self.is_pressed(now) {
             return self.poll(now, port, bells);

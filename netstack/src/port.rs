@@ -70,7 +70,7 @@ pub trait Port {
     fn capabilities(&self) -> Capabilities;
 
     /// The next frame that has arrived, where it lies. `None`: there is none, and all buffers are back
-    /// with whoever fills them.
+    /// with the side that fills them.
     fn receive(&mut self, now: Instant) -> Option<Frame<'_>>;
 
     /// Where the next frame to send is to be written: room for the largest. It is the same again until

@@ -1,6 +1,6 @@
 //! What may lie in memory that somebody else writes at the same time: another process, or the kernel.
 //!
-//! The one who writes may be hostile: any byte can change at any time, to anything. So a reference is made only to
+//! The other writer may be hostile: any byte can change at any time, to anything. So a reference is made only to
 //! a type that implements [`InSharedMemory`]; bytes that are no such type (the contents of rings, frames) are
 //! reached by raw pointers alone, for the length of one copy (`ring::memory`).
 

@@ -3,7 +3,7 @@
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
-/// A moment. There is no clock behind it: whoever calls says what time it is.
+/// A moment. There is no clock behind it: the caller says what time it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(u64);
 

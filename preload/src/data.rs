@@ -135,7 +135,7 @@ hooks! {
         answer!(api::sendfile(out, input, offset, count), real()(out, input, offset, count))
     }
 
-    /// At any other offset a socket fails (ESPIPE), whoever carries it.
+    /// At any other offset a socket fails (ESPIPE), by whichever carrier it goes.
     redhook fn preadv2(fd: c_int, iov: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t {
         let verdict = || match positioned(fd, count, offset, flags) {
             // SAFETY: the program's own vector of `count` entries.

@@ -8,7 +8,7 @@ use rebind::Loaded;
 use ulsock::api;
 
 hooks! {
-    /// Forwarded, for libc looks at who calls it: where it searches depends on that.
+    /// Forwarded, for libc looks at its caller: where it searches depends on that.
     redirect fn dlopen(name: *const c_char, flags: c_int) {
         if flags & RTLD_DEEPBIND == 0 || !api::is_on() {
             return real();

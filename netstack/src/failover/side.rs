@@ -3,7 +3,7 @@
 use super::record::Resume;
 use crate::ring::Tail;
 
-/// [F1] Who proposes.
+/// [F1] Which side proposes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A: it alone proposes promotions.
@@ -89,7 +89,7 @@ impl Side {
         }
     }
 
-    /// A connection that is on the link in this epoch, taken over from somebody who has closed it.
+    /// A connection that is on the link in this epoch, taken over from a holder that has closed it.
     pub fn linked(role: Role, epoch: u64, key: u64, read: u64) -> Side {
         Side {
             stage: Stage::Linked,
@@ -100,7 +100,7 @@ impl Side {
         }
     }
 
-    /// Who had it before has read the peer's record of this epoch.
+    /// The holder before us has read the peer's record of this epoch.
     pub fn take_for_heard(&mut self) {
         self.heard = true;
     }

@@ -91,7 +91,7 @@ fn resume(epoch: u64, received: u64, from: u64, written: u64) -> [u8; LENGTH] {
     record.to_bytes()
 }
 
-/// [F16] [F19] Who has heard first sends no byte that the peer has, and skips what the ring has.
+/// [F16] [F19] The side that has heard first sends no byte that the peer has, and skips what the ring has.
 #[test]
 fn answers_a_resume_with_what_is_missing() {
     let (mut side, words) = linked(Role::Accepted);
@@ -104,7 +104,7 @@ fn answers_a_resume_with_what_is_missing() {
     assert_eq!(side.look(b"x", &words), Ok(Arrived::Plain { skip: 3 }));
 }
 
-/// [F16] Who has not heard begins with what is not acknowledged.
+/// [F16] The side that has not heard begins with what is not acknowledged.
 #[test]
 fn resumes_from_what_is_not_acknowledged() {
     let (mut side, words) = linked(Role::Connected);

@@ -72,7 +72,7 @@ impl Shake {
     }
 }
 
-/// [H2] What only somebody who receives at that address can send back. It holds until the next link
+/// [H2] What only a host that receives at that address can send back. It holds until the next link
 /// begins: a late CONFIRM of an earlier one proves nothing.
 pub fn challenge(me: &Identity, links: u64, peer: u64) -> u64 {
     let [first, second] = me.secret;

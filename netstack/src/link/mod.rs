@@ -255,7 +255,7 @@ impl<W: Window + Clone> Link<W> {
     }
 }
 
-/// For those who want to look.
+/// What [`Link::path`] shows: for statistics and tests.
 #[derive(Clone, Copy, Debug)]
 pub struct PathView<'a> {
     pub rtt: &'a Rtt,

@@ -2,7 +2,7 @@
 //!
 //! A port that only listens in ([`super::PacketPort`]) does not keep frames from the kernel, and even XDP
 //! lets some through: fragments, and all that comes before it is attached. The kernel would answer them
-//! with ICMP "port unreachable", and give them to whoever binds the port. So we bind it, and never
+//! with ICMP "port unreachable", and give them to any program that binds the port. So we bind it, and never
 //! read: a filter drops all before it is queued, and dropping there says nothing to the sender
 //! (net/ipv4/udp.c, `udp_queue_rcv_one_skb`; the kernel counts it in UdpInErrors).
 
@@ -26,8 +26,8 @@ const DROP: [libc::sock_filter; 1] = [libc::sock_filter {
 pub struct Reserved(#[expect(dead_code, reason = "held until dropped")] Fd);
 
 impl Reserved {
-    /// `EADDRINUSE` if somebody else has the port. Not needed twice in one namespace: whoever has several
-    /// ports open shares one.
+    /// `EADDRINUSE` if somebody else has the port. Not needed twice in one namespace: several open
+    /// ports share one.
     pub fn new(port: u16) -> io::Result<Reserved> {
         match reserve_both(port) {
             // A kernel without IPv6.

@@ -64,7 +64,7 @@ impl Walk {
 }
 
 impl<M: Memory> Receiver<'_, M> {
-    /// Leaves the ring to who reads the kernel socket from now on, if the kernel's queue of `queued`
+    /// Leaves the stream to a reader of the kernel socket, if the kernel's queue of `queued`
     /// bytes shows that everything is there; with `trusting`, as soon as the sender has promised it.
     pub fn onto_kernel(&mut self, queued: u64, trusting: bool) -> Result<Unread, Hostile> {
         let tail = Tail::read(&self.shared.producer.tail).offset();

@@ -36,7 +36,7 @@ impl SideLock {
         }
     }
 
-    /// For who knows that nobody else is there to take it: without a locked instruction.
+    /// Without a locked instruction, for a caller that knows that nobody else can take it.
     #[inline]
     pub fn try_lock_alone(&self, me: u32) -> Result<(), u32> {
         match self.0.load(Ordering::Relaxed) {

@@ -1,8 +1,8 @@
 //! Ring memory that another process writes at the same time.
 //!
 //! The rules: no reference and no slice to such memory is ever made, only raw pointers for the
-//! length of one copy; what was copied out is checked after the copy, never before. Who gives the
-//! bytes and who takes them ([`Source`], [`Sink`]) sees one contiguous piece at a time.
+//! length of one copy; what was copied out is checked after the copy, never before. A giver and a
+//! taker of bytes ([`Source`], [`Sink`]) see one contiguous piece at a time.
 
 /// Gives bytes to a ring: the program's buffers, or a file.
 pub trait Source {
@@ -44,7 +44,7 @@ pub trait Memory {
     where
         S: Source + ?Sized;
     /// The [`AHEAD`] bytes from byte `at` on will be written soon. Their reader has the cache lines
-    /// now; who fetches one only when it writes, waits for it at the next publish.
+    /// now; a line that is fetched only by the write delays the next publish.
     fn fetch(&self, _level: u8, _at: usize) {}
     /// A few bytes at byte `at` will be written very soon, and nobody has been there for a while.
     fn fetch_here(&self, _level: u8, _at: usize) {}

@@ -5,7 +5,7 @@
 //! finishes a stretch before it reads the next one. [`sender`] and [`receiver`] hold the two sides'
 //! rules, [`shared`] what both map, [`tripwire`] how a sleeper is woken, [`gate`] and [`lock`] how
 //! the threads and forked holders of one side keep out of each other's way, [`handover`] how a
-//! receiver leaves to somebody who knows only the kernel, [`tail`] what an engine adds to a ring's tail.
+//! receiver leaves to a reader that knows only the kernel, [`tail`] what an engine adds to a ring's tail.
 
 pub mod gate;
 pub mod handover;

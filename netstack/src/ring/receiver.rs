@@ -1,7 +1,7 @@
 //! The receiving side of one direction.
 //!
 //! A `Receiver` is put together for the length of one call, under the side lock. [`Receiver::look`]
-//! says where the next bytes are; ring bytes are pulled here, kernel bytes by the caller, who never
+//! says where the next bytes are; ring bytes are pulled here, kernel bytes by the caller, which never
 //! takes more than `look` allows: bytes of a later kernel stretch must not be read early. Bytes that
 //! are in the ring are always read from the ring, also when the kernel carries them again: so none
 //! is lost with a sender that dies before it has sent them again.
@@ -235,8 +235,8 @@ impl<M: Memory> Receiver<'_, M> {
         }
     }
 
-    /// Takes `n` ring bytes, which `look` has allowed, unless the sink fails; `true`: somebody who
-    /// waits for space must be rung, at these slots.
+    /// Takes `n` ring bytes, which `look` has allowed, unless the sink fails; returns the slots
+    /// of a sender that waits for space and must be rung.
     #[inline]
     pub fn pull(&mut self, n: u64, to: &mut dyn Sink) -> Slots {
         let Carrier::Ring(level) = self.state.carrier() else {
@@ -312,8 +312,8 @@ impl<M: Memory> Receiver<'_, M> {
 
     /// Wishes for a ring, or for the kernel; returns the slots of a sender that waits for space.
     ///
-    /// The kernel carries again what lies behind the head at that time. Who looks on may still read
-    /// it from the ring; who hands the kernel socket to a reader that knows no ring stops looking.
+    /// The kernel carries again what lies behind the head at that time. A receiver that goes on looking may
+    /// still read it from the ring; one that hands the kernel socket to a reader that knows no ring must stop.
     pub fn wish(&mut self, ring: bool) -> Slots {
         self.state.wants_ring = u64::from(ring);
         self.publish_wish();

@@ -376,8 +376,8 @@ impl<M: Memory> Sender<'_, M> {
         self.publish_mark(from.max(self.state.starts[0]), Carrier::Kernel)
     }
 
-    /// Publishes first and follows then: who takes over from a dead holder finds either no mark or
-    /// one that is to be followed.
+    /// Publishes first and follows then: a holder that takes over from a dead one finds either no mark
+    /// or one that is to be followed.
     fn publish_mark(&mut self, start: u64, carrier: Carrier) -> Slots {
         let mark = Mark { start, carrier };
         let epoch = self.state.epoch + 1;

@@ -19,7 +19,7 @@ pub struct ProducerLine {
     pub epoch: AtomicU64,
     /// A hint that the sender has closed: look at the kernel socket now.
     pub closed: AtomicU32,
-    /// The CPU that the sender was last seen on, plus one: who shares it with the sender must not spin.
+    /// The CPU that the sender was last seen on, plus one: a receiver on the same CPU must not spin.
     pub cpu: AtomicU32,
 }
 
@@ -112,8 +112,8 @@ impl Shared {
         }
     }
 
-    /// The sender, after its last byte: a hint to look, and the slots to ring now. Who arms too late for that sees
-    /// the hint.
+    /// The sender, after its last byte: sets the hint, and returns the slots to ring now. A receiver that arms too late
+    /// for that sees the hint.
     pub fn hint_end(&self) -> Slots {
         self.producer.closed.store(1, Ordering::Release);
         fence(Ordering::SeqCst);

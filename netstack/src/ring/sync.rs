@@ -6,7 +6,8 @@ pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-// Orders a holder's private stores for whoever takes over after its death; no thread is involved.
+// Orders a holder's private stores for the holder that takes over after its death; no other thread is
+// involved.
 pub use core::sync::atomic::compiler_fence;
 
 /// Publishes a cursor so that a following look at a tripwire cannot come before it. On x86 one

@@ -1,9 +1,9 @@
 //! The tail word of a ring that an engine fills: an offset, and three flags above it.
 //!
 //! It is the truth about what has arrived ([F5], [F11] of docs/failover.md). The engine changes it by
-//! compare-and-swap only, and whoever puts FROZEN into it has the last word: an engine that was
+//! compare-and-swap only, and nothing changes it after FROZEN was set: an engine that was
 //! stopped in between and wakes later finds that its swap fails. A ring between two processes has
-//! none of the flags; who reads a tail takes the offset alone.
+//! none of the flags; a reader of its tail takes the offset alone.
 
 use super::mark::MAX_OFFSET;
 use super::sync::{AtomicU64, Ordering};
@@ -81,7 +81,7 @@ pub fn freeze(word: &AtomicU64) -> Tail {
 fn change(word: &AtomicU64, to: impl Fn(u64) -> u64) -> Result<(), TakenAway> {
     let mut now = word.load(Ordering::Relaxed);
     while now & FROZEN == 0 {
-        // Nobody else but who freezes it writes here: a second turn is rare, a third impossible.
+        // Only a freeze writes here besides the engine: a second turn is rare, a third impossible.
         match word.compare_exchange(now, to(now), Ordering::SeqCst, Ordering::Relaxed) {
             Ok(_) => return Ok(()),
             Err(changed) => now = changed,

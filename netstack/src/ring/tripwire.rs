@@ -83,7 +83,7 @@ impl Tripwire {
 
     #[cold]
     fn trip_armed(&self, position: u64) -> Slots {
-        // Acquire pairs with `arm`: who sees the bit sees the name and the position.
+        // Acquire pairs with `arm`: after the bit is seen, the name and the position are.
         fence(Ordering::Acquire);
         if position < self.at.load(Ordering::Relaxed) {
             return 0;

@@ -1,17 +1,17 @@
 //! [G8] How short the way is without a queue, as seen lately.
 //!
-//! A queue that stays hides it: who came later takes the queue's delay for the way's own, and would
-//! push aside those who know better. So whoever has not seen the shortest for a while makes room for
-//! the queue to become empty, and believes what it sees then. All who share the queue saw it at its
+//! A standing queue hides it: a link that came later takes the queue's delay for the way's own, and would
+//! push aside those that know better. So a link that has not seen the shortest for a while makes room for
+//! the queue to become empty, and believes what it sees then. All links that share the queue saw it at its
 //! lowest at the same time: so they make room together, and see the same. If somebody else keeps the
 //! queue full all the same, its delay counts as the way's own from then on, and we do not give way to
-//! one who never does.
+//! a sender that never does.
 
 /// Rounds after which what was seen is too old. The same for all, so that they stay together.
 const ROUNDS_REMEMBERED: u32 = 48;
 /// A large packet takes so much longer than a small one, in nanoseconds.
 const NOISE: u64 = 1500;
-/// Rounds for which room is made: one for those who begin first, one for those who begin last.
+/// Rounds for which room is made: one for the links that begin first, one for those that begin last.
 const CLEARING_ROUNDS: u32 = 2;
 
 /// Times are in nanoseconds.
@@ -79,7 +79,7 @@ impl Floor {
         let clearing = self.clearing.take()?;
         let old = self.least();
         let new = clearing.shortest.unwrap_or(old);
-        // If it is longer now we gave way in vain, to one who does not.
+        // If it is longer now we gave way in vain, to a sender that does not.
         let in_vain = new > old + old / 8;
         let size = match in_vain {
             true => clearing.size.max(self.size / 2),

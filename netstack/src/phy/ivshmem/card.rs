@@ -1,7 +1,7 @@
 //! The first page of an aperture says whose it is, and how it is laid out.
 //!
-//! Whoever is in the group can write over it. So its owner says it again and again, and who has read something
-//! else before reads it anew.
+//! Every member of the group can write over it. So its owner repeats it at intervals, and the others read it
+//! at intervals.
 
 use core::sync::atomic::Ordering;
 

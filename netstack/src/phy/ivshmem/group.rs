@@ -56,7 +56,7 @@ impl Group {
         Some(slot as usize * self.services.len() + port)
     }
 
-    /// A frame for whoever has this address. `false`: nobody known has.
+    /// Sends a frame to the member with this address. `false`: no known member has it.
     pub fn send(&mut self, address: [u8; 6], frame: &[u8]) -> bool {
         let mut members = self.members.iter_mut();
         let Some(member) = members.find(|it| it.card.address == address) else {
@@ -66,7 +66,7 @@ impl Group {
         true
     }
 
-    /// Shows what was sent, and wakes who sleeps; how many calls it took.
+    /// Shows what was sent, and wakes the members that sleep; returns the number of system calls.
     pub fn publish(&mut self, device: &Device) -> u64 {
         let mut calls = 0;
         let mut lost = Vec::new();
@@ -87,7 +87,7 @@ impl Group {
         calls
     }
 
-    /// Looks who is there.
+    /// Looks for new and for gone members.
     pub fn look(&mut self, device: &Device) -> io::Result<()> {
         let info = device.info()?;
         self.part(device, |member| !lives(&info, member));

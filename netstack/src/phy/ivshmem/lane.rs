@@ -1,9 +1,9 @@
 //! A ring of frames from one port to another. A frame is a word with its length, and its bytes, up to a
 //! multiple of eight; cursors count bytes, and are never reset.
 //!
-//! Whoever is in the group can write anything at any time: each end keeps its own cursor to itself and only
-//! shows it, reads the other's once, and copies a frame before it looks at it. A reader that finds nonsense
-//! goes on where the writer says that it is; what it skips is lost, as on any network.
+//! Every member of the group can write anything at any time: each end keeps its own cursor to itself and only
+//! shows it, reads the other's once, and copies a frame before it looks at it. A reader that finds an impossible
+//! length goes on at the tail that the writer shows; what it skips is lost, as on any network.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -67,7 +67,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Goes on where the last one who had this lane was.
+    /// Goes on where the last sender on this lane was.
     pub fn new(map: Arc<Map>, layout: ApertureLayout, number: usize) -> Outgoing {
         let place = LanePlace {
             map,
@@ -84,7 +84,7 @@ impl Outgoing {
     }
 
     /// Writes a frame; it is seen with the next [`Outgoing::publish`]. Without room it is lost, and counted
-    /// for who should have got it.
+    /// where its receiver sees it.
     pub fn put(&mut self, frame: &[u8]) {
         let head = self.place.word(HEAD).load(Ordering::Acquire);
         let used = self.tail.wrapping_sub(head);

@@ -2,8 +2,8 @@
 //! module in `kmod/` gives each process its own piece of it.
 //!
 //! A port has an aperture with a ring for each other port that there may be. It sends by writing into the
-//! ring that is its own in the other's aperture; no call carries a frame. Who sleeps says so there, and is
-//! rung for. A frame for which there is no room, or whose address nobody has, is lost, as on any network.
+//! ring that is its own in the other's aperture; no call carries a frame. A port that sleeps says so there, and is
+//! then rung. A frame for which there is no room, or whose address nobody has, is lost, as on any network.
 
 mod card;
 mod device;
@@ -37,9 +37,9 @@ pub const DEVICE: &str = "/dev/ulnic0";
 
 /// Frames between two flushes.
 const BATCH: usize = 128;
-/// Between two looks for somebody who is not there.
+/// Between two looks for a member that is not there.
 const LOOK: Duration = Duration::from_millis(20);
-/// Between two times that we say who we are, and look what the others say.
+/// Between two times that we show our card, and read those of the others.
 const CHECK: Duration = Duration::from_millis(100);
 /// Lanes that are looked at once more in one receive, after nonsense.
 const NONSENSE: usize = 16;
@@ -172,7 +172,7 @@ impl Ivshmem {
         length >= ETHERNET && self.received[..6] == self.capabilities.address
     }
 
-    /// Sends a frame to whoever has its address; if it is not known, looks for it.
+    /// Sends a frame to the member with its address; if none is known, looks for it.
     fn send(&mut self, length: usize) {
         let frame = &self.outgoing[..length];
         let mut address = [0; 6];
@@ -247,7 +247,7 @@ impl Port for Ivshmem {
             }
         }
         self.say_asleep(true);
-        // Who has written before this has not seen it; [`Group::publish`] has the other fence.
+        // A sender that published before this has not seen the word; [`Group::publish`] has the other fence.
         fence(Ordering::SeqCst);
         let quiet = !self.lanes.iter().any(Incoming::has_news);
         if !quiet {

@@ -154,7 +154,7 @@ structures! {
         reserved: u64,
     }
 
-    /// Wakes who waits at a connection's other end.
+    /// Wakes the endpoint at a connection's other end.
     Ring = write 0x25 {
         connection: u64,
         reserved: u64,

@@ -37,7 +37,7 @@ const HALF: u32 = libc::BPF_H;
 const WORD: u32 = libc::BPF_W;
 /// As many bytes as there are.
 const ALL: u32 = u32::MAX;
-/// Where the kernel shows for whom the frame is: PACKET_HOST is zero.
+/// Where the kernel shows the addressee of a frame: PACKET_HOST is zero.
 const KIND: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
 
 /// The program. It is short enough for every jump as long as `wanted` is sound.

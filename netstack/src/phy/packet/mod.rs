@@ -1,5 +1,5 @@
 //! The port that works everywhere: AF_PACKET, with a ring in each direction that is shared with the
-//! kernel. To open it needs CAP_NET_RAW; who has it can open a [`Queue`] for one who has not.
+//! kernel. To open it needs CAP_NET_RAW; a process that has it can open a [`Queue`] for one that has not.
 //!
 //! Frames go through the kernel's driver and past its protocols. The kernel sees what arrives as well:
 //! hold a [`super::Reserved`].

@@ -43,19 +43,19 @@ impl Default for PacketOptions {
 
 /// Frames gather in it from the time it is opened, as far as there is room.
 ///
-/// One process at a time may use the rings, and only the first of them: how far the kernel is in them it
-/// tells nobody, so that who comes later would look in the wrong place. Who opens a queue for another
-/// lets go of it, or keeps the descriptor and does not map it.
+/// Only one process may use the rings, and no other one after it: the kernel does not tell its position in
+/// them, so that a second process would start in the wrong place. A process that opens a queue for another
+/// closes it, or keeps the descriptor and does not map it.
 ///
-/// Whoever has the descriptor receives what the filter lets through, which nobody can change any more;
-/// but it can send any frame, on any interface of the network namespace.
+/// A process that has the descriptor receives what the filter lets through, and the filter is locked; but
+/// the process can send any frame, on any interface of the network namespace.
 #[derive(Debug)]
 pub struct Queue {
     pub(super) socket: Fd,
     pub(super) shape: Shape,
 }
 
-/// All that one who is given a queue has to know of it: numbers for a message.
+/// What a process that is given a queue has to know about it: numbers for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     pub mtu: u32,

@@ -51,7 +51,7 @@ impl Watch {
         self.0.fd()
     }
 
-    /// All changes since the last time. Who misses some hears [`Change::All`].
+    /// All changes since the last time. After some were lost, [`Change::All`].
     pub fn changes(&mut self, mut tell: impl FnMut(Change)) -> io::Result<()> {
         loop {
             match self.0.read() {

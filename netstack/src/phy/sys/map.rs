@@ -69,7 +69,7 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: whoever has pointers into it has them from us, and does not outlive us.
+        // SAFETY: pointers into the mapping come from `self`, and their holders do not outlive it.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
     }
 }
