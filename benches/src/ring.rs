@@ -55,7 +55,7 @@ impl Mapping {
     fn shared(&self, direction: usize) -> &Shared {
         // SAFETY: a direction is 0 or 1, and two of them fit into the head of the mapping, which starts at a page and
         // lives as long as `self`; their size is a multiple of their alignment.
-        unsafe { shared_memory::at(self.0.as_ptr().add(direction * size_of::<Shared>())) }
+        unsafe { shared_memory::at(self.0.as_ptr().cast::<Shared>().add(direction).cast()) }
     }
 
     fn rings(&self, direction: usize) -> MappedRings<'_> {

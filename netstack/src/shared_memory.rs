@@ -11,9 +11,9 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, A
 /// [`in_shared_memory!`] implements it for a struct, and has the compiler check the fields.
 ///
 /// # Safety
-/// Any pattern of bits is a value of the type, and every byte of it that is not padding belongs to an atomic integer:
-/// a reference then promises nothing that another writer could break. It has no pointer and no destructor that
-/// anything depends on.
+/// Any pattern of bits is a value of the type, and every byte of it that is not padding belongs to an atomic integer, or
+/// to an `UnsafeCell` that a lock beside it protects: a reference then promises nothing that another writer could
+/// break. The type has no pointer, and no destructor that anything depends on.
 pub unsafe trait InSharedMemory: Sync {}
 
 macro_rules! integers {
