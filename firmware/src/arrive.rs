@@ -102,7 +102,7 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         }
     }
 
-    /// [F6] An endpoint that was expected is bound now; one that we opened was told by its tail word before.
+    /// `[F6]` An endpoint that was expected is bound now; one that we opened was told by its tail word before.
     fn opened(&mut self, endpoint: EndpointId) {
         // [C5] If its library has frozen it, the first byte will show.
         let opened = self.endpoint(endpoint).is_some_and(|known| {

@@ -17,7 +17,7 @@ use crate::event::{End, EndpointId, Event, PeerId};
 use crate::peer::Peer;
 use crate::segment::Segment;
 
-/// [C8] Reasons of RESET that the engine gives.
+/// `[C8]` Reasons of RESET that the engine gives.
 pub mod reason {
     /// The program has written what no honest one can.
     pub const HOSTILE: u16 = 16;
@@ -54,9 +54,9 @@ pub enum Refused<S> {
     NoSuchPeer(S),
     /// Its cursors are not where those of a segment that waits for an engine can be.
     Cursors(S),
-    /// [F8] The library has given up meanwhile.
+    /// `[F8]` The library has given up meanwhile.
     GivenUp(S),
-    /// [X2] The link has as many connections as it may, or one of that name.
+    /// `[X2]` The link has as many connections as it may, or one of that name.
     Full(S),
 }
 
@@ -128,7 +128,7 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         }
     }
 
-    /// [H1] Gets to know a peer before there is anything to send.
+    /// `[H1]` Gets to know a peer before there is anything to send.
     pub fn greet(&mut self, now: Instant, peer: PeerId) {
         if let Some(known) = self.peer(peer) {
             known.link.greet(now);
@@ -136,7 +136,7 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         }
     }
 
-    /// [R10] Is a peer still there? If it does not answer, its link goes down.
+    /// `[R10]` Is a peer still there? If it does not answer, its link goes down.
     pub fn ask(&mut self, peer: PeerId) {
         if let Some(known) = self.peer(peer) {
             known.link.ask();
@@ -144,14 +144,14 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         }
     }
 
-    /// [H6] Ends the link to a peer for good: another may have its addresses and ports.
+    /// `[H6]` Ends the link to a peer for good: another may have its addresses and ports.
     pub fn retire(&mut self, peer: PeerId) {
         self.leave(peer);
         self.sources.retain(|_, known| *known != peer);
         self.recent = None;
     }
 
-    /// [H6] Ends the link to a peer, and its endpoints with it; it can be used again at once.
+    /// `[H6]` Ends the link to a peer, and its endpoints with it; it can be used again at once.
     pub fn leave(&mut self, peer: PeerId) {
         if let Some(known) = self.peer(peer) {
             known.link.bye();
@@ -160,7 +160,7 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         }
     }
 
-    /// [F6] A connection that the peer's library has agreed to: says so in its word, and opens it.
+    /// `[F6]` A connection that the peer's library has agreed to: says so in its word, and opens it.
     pub fn open(
         &mut self,
         now: Instant,
@@ -190,7 +190,7 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         }
     }
 
-    /// [C1] A connection that the peer will open.
+    /// `[C1]` A connection that the peer will open.
     pub fn expect(
         &mut self,
         peer: PeerId,
@@ -242,7 +242,7 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         }
     }
 
-    /// [F26] The program is dead: its bytes go, and their end, but nothing comes to it any more.
+    /// `[F26]` The program is dead: its bytes go, and their end, but nothing comes to it any more.
     pub fn orphan(&mut self, now: Instant, endpoint: EndpointId) {
         let Some(known) = self.endpoint(endpoint) else {
             return;

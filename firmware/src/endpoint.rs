@@ -60,7 +60,7 @@ pub struct Endpoint<S> {
     pub id: Id,
     pub segment: S,
     size: u64,
-    /// [F12] What the peer has acknowledged: the head of the sending ring.
+    /// `[F12]` What the peer has acknowledged: the head of the sending ring.
     freed: u64,
     /// The tail of the sending ring, when last looked at.
     filled: u64,
@@ -158,7 +158,7 @@ impl<S: Segment> Endpoint<S> {
         self.read
     }
 
-    /// [F6] The peer is bound.
+    /// `[F6]` The peer is bound.
     pub fn open(&self) -> Result<(), tail::TakenAway> {
         tail::open(&self.segment.receiving().shared.producer.tail)
     }
@@ -167,12 +167,12 @@ impl<S: Segment> Endpoint<S> {
         Tail::read(&self.segment.receiving().shared.producer.tail).is_frozen()
     }
 
-    /// [F15] Nobody serves it any more: its program fails over when it sees that.
+    /// `[F15]` Nobody serves it any more: its program fails over when it sees that.
     pub fn freeze(&self) {
         tail::freeze(&self.segment.receiving().shared.producer.tail);
     }
 
-    /// [F26] Its program is dead: what it has written is all there is, as if it had said so itself, and
+    /// `[F26]` Its program is dead: what it has written is all there is, as if it had said so itself, and
     /// nothing is placed any more.
     pub fn orphan(&mut self) -> Result<(), Hostile> {
         self.freeze();
@@ -182,7 +182,7 @@ impl<S: Segment> Endpoint<S> {
         Ok(())
     }
 
-    /// [W3] Copies bytes out of the sending ring. The sum is of the copy, whatever the program does with
+    /// `[W3]` Copies bytes out of the sending ring. The sum is of the copy, whatever the program does with
     /// its ring meanwhile.
     #[inline]
     pub fn fetch(&self, offset: u64, into: &mut [u8], mut crc: Crc) -> Crc {
@@ -199,7 +199,7 @@ impl<S: Segment> Endpoint<S> {
         crc
     }
 
-    /// [W3] Copies bytes into the receiving ring, beyond its tail.
+    /// `[W3]` Copies bytes into the receiving ring, beyond its tail.
     #[inline]
     pub fn place(&self, offset: u64, bytes: &[u8], mut crc: Crc) -> Crc {
         let (ring, level) = (self.segment.receiving(), self.segment.level());
@@ -222,7 +222,7 @@ impl<S: Segment> Endpoint<S> {
         (place as usize, left.min(edge).min(STEP))
     }
 
-    /// [F11] [F13] Shows the program what has arrived. `true`: its bell has to be rung, and no other call
+    /// `[F11]` `[F13]` Shows the program what has arrived. `true`: its bell has to be rung, and no other call
     /// has asked for that before.
     #[inline]
     pub fn publish(&mut self, offset: u64, ended: bool) -> Result<bool, tail::TakenAway> {
@@ -240,7 +240,7 @@ impl<S: Segment> Endpoint<S> {
         Ok(slots != 0 && !asked)
     }
 
-    /// [F12] Gives space back to the program. `true` as for `publish`.
+    /// `[F12]` Gives space back to the program. `true` as for `publish`.
     #[inline]
     pub fn release(&mut self, offset: u64) -> bool {
         let shared = self.segment.sending().shared;

@@ -22,13 +22,13 @@ pub struct EndpointId {
 /// How an endpoint ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// [C9] Both directions have been carried to their ends.
+    /// `[C9]` Both directions have been carried to their ends.
     Closed,
-    /// [C8] The peer has ended it.
+    /// `[C8]` The peer has ended it.
     Reset { reason: u16, score: Score },
-    /// [C5] The program has taken its ring away.
+    /// `[C5]` The program has taken its ring away.
     Frozen,
-    /// [R7] The link is dead.
+    /// `[R7]` The link is dead.
     Lost(Score),
     /// The program has written what no honest one can.
     Hostile,
@@ -41,11 +41,11 @@ pub enum Event<S> {
     Up(PeerId),
     /// The peer does not answer any more, or has another incarnation; its endpoints have been told of before.
     Down(PeerId, Why),
-    /// [F6] Both ends are bound.
+    /// `[F6]` Both ends are bound.
     Open(EndpointId),
-    /// [C11] The peer has all that the program wrote, and its end.
+    /// `[C11]` The peer has all that the program wrote, and its end.
     EndAcked(EndpointId),
-    /// The endpoint is no more. [F4] The engine has let go of its segment.
+    /// The endpoint is no more. `[F4]` The engine has let go of its segment.
     Gone {
         endpoint: EndpointId,
         how: End,

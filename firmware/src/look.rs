@@ -17,7 +17,7 @@ const LOOKS_PER_POLL: usize = 64;
 /// Looks without news after which an endpoint wants to be rung for. An endpoint that answers at once
 /// is still looked at when its answer comes, and need not ring.
 const QUIET_LOOKS: u32 = 64;
-/// [K4] A reader that has freed less than this need not ring for it.
+/// `[K4]` A reader that has freed less than this need not ring for it.
 const ROOM: u64 = 1 << 11;
 
 impl<S: Segment, W: Window + Clone> Engine<S, W> {

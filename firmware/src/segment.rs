@@ -9,7 +9,7 @@ pub struct Half<'a, M> {
     pub memory: &'a M,
 }
 
-/// A ring for each direction, both of one level. [F4] Each promotion has its own.
+/// A ring for each direction, both of one level. `[F4]` Each promotion has its own.
 pub trait Segment {
     type Memory: Memory;
 

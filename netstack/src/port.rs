@@ -14,7 +14,7 @@ pub struct Capabilities {
     pub mtu: usize,
     /// Its hardware address.
     pub address: [u8; 6],
-    /// [W6] UDP checksums that it fills in by itself, and that it checks in every frame. The header
+    /// `[W6]` UDP checksums that it fills in by itself, and that it checks in every frame. The header
     /// checksum of IPv4 is never its business.
     pub offload: Offload,
 }

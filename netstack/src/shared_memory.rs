@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, A
 
 /// A type that may lie in shared memory.
 ///
-/// [`in_shared_memory!`] implements it for a struct, and has the compiler check the fields.
+/// `in_shared_memory!` implements it for a struct, and has the compiler check the fields.
 ///
 /// # Safety
 /// Any pattern of bits is a value of the type, and every byte of it that is not padding belongs to an atomic integer, or

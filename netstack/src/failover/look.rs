@@ -30,7 +30,7 @@ pub struct Nonsense;
 pub trait Segment {
     fn tail(&self) -> Tail;
 
-    /// [F16] Freezes the tail word.
+    /// `[F16]` Freezes the tail word.
     fn freeze(&self) -> Tail;
 
     /// How far the sending ring was freed and filled.
@@ -40,7 +40,7 @@ pub trait Segment {
 
 /// What the first bytes are.
 enum Head {
-    /// [F17] Of an earlier epoch: the peer's in one that we had given up.
+    /// `[F17]` Of an earlier epoch: the peer's in one that we had given up.
     Stale,
     Ours(Resume),
     Short,
@@ -106,7 +106,7 @@ impl Side {
         }
     }
 
-    /// [F17] Plain bytes where only a record could be: A has given up, unless OPEN has come after all. B
+    /// `[F17]` Plain bytes where only a record could be: A has given up, unless OPEN has come after all. B
     /// has written nothing meanwhile.
     fn follow(&mut self, segment: &impl Segment) -> Result<Arrived, Nonsense> {
         if segment.freeze().is_open() {
@@ -117,7 +117,7 @@ impl Side {
         Ok(self.plain(segment))
     }
 
-    /// [F19] The peer's record: which byte follows, and from where it wants ours.
+    /// `[F19]` The peer's record: which byte follows, and from where it wants ours.
     fn hear(&mut self, record: Resume, segment: &impl Segment) -> Result<Arrived, Nonsense> {
         let tail = segment.tail().offset();
         let ours = (segment.freed()..=segment.filled()).contains(&record.received);

@@ -3,7 +3,7 @@
 /// Bytes of the record.
 pub const LENGTH: usize = 40;
 
-/// [F14] Five numbers of eight bytes, in network byte order.
+/// `[F14]` Five numbers of eight bytes, in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resume {
     /// What no program can guess.

@@ -3,7 +3,7 @@
 use super::record::Resume;
 use crate::ring::Tail;
 
-/// [F1] Which side proposes.
+/// `[F1]` Which side proposes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A: it alone proposes promotions.
@@ -61,7 +61,7 @@ pub struct Side {
     pub(super) aborted: bool,
     /// Since then we have written plain bytes to the kernel: that tells it.
     pub(super) spoke: bool,
-    /// [F18]
+    /// `[F18]`
     pub(super) owes_answer: bool,
     /// Offset of the next byte from the kernel; behind the ring's tail as long as bytes come twice.
     pub(super) at: u64,
@@ -138,12 +138,12 @@ impl Side {
         self.heard
     }
 
-    /// [F18] A record is owed.
+    /// `[F18]` A record is owed.
     pub fn owes_answer(&self) -> bool {
         self.owes_answer
     }
 
-    /// [F2] [F3] Nothing is under way between the carriers. That the kernel's queues are empty, and both
+    /// `[F2]` `[F3]` Nothing is under way between the carriers. That the kernel's queues are empty, and both
     /// streams still go on, the caller knows.
     pub fn can_join(&self, tail: Option<Tail>, read: u64) -> bool {
         let last = tail.map_or(0, Tail::offset);
@@ -151,7 +151,7 @@ impl Side {
         self.stage == Stage::Kernel && self.heard && !self.owes_answer && drained
     }
 
-    /// [F1] [F2] A proposes the next epoch. From now on it accepts no byte from the program, until the
+    /// `[F1]` `[F2]` A proposes the next epoch. From now on it accepts no byte from the program, until the
     /// word says OPEN or it gives up. The key of the first promotion is taken at `random`.
     pub fn propose(&mut self, random: u64, written: u64, read: u64) -> Prepare {
         let key = if self.epoch == 0 { random } else { self.key };
@@ -164,7 +164,7 @@ impl Side {
         }
     }
 
-    /// [F3] B agrees if it stands where A stood.
+    /// `[F3]` B agrees if it stands where A stood.
     pub fn agree(&mut self, prepare: &Prepare, written: u64, read: u64) -> bool {
         let same = written == prepare.received && read == prepare.sent;
         let known = self.epoch == 0 || self.key == prepare.key;
@@ -184,14 +184,14 @@ impl Side {
         self.wanted = None;
     }
 
-    /// [F7] Looks whether the word says OPEN.
+    /// `[F7]` Looks whether the word says OPEN.
     pub fn see(&mut self, tail: Tail) {
         if self.stage == Stage::Joining && tail.is_open() {
             self.stage = Stage::Linked;
         }
     }
 
-    /// [F8] A gives up: its word is frozen, and this is what it says. `false`: the peer was bound before.
+    /// `[F8]` A gives up: its word is frozen, and this is what it says. `false`: the peer was bound before.
     pub fn give_up(&mut self, tail: Tail) -> bool {
         self.see(tail);
         let gives_up = self.stage == Stage::Joining && self.role == Role::Connected;
@@ -204,7 +204,7 @@ impl Side {
         gives_up
     }
 
-    /// [F9] [F15] Fails over: the word is frozen.
+    /// `[F9]` `[F15]` Fails over: the word is frozen.
     pub fn freeze(&mut self) {
         let joins = self.stage == Stage::Joining && self.role == Role::Accepted;
         if self.stage == Stage::Linked || joins {
@@ -212,7 +212,7 @@ impl Side {
         }
     }
 
-    /// [F16] The record that is written now; behind it the bytes of the ring from `from` on.
+    /// `[F16]` The record that is written now; behind it the bytes of the ring from `from` on.
     pub fn resume(&mut self, tail: Tail, freed: u64, written: u64) -> Resume {
         self.stage = Stage::Resending;
         self.record(tail, self.wanted.unwrap_or(freed), written)
@@ -228,7 +228,7 @@ impl Side {
         }
     }
 
-    /// [F20] All that the ring held is in the kernel.
+    /// `[F20]` All that the ring held is in the kernel.
     pub fn resent(&mut self) {
         if self.stage == Stage::Resending {
             self.stage = Stage::Kernel;
@@ -241,7 +241,7 @@ impl Side {
         self.owes_answer = false;
     }
 
-    /// [F18] The record that is owed to a peer that had agreed to what we gave up.
+    /// `[F18]` The record that is owed to a peer that had agreed to what we gave up.
     pub fn answer(&mut self, tail: Tail, written: u64) -> Option<Resume> {
         let owed = core::mem::take(&mut self.owes_answer);
         owed.then(|| self.record(tail, written, written))
@@ -259,7 +259,7 @@ impl Side {
     }
 
     /// How the kernel's stream goes on after all that it has brought. `None`: what is in the ring comes
-    /// first, or [F23] the end only asks: if the word does not say ENDED in time, `despair`.
+    /// first, or `[F23]` the end only asks: if the word does not say ENDED in time, `despair`.
     pub fn end(&mut self, tip: Tip, tail: Option<Tail>, read: u64) -> Option<Tip> {
         if matches!(self.stage, Stage::Joining | Stage::Linked | Stage::Frozen) {
             return None;
@@ -273,7 +273,7 @@ impl Side {
         drained.then_some(if broken { Tip::Broken } else { Tip::Fin })
     }
 
-    /// [F23] FIN or a reset was seen, and the frozen word does not say how the stream ends.
+    /// `[F23]` FIN or a reset was seen, and the frozen word does not say how the stream ends.
     pub fn despair(&mut self) {
         self.stage = Stage::Over;
     }

@@ -91,7 +91,7 @@ fn resume(epoch: u64, received: u64, from: u64, written: u64) -> [u8; LENGTH] {
     record.to_bytes()
 }
 
-/// [F16] [F19] The side that has heard first sends no byte that the peer has, and skips what the ring has.
+/// `[F16]` `[F19]` The side that has heard first sends no byte that the peer has, and skips what the ring has.
 #[test]
 fn answers_a_resume_with_what_is_missing() {
     let (mut side, words) = linked(Role::Accepted);
@@ -104,7 +104,7 @@ fn answers_a_resume_with_what_is_missing() {
     assert_eq!(side.look(b"x", &words), Ok(Arrived::Plain { skip: 3 }));
 }
 
-/// [F16] The side that has not heard begins with what is not acknowledged.
+/// `[F16]` The side that has not heard begins with what is not acknowledged.
 #[test]
 fn resumes_from_what_is_not_acknowledged() {
     let (mut side, words) = linked(Role::Connected);
@@ -116,7 +116,7 @@ fn resumes_from_what_is_not_acknowledged() {
     assert_eq!(side.stage(), Stage::Kernel);
 }
 
-/// [F19]
+/// `[F19]`
 #[test]
 fn impossible_records_are_nonsense() {
     let (freed, filled, have) = (WRITTEN + 5, WRITTEN + 20, READ + 7);
@@ -132,7 +132,7 @@ fn impossible_records_are_nonsense() {
     }
 }
 
-/// [F17] Where only a record can be, its beginning is waited for, and anything else is nonsense.
+/// `[F17]` Where only a record can be, its beginning is waited for, and anything else is nonsense.
 #[test]
 fn nothing_but_a_record_follows_a_promotion() {
     let (mut side, words) = linked(Role::Connected);
@@ -145,7 +145,7 @@ fn nothing_but_a_record_follows_a_promotion() {
     assert_eq!(side.look(&record, &words), Err(Nonsense));
 }
 
-/// [F17] [F18] B resumes a promotion that A gave up; A has proposed the next one meanwhile.
+/// `[F17]` `[F18]` B resumes a promotion that A gave up; A has proposed the next one meanwhile.
 #[test]
 fn a_record_of_an_earlier_promotion_is_thrown_away() {
     let (mut side, words) = joining(Role::Connected);
@@ -159,7 +159,7 @@ fn a_record_of_an_earlier_promotion_is_thrown_away() {
     assert_eq!(side.answer(words.tail(), WRITTEN), None);
 }
 
-/// [F18] A has given up and said nothing since: it answers, once.
+/// `[F18]` A has given up and said nothing since: it answers, once.
 #[test]
 fn who_gave_up_answers_a_resume() {
     let (mut side, words) = joining(Role::Connected);
@@ -173,7 +173,7 @@ fn who_gave_up_answers_a_resume() {
     assert_eq!(side.look(&record, &words), Ok(Arrived::Plain { skip: 0 }));
 }
 
-/// [F8] What A proposed has been bound before it gave up.
+/// `[F8]` What A proposed has been bound before it gave up.
 #[test]
 fn too_late_to_give_up() {
     let (mut side, words) = joining(Role::Connected);
@@ -182,7 +182,7 @@ fn too_late_to_give_up() {
     assert_eq!(side.stage(), Stage::Linked);
 }
 
-/// [F3]
+/// `[F3]`
 #[test]
 fn agrees_only_where_both_stand_the_same() {
     for (wrong, written, read) in [
@@ -197,7 +197,7 @@ fn agrees_only_where_both_stand_the_same() {
     assert!(!proposer.agree(&prepare(1), WRITTEN, READ));
 }
 
-/// [F20] [F22] FIN before what was promised is no end.
+/// `[F20]` `[F22]` FIN before what was promised is no end.
 #[test]
 fn fin_ends_what_was_promised_and_nothing_less() {
     for (read, verdict) in [(12, Tip::Broken), (13, Tip::Fin)] {
@@ -211,7 +211,7 @@ fn fin_ends_what_was_promised_and_nothing_less() {
     }
 }
 
-/// [F22] [F23] FIN without RESUME: on the link it only asks, after a fail-over it is an error.
+/// `[F22]` `[F23]` FIN without RESUME: on the link it only asks, after a fail-over it is an error.
 #[test]
 fn fin_without_a_resume_is_no_end() {
     let (mut side, words) = linked(Role::Connected);

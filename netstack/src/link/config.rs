@@ -11,11 +11,11 @@ pub struct Identity {
     pub incarnation: u64,
     /// By which we know packets of this link.
     pub tag: u32,
-    /// [H2] The key of our challenges.
+    /// `[H2]` The key of our challenges.
     pub secret: [u64; 2],
 }
 
-/// [R8] One way to the peer and back.
+/// `[R8]` One way to the peer and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
     pub outgoing: Addresses,
@@ -29,15 +29,15 @@ pub struct Config {
     pub ways: Vec<Way>,
     /// Bytes of IP that the port can send at once.
     pub mtu: usize,
-    /// [X2] Connections at a time.
+    /// `[X2]` Connections at a time.
     pub most_connections: u32,
-    /// [X2] Packets in flight on a path.
+    /// `[X2]` Packets in flight on a path.
     pub most_packets: usize,
-    /// [R7] After so long without an answer a link is dead.
+    /// `[R7]` After so long without an answer a link is dead.
     pub patience: Duration,
-    /// [P1] The first number of every path, the same at both ends. Anything but zero is for tests.
+    /// `[P1]` The first number of every path, the same at both ends. Anything but zero is for tests.
     pub first_number: u64,
-    /// [G3] Mark packets as capable of ECN.
+    /// `[G3]` Mark packets as capable of ECN.
     pub ecn: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::wire::Malformed;
 
-/// [X1] Why a packet was dropped, in the order of the checks.
+/// `[X1]` Why a packet was dropped, in the order of the checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Dropped {
@@ -23,11 +23,11 @@ pub enum Dropped {
     Offset,
     /// No room to remember it.
     Full,
-    /// [C5] Its ring is frozen.
+    /// `[C5]` Its ring is frozen.
     Frozen,
-    /// [C8] Its connection was reset.
+    /// `[C8]` Its connection was reset.
     Ended,
-    /// [P2] It was here before.
+    /// `[P2]` It was here before.
     Again,
 }
 
@@ -72,9 +72,9 @@ pub struct LinkCounters {
     /// Stream bytes sent a second time, or more.
     pub bytes_again: u64,
     pub packets_lost: u64,
-    /// [R6] Taken for lost, and received after all.
+    /// `[R6]` Taken for lost, and received after all.
     pub packets_late: u64,
-    /// [R4]
+    /// `[R4]`
     pub probes: u64,
     dropped: [u64; Dropped::ALL.len()],
 }

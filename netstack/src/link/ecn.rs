@@ -1,4 +1,4 @@
-//! [G3] Whether ECN works on a path: the peer's counts must add up (RFC 9000, 13.4.2.1).
+//! `[G3]` Whether ECN works on a path: the peer's counts must add up (RFC 9000, 13.4.2.1).
 
 use crate::wire::ack::Marks;
 use crate::wire::frame::Ecn;

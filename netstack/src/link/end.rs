@@ -22,7 +22,7 @@ impl<W: Window + Clone> Link<W> {
         Some(conn)
     }
 
-    /// [X2] What waited for its turn on a path does so no more; its entries are passed over, unless there are too
+    /// `[X2]` What waited for its turn on a path does so no more; its entries are passed over, unless there are too
     /// many by now.
     pub(super) fn leave_behind(&mut self, number: usize, queued: Queued) {
         let Some(path) = self.paths.get_mut(number).filter(|_| queued.count() > 0) else {
@@ -39,7 +39,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [C11] The last acknowledgement has come: of a byte, or of CLOSE. [C8] But not for one that is reset.
+    /// `[C11]` The last acknowledgement has come: of a byte, or of CLOSE. `[C8]` But not for one that is reset.
     pub(super) fn end_acked(&mut self, id: Id) {
         if self.table.get(id).is_some_and(Conn::can_send) {
             self.events.push_back(Event::EndAcked(id));
@@ -47,7 +47,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [C9]
+    /// `[C9]`
     pub(super) fn close_if_over(&mut self, id: Id) {
         if self.table.get(id).is_some_and(Conn::is_over) {
             self.forget(id);
@@ -55,7 +55,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [R7] The link is no more: every connection is told of, with what is placed and acknowledged.
+    /// `[R7]` The link is no more: every connection is told of, with what is placed and acknowledged.
     pub(super) fn die(&mut self, why: Why) {
         for id in self.table.ids() {
             if why == Why::Restarted && self.begin_again(id) {
@@ -83,7 +83,7 @@ impl<W: Window + Clone> Link<W> {
         self.events.push_back(Event::Dead(why));
     }
 
-    /// [H4] A connection that the peer has not answered for may be one with its new incarnation.
+    /// `[H4]` A connection that the peer has not answered for may be one with its new incarnation.
     fn begin_again(&mut self, id: Id) -> bool {
         let Some(conn) = self.table.get_mut(id) else {
             return false;
@@ -99,7 +99,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [H7] The next link of ours is another one, also to a peer that has not noticed the end of this.
+    /// `[H7]` The next link of ours is another one, also to a peer that has not noticed the end of this.
     pub(super) fn renew(&mut self) {
         let incarnation = &mut self.config.identity.incarnation;
         *incarnation = incarnation.wrapping_add(1);

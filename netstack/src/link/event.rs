@@ -13,11 +13,11 @@ pub struct Score {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// [R7] No answer.
+    /// `[R7]` No answer.
     Silence,
-    /// [H4] The peer has a new incarnation.
+    /// `[H4]` The peer has a new incarnation.
     Restarted,
-    /// [H6] The peer has said so.
+    /// `[H6]` The peer has said so.
     Bye,
 }
 
@@ -27,15 +27,15 @@ pub enum Event {
     Up,
     /// The connection has been opened by both.
     Open(Id),
-    /// [C7] The peer sends nothing more, and all it sent is placed.
+    /// `[C7]` The peer sends nothing more, and all it sent is placed.
     Ended(Id),
-    /// [C11] The peer has all bytes and the end of the stream, and its reader will see both.
+    /// `[C11]` The peer has all bytes and the end of the stream, and its reader will see both.
     EndAcked(Id),
-    /// [C9] Over in both directions; the id is gone.
+    /// `[C9]` Over in both directions; the id is gone.
     Closed(Id),
-    /// [C8] Ended by the peer; the id is gone.
+    /// `[C8]` Ended by the peer; the id is gone.
     Reset { id: Id, reason: u16, score: Score },
-    /// [C5] Its ring is frozen, and the link has reset it; the id is gone.
+    /// `[C5]` Its ring is frozen, and the link has reset it; the id is gone.
     Frozen(Id),
     /// Ended with the link; the id is gone.
     Lost { id: Id, score: Score },

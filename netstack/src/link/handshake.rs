@@ -9,7 +9,7 @@ use super::config::Identity;
 use crate::time::Instant;
 use crate::wire::body::{Hello, Welcome};
 
-/// [H1] When HELLO is repeated, and for how long.
+/// `[H1]` When HELLO is repeated, and for how long.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const GREETING_TIME: Duration = Duration::from_secs(5);
@@ -26,7 +26,7 @@ pub enum Shake {
     },
     Up {
         peer: Hello,
-        /// [H3] A packet of the link has arrived.
+        /// `[H3]` A packet of the link has arrived.
         heard: bool,
     },
 }
@@ -54,7 +54,7 @@ impl Shake {
         }
     }
 
-    /// [H1]
+    /// `[H1]`
     pub fn is_in_vain(&self, now: Instant) -> bool {
         matches!(self, Shake::Greeting { since, .. } if now - *since >= GREETING_TIME)
     }
@@ -72,7 +72,7 @@ impl Shake {
     }
 }
 
-/// [H2] What only a host that receives at that address can send back. It holds until the next link
+/// `[H2]` What only a host that receives at that address can send back. It holds until the next link
 /// begins: a late CONFIRM of an earlier one proves nothing.
 pub fn challenge(me: &Identity, links: u64, peer: u64) -> u64 {
     let [first, second] = me.secret;
@@ -83,7 +83,7 @@ pub fn challenge(me: &Identity, links: u64, peer: u64) -> u64 {
     hash.finish()
 }
 
-/// [H2] The answer to a HELLO.
+/// `[H2]` The answer to a HELLO.
 pub fn welcome(me: &Identity, links: u64, hello: &Hello) -> Welcome {
     Welcome {
         me: Hello {

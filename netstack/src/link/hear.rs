@@ -52,7 +52,7 @@ impl<W: Window + Clone> Link<W> {
         Ok(())
     }
 
-    /// [C5] The ring was taken away from us.
+    /// `[C5]` The ring was taken away from us.
     #[cold]
     pub(super) fn freeze(&mut self, now: Instant, id: Id) -> Dropped {
         if let Some(conn) = self.table.get_mut(id) {
@@ -63,7 +63,7 @@ impl<W: Window + Clone> Link<W> {
         Dropped::Frozen
     }
 
-    /// [K4] Lets the peer know of room, if it is worth a packet.
+    /// `[K4]` Lets the peer know of room, if it is worth a packet.
     pub(super) fn tell_room(&mut self, now: Instant, id: Id) {
         let Some(conn) = self.table.get_mut(id) else {
             return;
@@ -76,7 +76,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [K3] The credit that a packet carries.
+    /// `[K3]` The credit that a packet carries.
     pub(super) fn hear_room(
         &mut self,
         now: Instant,
@@ -116,7 +116,7 @@ impl<W: Window + Clone> Link<W> {
         Ok(())
     }
 
-    /// [C1] [C3]
+    /// `[C1]` `[C3]`
     pub(super) fn hear_open(&mut self, now: Instant, packet: &Packet<'_>) -> Result<(), Dropped> {
         let open = Open::parse(packet.body).ok_or(Dropped::Length)?;
         let known = self.names.get(&open.name).copied();
@@ -145,7 +145,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [R8] The path on which a question came; unless it works only in that direction.
+    /// `[R8]` The path on which a question came; unless it works only in that direction.
     fn path_to_answer_on(&self, path: u8) -> u8 {
         let works = |path: &super::Path<W>| !path.is_left();
         if self.paths.get(usize::from(path)).is_some_and(works) {
@@ -155,7 +155,7 @@ impl<W: Window + Clone> Link<W> {
         other.map_or(path, |other| other as u8)
     }
 
-    /// [C3] Both ends have named their offsets.
+    /// `[C3]` Both ends have named their offsets.
     fn agree(&mut self, now: Instant, id: Id, open: &Open) {
         let Some(conn) = self.table.get_mut(id) else {
             return;
@@ -207,7 +207,7 @@ impl<W: Window + Clone> Link<W> {
         Ok(())
     }
 
-    /// [C7]
+    /// `[C7]`
     pub(super) fn hear_close(
         &mut self,
         now: Instant,
@@ -245,7 +245,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [C8]
+    /// `[C8]`
     pub(super) fn hear_reset(&mut self, id: Id, packet: &Packet<'_>) -> Result<(), Dropped> {
         let reason = packet.body.first_chunk().copied().map(u16::from_be_bytes);
         let reason = reason.ok_or(Dropped::Length)?;

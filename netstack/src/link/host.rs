@@ -20,14 +20,14 @@ impl<W: Window + Clone> Link<W> {
         Some(id)
     }
 
-    /// [H1] Gets to know the peer, also if there is nothing to send yet.
+    /// `[H1]` Gets to know the peer, also if there is nothing to send yet.
     pub fn greet(&mut self, now: Instant) {
         if self.shake == Shake::Down {
             self.shake = Shake::greet(now);
         }
     }
 
-    /// [R10] Asks whether the peer is still there, also if there is nothing to send.
+    /// `[R10]` Asks whether the peer is still there, also if there is nothing to send.
     pub fn ask(&mut self) {
         for path in &mut self.paths {
             // What is in flight asks already.
@@ -35,7 +35,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [C1] Announces a connection that the peer will open. `None` as for `open`, or if one of that
+    /// `[C1]` Announces a connection that the peer will open. `None` as for `open`, or if one of that
     /// name is there already.
     pub fn expect(&mut self, terms: &Terms) -> Option<Id> {
         if self.names.contains_key(&terms.name) {
@@ -55,7 +55,7 @@ impl<W: Window + Clone> Link<W> {
         self.table.add(most, |id| Conn::new(id, terms, stage, path))
     }
 
-    /// Names are as good as random. [R8] Not a path that has been left.
+    /// Names are as good as random. `[R8]` Not a path that has been left.
     fn path_for(&self, name: u64) -> usize {
         let count = self.config.ways.len().max(1);
         let first = (name % count as u64) as usize;
@@ -73,7 +73,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [K1] The program has read up to here.
+    /// `[K1]` The program has read up to here.
     #[inline]
     pub fn has_read(&mut self, now: Instant, id: Id, read: u64) {
         let Some(conn) = self.table.get_mut(id) else {
@@ -83,7 +83,7 @@ impl<W: Window + Clone> Link<W> {
         self.tell_room(now, id);
     }
 
-    /// [C7] No byte follows those that are written.
+    /// `[C7]` No byte follows those that are written.
     pub fn close(&mut self, now: Instant, id: Id) {
         if let Some(conn) = self.conn(id) {
             conn.send.finish();
@@ -91,7 +91,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [C8] Ends both directions at once. The link never touches its rings again.
+    /// `[C8]` Ends both directions at once. The link never touches its rings again.
     pub fn reset(&mut self, now: Instant, id: Id, reason: u16) {
         let Some(conn) = self.table.get_mut(id) else {
             return;
@@ -109,7 +109,7 @@ impl<W: Window + Clone> Link<W> {
         self.note(now, id);
     }
 
-    /// [H6] Ends the link; the peer hears of it if the packet arrives.
+    /// `[H6]` Ends the link; the peer hears of it if the packet arrives.
     pub fn bye(&mut self) {
         self.bye = self.is_up();
         if !self.bye && (self.shake != Shake::Down || self.table.count() > 0) {

@@ -54,7 +54,7 @@ impl Ledger {
         }
     }
 
-    /// [P1] The next number, never used before.
+    /// `[P1]` The next number, never used before.
     pub fn next_number(&self) -> u64 {
         self.next
     }
@@ -64,7 +64,7 @@ impl Ledger {
         self.in_flight
     }
 
-    /// Entries that are kept, settled or not: [X2].
+    /// Entries that are kept, settled or not: `[X2]`.
     pub fn len(&self) -> usize {
         self.entries.len()
     }

@@ -15,7 +15,7 @@ use crate::wire::number::low;
 use crate::wire::{Header, Kind, Packet, Seal};
 
 impl<W: Window + Clone> Link<W> {
-    /// [H2]
+    /// `[H2]`
     pub(super) fn hear_hello(
         &mut self,
         arrival: &Arrival<'_>,
@@ -33,7 +33,7 @@ impl<W: Window + Clone> Link<W> {
         Ok(())
     }
 
-    /// [H3]
+    /// `[H3]`
     pub(super) fn hear_welcome(
         &mut self,
         now: Instant,
@@ -66,7 +66,7 @@ impl<W: Window + Clone> Link<W> {
         Ok(())
     }
 
-    /// [H4]
+    /// `[H4]`
     pub(super) fn hear_confirm(
         &mut self,
         now: Instant,
@@ -117,7 +117,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [H2]
+    /// `[H2]`
     pub(super) fn say_welcome(&mut self, out: &mut [u8]) -> Option<Departure> {
         let (way, tag, welcome) = self.answer.take()?;
         let header = Header {
@@ -127,7 +127,7 @@ impl<W: Window + Clone> Link<W> {
         self.say_as_stranger(way.into(), &header, &welcome.emit(), out)
     }
 
-    /// [H1]
+    /// `[H1]`
     pub(super) fn say_hello(&mut self, now: Instant, out: &mut [u8]) -> Option<Departure> {
         if !self.shake.says_hello(now) {
             return None;
@@ -155,7 +155,7 @@ impl<W: Window + Clone> Link<W> {
         Some(Departure { length, way, ecn })
     }
 
-    /// [H6] Not repeated: a peer that does not hear it finds out by itself.
+    /// `[H6]` Not repeated: a peer that does not hear it finds out by itself.
     pub(super) fn say_bye(&mut self, number: usize, out: &mut [u8]) -> Option<usize> {
         let peer = self.shake.peer()?;
         let path = self.paths.get(number)?;
@@ -171,13 +171,13 @@ impl<W: Window + Clone> Link<W> {
         length
     }
 
-    /// [H3]
+    /// `[H3]`
     #[inline]
     pub(super) fn owes_confirm(&self) -> bool {
         self.confirm_owed && matches!(self.shake, Shake::Up { heard: false, .. })
     }
 
-    /// [H3]
+    /// `[H3]`
     pub(super) fn say_confirm(&mut self, number: usize, out: &mut [u8]) -> Option<usize> {
         let Shake::Up { peer, heard: false } = self.shake else {
             return None;
@@ -200,7 +200,7 @@ impl<W: Window + Clone> Link<W> {
     }
 }
 
-/// [W2] A packet from somebody whose incarnation is not known yet.
+/// `[W2]` A packet from somebody whose incarnation is not known yet.
 fn check_stranger(arrival: &Arrival<'_>, packet: &Packet<'_>) -> Result<(), Dropped> {
     let seal = Seal::stranger(&arrival.addresses);
     check(packet, seal.head(packet.head()).over(packet.body))

@@ -64,7 +64,7 @@ pub struct Id {
 }
 
 impl Id {
-    /// [C2] How the peer addresses it.
+    /// `[C2]` How the peer addresses it.
     pub fn token(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
@@ -84,18 +84,18 @@ impl Id {
 
 /// Reasons of RESET that the link itself gives; the host's own begin at 16.
 pub mod reason {
-    /// [C1] No connection of that name is expected.
+    /// `[C1]` No connection of that name is expected.
     pub const UNEXPECTED: u16 = 1;
-    /// [C3] The two ends do not agree on where the streams are.
+    /// `[C3]` The two ends do not agree on where the streams are.
     pub const DISAGREEMENT: u16 = 2;
-    /// [C5] The ring was taken away.
+    /// `[C5]` The ring was taken away.
     pub const FROZEN: u16 = 3;
 }
 
-/// [W4] More could not be told apart from less.
+/// `[W4]` More could not be told apart from less.
 const MOST_CREDIT: u64 = (1 << 31) - 1;
 
-/// [X2] Answers to strangers that may wait at a time.
+/// `[X2]` Answers to strangers that may wait at a time.
 const MOST_REFUSALS: usize = 16;
 
 /// One link to one peer.
@@ -105,11 +105,11 @@ pub struct Link<W> {
     /// What the window of a new path is like.
     window: W,
     shake: Shake,
-    /// [H2] How many links there have been in this incarnation.
+    /// `[H2]` How many links there have been in this incarnation.
     links: u64,
-    /// [H2] The answer to the last HELLO, with the way it goes.
+    /// `[H2]` The answer to the last HELLO, with the way it goes.
     answer: Option<(u8, u32, Welcome)>,
-    /// [H3] CONFIRM is to be sent.
+    /// `[H3]` CONFIRM is to be sent.
     confirm: Option<Welcome>,
     confirm_owed: bool,
     bye: bool,
@@ -117,11 +117,11 @@ pub struct Link<W> {
     /// Whose turn it is.
     turn: usize,
     table: Table,
-    /// [C1] Those that the peer opens or has opened, by name.
+    /// `[C1]` Those that the peer opens or has opened, by name.
     names: BTreeMap<u64, Id>,
-    /// [C1] Tokens of connections that we do not want, and the path that each is told on.
+    /// `[C1]` Tokens of connections that we do not want, and the path that each is told on.
     refusals: VecDeque<(u8, u64)>,
-    /// [K5] Connections that wait for credit, by when they ask.
+    /// `[K5]` Connections that wait for credit, by when they ask.
     questions: BTreeSet<(Instant, Id)>,
     events: VecDeque<Event>,
     counters: LinkCounters,
@@ -184,7 +184,7 @@ impl<W: Window + Clone> Link<W> {
         self.shake.peer().is_some()
     }
 
-    /// [R9] When `transmit` has to be called even if nothing happens. `None`: never.
+    /// `[R9]` When `transmit` has to be called even if nothing happens. `None`: never.
     #[inline]
     pub fn deadline(&self) -> Option<Instant> {
         let paths = self.paths.iter().map(Path::deadline);
@@ -263,6 +263,6 @@ pub struct PathView<'a> {
     pub in_flight: u64,
     /// Bytes of the largest packet.
     pub packet: usize,
-    /// [R8] It does not answer; nobody uses it.
+    /// `[R8]` It does not answer; nobody uses it.
     pub is_left: bool,
 }

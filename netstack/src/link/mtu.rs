@@ -4,13 +4,13 @@ use core::time::Duration;
 
 use crate::time::Instant;
 
-/// [M1] Bytes of IP that every path carries.
+/// `[M1]` Bytes of IP that every path carries.
 pub const BASE: usize = 1200;
-/// [M1] Bytes of IP that most networks carry.
+/// `[M1]` Bytes of IP that most networks carry.
 const USUAL: usize = 1500;
-/// [M2] Losses of one size that end its trial.
+/// `[M2]` Losses of one size that end its trial.
 const TRIALS: u32 = 3;
-/// [M2] [M3] After this the search begins anew: perhaps it was only a very full queue. Then after twice
+/// `[M2]` `[M3]` After this the search begins anew: perhaps it was only a very full queue. Then after twice
 /// as long each time, at most so long.
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
@@ -69,7 +69,7 @@ impl Mtu {
         self.current
     }
 
-    /// [M1] First all that the port allows: mostly the network allows it too.
+    /// `[M1]` First all that the port allows: mostly the network allows it too.
     fn begin(&mut self) {
         self.search = if self.most - self.current > CLOSE_ENOUGH {
             Search::Trying {
@@ -174,14 +174,14 @@ impl Mtu {
         };
     }
 
-    /// [M2]
+    /// `[M2]`
     fn next_pause(&mut self) -> Duration {
         let pause = self.pause;
         self.pause = (pause * 2).min(LONGEST_PAUSE);
         pause
     }
 
-    /// [M3] Large packets do not come through any more; which ones do is to be found out anew.
+    /// `[M3]` Large packets do not come through any more; which ones do is to be found out anew.
     pub fn fall_back(&mut self, now: Instant) -> bool {
         let was_larger = self.current > self.base;
         if was_larger {

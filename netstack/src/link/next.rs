@@ -1,7 +1,7 @@
 //! What was to come, and is most of what comes.
 //!
-//! [W3] [C4] Bytes of an open connection that follow those that are there, on its path, with no island
-//! beyond them and no end in sight: nothing has to be skipped, joined or kept. [C6] Acknowledgements of the
+//! `[W3]` `[C4]` Bytes of an open connection that follow those that are there, on its path, with no island
+//! beyond them and no end in sight: nothing has to be skipped, joined or kept. `[C6]` Acknowledgements of the
 //! oldest packets, none of them lost, and of their bytes in order. Whatever is otherwise goes
 //! through `hear` and `settle`, which do the same and more.
 

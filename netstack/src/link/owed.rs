@@ -70,7 +70,7 @@ impl<W: Window + Clone> Link<W> {
         })
     }
 
-    /// [C1] Answers OPEN for a connection that nobody expects.
+    /// `[C1]` Answers OPEN for a connection that nobody expects.
     pub(super) fn refuse(&mut self, number: usize, now: Instant, out: &mut [u8]) -> Option<usize> {
         let tag = self.shake.peer()?.tag;
         // [X2]

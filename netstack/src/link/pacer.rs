@@ -1,4 +1,4 @@
-//! [G5] When the next packet may leave.
+//! `[G5]` When the next packet may leave.
 
 use crate::time::Instant;
 

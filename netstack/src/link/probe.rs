@@ -11,7 +11,7 @@ use crate::time::{Instant, earlier};
 use crate::wire::{Header, Kind};
 use core::time::Duration;
 
-/// [K5] The longest pause between two questions.
+/// `[K5]` The longest pause between two questions.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 impl<W: Window + Clone> Link<W> {
@@ -50,14 +50,14 @@ impl<W: Window + Clone> Link<W> {
         self.ask_for_credit(now);
     }
 
-    /// [R7] When all paths that wait for an answer will have waited too long.
+    /// `[R7]` When all paths that wait for an answer will have waited too long.
     #[inline]
     pub(super) fn silence_ends(&self) -> Option<Instant> {
         let since = self.paths.iter().filter_map(|path| path.silent_since());
         Some(since.max()? + self.config.patience)
     }
 
-    /// [R8] This one does not answer. Do the others?
+    /// `[R8]` This one does not answer. Do the others?
     fn ask_other_paths(&mut self, number: usize) {
         if self.paths[number].probes() < 2 {
             return;
@@ -68,7 +68,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [R8] Half of the patience without an answer, while another path has had one.
+    /// `[R8]` Half of the patience without an answer, while another path has had one.
     fn leave_dead_path(&mut self, now: Instant, number: usize) {
         let busy = |path: &super::Path<W>| !path.ledger().is_settled() && !path.is_left();
         if self.paths[number].is_left() {
@@ -96,7 +96,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [R8] The peer uses another path for a connection than we do, and ours does not answer. But what goes on a path
+    /// `[R8]` The peer uses another path for a connection than we do, and ours does not answer. But what goes on a path
     /// that was left is never asked for again.
     #[inline]
     pub(super) fn follow(&mut self, now: Instant, id: Id, path: u8) {
@@ -115,7 +115,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [R4]
+    /// `[R4]`
     pub(super) fn probe(
         &mut self,
         number: usize,
@@ -147,7 +147,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [R8]
+    /// `[R8]`
     pub(super) fn ask_path(
         &mut self,
         number: usize,
@@ -192,7 +192,7 @@ impl<W: Window + Clone> Link<W> {
         })
     }
 
-    /// [K5]
+    /// `[K5]`
     fn ask_for_credit(&mut self, now: Instant) {
         while let Some(&(at, id)) = self.questions.first() {
             if at > now {

@@ -16,7 +16,7 @@ use crate::wire::number::expand;
 use crate::wire::{Ack, Bare, Header, Kind, Packet, Seal};
 
 impl<W: Window + Clone> Link<W> {
-    /// [X1] Takes in a datagram. One that is not right has changed nothing, and is counted.
+    /// `[X1]` Takes in a datagram. One that is not right has changed nothing, and is counted.
     pub fn receive(
         &mut self,
         now: Instant,
@@ -156,7 +156,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [P6]
+    /// `[P6]`
     #[inline(always)]
     pub(super) fn check_acknowledgement<'a>(
         &self,

@@ -10,12 +10,12 @@ use crate::wire::frame::Ecn;
 
 pub use crate::wire::ack::RANGES;
 
-/// [P4] How long an acknowledgement waits for a packet to ride on.
+/// `[P4]` How long an acknowledgement waits for a packet to ride on.
 pub const DELAY: Duration = Duration::from_micros(25);
-/// [P4] Asking packets that are acknowledged together.
+/// `[P4]` Asking packets that are acknowledged together.
 const TOGETHER: u32 = 2;
 
-/// [P3] Of so many numbers the peer is told.
+/// `[P3]` Of so many numbers the peer is told.
 const NEWEST: u64 = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Known {
     New,
     /// Received before.
     Again,
-    /// [P2] So old that it is not known any more whether it was.
+    /// `[P2]` So old that it is not known any more whether it was.
     TooOld,
 }
 
@@ -76,7 +76,7 @@ impl Received {
         }
     }
 
-    /// [P7] A packet has done what it came for.
+    /// `[P7]` A packet has done what it came for.
     #[inline(always)]
     pub fn note(&mut self, now: Instant, number: u64, ask: bool, ecn: Ecn) {
         // Older gaps do not count: numbers are never used again, so those of lost packets stay open.
@@ -99,7 +99,7 @@ impl Received {
         self.owe(if at_once { now } else { now + DELAY });
     }
 
-    /// [P3]
+    /// `[P3]`
     fn bound(&mut self) {
         if self.numbers.count() > RANGES
             && let Some(oldest) = self.numbers.drop_first()
@@ -108,7 +108,7 @@ impl Received {
         }
     }
 
-    /// [P2] Says again what was received: perhaps the acknowledgement was lost.
+    /// `[P2]` Says again what was received: perhaps the acknowledgement was lost.
     pub fn again(&mut self, now: Instant) {
         if !self.numbers.is_empty() {
             self.owe(now);
@@ -149,7 +149,7 @@ impl Received {
         Some(written)
     }
 
-    /// [P3] The same, if there is only one range to tell of: mostly nothing was lost lately.
+    /// `[P3]` The same, if there is only one range to tell of: mostly nothing was lost lately.
     #[inline]
     fn report_one(&self, report: &Report, out: &mut [u8]) -> Option<ack::Written> {
         let newest = self.numbers.last()?;

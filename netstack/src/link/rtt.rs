@@ -26,7 +26,7 @@ impl Default for Rtt {
 }
 
 impl Rtt {
-    /// [R1] A packet was acknowledged after `passed`, of which the peer's host had it for `delay`; the
+    /// `[R1]` A packet was acknowledged after `passed`, of which the peer's host had it for `delay`; the
     /// rest, which counts.
     #[inline]
     pub fn sample(&mut self, passed: u64, delay: u64) -> u64 {
@@ -81,7 +81,7 @@ impl Rtt {
         Duration::from_nanos(self.smoothed + self.variation * 4)
     }
 
-    /// [R2] How much later a later packet's acknowledgement may come before an earlier one is lost.
+    /// `[R2]` How much later a later packet's acknowledgement may come before an earlier one is lost.
     #[inline]
     pub fn reordering(&self) -> Duration {
         let longest = self.smoothed.max(self.latest);

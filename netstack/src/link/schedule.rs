@@ -1,4 +1,4 @@
-//! [S1] [S2] [C10] Whose turn it is.
+//! `[S1]` `[S2]` `[C10]` Whose turn it is.
 
 use alloc::collections::VecDeque;
 
@@ -22,20 +22,20 @@ pub struct Schedule {
     stale: usize,
 }
 
-/// [X2] Stale entries that do not matter, whatever the number of connections.
+/// `[X2]` Stale entries that do not matter, whatever the number of connections.
 const CLUTTER: usize = 64;
 
-/// [S2] Bytes that a connection may send in a round as a fresh one: no more than one packet, in however
+/// `[S2]` Bytes that a connection may send in a round as a fresh one: no more than one packet, in however
 /// many.
 const SHARE: u64 = super::mtu::BASE as u64 - 28;
 
 impl Schedule {
-    /// [X2] A connection has gone elsewhere, and its entries stay.
+    /// `[X2]` A connection has gone elsewhere, and its entries stay.
     pub fn leave_behind(&mut self, queued: Queued) {
         self.stale += queued.count();
     }
 
-    /// [X2] There are more stale entries than connections: it is time to begin anew.
+    /// `[X2]` There are more stale entries than connections: it is time to begin anew.
     pub fn is_cluttered(&self, connections: usize) -> bool {
         self.stale > CLUTTER + 2 * connections
     }

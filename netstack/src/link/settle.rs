@@ -90,7 +90,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [R3] As far as it is still needed.
+    /// `[R3]` As far as it is still needed.
     fn owe_again(&mut self, now: Instant, id: Id, what: Owed) {
         let Some(conn) = self.conn(id) else { return };
         if conn.still_owes(what) {

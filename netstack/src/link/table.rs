@@ -9,7 +9,7 @@ use super::conn::Conn;
 pub struct Table {
     slots: Vec<Option<Conn>>,
     free: Vec<u32>,
-    /// [C2] Given to the last connection; it only grows.
+    /// `[C2]` Given to the last connection; it only grows.
     generation: u32,
     used: u32,
 }
@@ -52,7 +52,7 @@ impl Table {
         self.slots.get_mut(id.index as usize)?.take()
     }
 
-    /// [C8] Whether this id was given out once.
+    /// `[C8]` Whether this id was given out once.
     pub fn was(&self, id: Id) -> bool {
         (id.index as usize) < self.slots.len() && (1..=self.generation).contains(&id.generation)
     }

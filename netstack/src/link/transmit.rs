@@ -43,7 +43,7 @@ impl Piece {
 }
 
 impl<W: Window + Clone> Link<W> {
-    /// [S3] Writes the next packet that has to go; `None` if there is none before the deadline. There
+    /// `[S3]` Writes the next packet that has to go; `None` if there is none before the deadline. There
     /// is room for all that the port can send, or at least for `SHORTEST` bytes.
     pub fn transmit(
         &mut self,
@@ -91,7 +91,7 @@ impl<W: Window + Clone> Link<W> {
         None
     }
 
-    /// [S1]
+    /// `[S1]`
     fn transmit_on(
         &mut self,
         number: usize,
@@ -131,7 +131,7 @@ impl<W: Window + Clone> Link<W> {
             .or_else(|| self.send_lost(number, now, streams, out))
     }
 
-    /// [R3]
+    /// `[R3]`
     fn send_lost(
         &mut self,
         number: usize,
@@ -158,7 +158,7 @@ impl<W: Window + Clone> Link<W> {
         }
     }
 
-    /// [S2]
+    /// `[S2]`
     #[inline]
     fn send_fresh(
         &mut self,
@@ -265,7 +265,7 @@ impl<W: Window + Clone> Link<W> {
         Some(total)
     }
 
-    /// [M1] Once there is a round trip to judge it by.
+    /// `[M1]` Once there is a round trip to judge it by.
     fn try_size(&mut self, number: usize, now: Instant, out: &mut [u8]) -> Option<usize> {
         let tag = self.shake.peer()?.tag;
         let path = &mut self.paths[number];
@@ -286,7 +286,7 @@ impl<W: Window + Clone> Link<W> {
         })
     }
 
-    /// [P4] Nothing was there to ride on.
+    /// `[P4]` Nothing was there to ride on.
     fn acknowledge_only(&mut self, number: usize, now: Instant, out: &mut [u8]) -> Option<usize> {
         let tag = self.shake.peer()?.tag;
         let due = self.paths[number].received.due()?;

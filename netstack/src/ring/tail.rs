@@ -1,6 +1,6 @@
 //! The tail word of a ring that an engine fills: an offset, and three flags above it.
 //!
-//! It is the truth about what has arrived ([F5], [F11] of docs/failover.md). The engine changes it by
+//! It is the truth about what has arrived (`[F5]`, `[F11]` of docs/failover.md). The engine changes it by
 //! compare-and-swap only, and nothing changes it after FROZEN was set: an engine that was
 //! stopped in between and wakes later finds that its swap fails. A ring between two processes has
 //! none of the flags; a reader of its tail takes the offset alone.
@@ -34,17 +34,17 @@ impl Tail {
         self.0 & (MAX_OFFSET - 1)
     }
 
-    /// [F6] The peer is bound.
+    /// `[F6]` The peer is bound.
     pub fn is_open(self) -> bool {
         self.0 & OPEN != 0
     }
 
-    /// [F13] No byte follows.
+    /// `[F13]` No byte follows.
     pub fn has_ended(self) -> bool {
         self.0 & ENDED != 0
     }
 
-    /// [F5] It never changes again.
+    /// `[F5]` It never changes again.
     pub fn is_frozen(self) -> bool {
         self.0 & FROZEN != 0
     }
@@ -54,17 +54,17 @@ impl Tail {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakenAway;
 
-/// [F4] A word for a new promotion.
+/// `[F4]` A word for a new promotion.
 pub fn begin(word: &AtomicU64, offset: u64) {
     word.store(offset & (MAX_OFFSET - 1), Ordering::Release);
 }
 
-/// [F6] Says that the peer is bound.
+/// `[F6]` Says that the peer is bound.
 pub fn open(word: &AtomicU64) -> Result<(), TakenAway> {
     change(word, |tail| tail | OPEN)
 }
 
-/// [F11] [F13] Everything up to `offset` is there; with `ended` nothing follows. A look at a tripwire
+/// `[F11]` `[F13]` Everything up to `offset` is there; with `ended` nothing follows. A look at a tripwire
 /// may follow at once.
 #[inline]
 pub fn publish(word: &AtomicU64, offset: u64, ended: bool) -> Result<(), TakenAway> {
@@ -72,7 +72,7 @@ pub fn publish(word: &AtomicU64, offset: u64, ended: bool) -> Result<(), TakenAw
     change(word, |tail| offset | flags | tail & OPEN)
 }
 
-/// [F16] Takes the ring away from the engine; what the word says from now on.
+/// `[F16]` Takes the ring away from the engine; what the word says from now on.
 pub fn freeze(word: &AtomicU64) -> Tail {
     Tail(word.fetch_or(FROZEN, Ordering::SeqCst) | FROZEN)
 }

@@ -4,7 +4,7 @@ use core::ops::{Range, RangeInclusive};
 
 use super::PATHS;
 
-/// [P3] Ranges that a block can hold.
+/// `[P3]` Ranges that a block can hold.
 pub const RANGES: usize = 32;
 const FIXED: usize = 8;
 const RANGE: usize = 4;
@@ -42,7 +42,7 @@ pub struct Ack<'a> {
 }
 
 impl<'a> Ack<'a> {
-    /// [W7] The block at the beginning of these bytes, and what follows it; `None` if it is cut, or has no
+    /// `[W7]` The block at the beginning of these bytes, and what follows it; `None` if it is cut, or has no
     /// range or too many.
     #[inline]
     pub(super) fn split(bytes: &'a [u8], has_marks: bool) -> Option<(Ack<'a>, &'a [u8])> {
@@ -67,7 +67,7 @@ impl<'a> Ack<'a> {
         Some((ack, rest))
     }
 
-    /// [W1] It names a path that there can be, and nothing comes after the last range.
+    /// `[W1]` It names a path that there can be, and nothing comes after the last range.
     #[inline]
     pub(super) fn is_sound(&self) -> bool {
         let ends = matches!(self.ranges.last(), Some([_, _, 0, 0]));

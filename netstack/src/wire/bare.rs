@@ -14,7 +14,7 @@ pub struct Bare<'a> {
 }
 
 impl<'a> Bare<'a> {
-    /// [W1] [W7] `None` if it is another packet, or malformed: `Packet::parse` says why.
+    /// `[W1]` `[W7]` `None` if it is another packet, or malformed: `Packet::parse` says why.
     #[inline]
     pub fn parse(datagram: &'a [u8]) -> Option<Bare<'a>> {
         let (fixed, rest) = datagram.split_first_chunk::<HEADER>()?;

@@ -1,6 +1,6 @@
 //! The bodies that are not stream bytes.
 
-/// Padded, so that no answer is longer: [X3].
+/// Padded, so that no answer is longer: `[X3]`.
 pub const HELLO: usize = 64;
 pub const WELCOME: usize = 28;
 pub const OPEN: usize = 40;

@@ -20,7 +20,7 @@ pub use seal::{Addresses, Seal};
 
 pub const VERSION: u8 = 1;
 
-/// [W5] Bytes of a packet's header without acknowledgement.
+/// `[W5]` Bytes of a packet's header without acknowledgement.
 pub const HEADER: usize = 32;
 /// The most that header and acknowledgement block can take.
 pub const LONGEST_HEAD: usize = HEADER + ack::LONGEST;

@@ -1,6 +1,6 @@
 //! Numbers of which only the low 32 bits travel.
 
-/// [W4] The number nearest to `expected` that ends in these bits.
+/// `[W4]` The number nearest to `expected` that ends in these bits.
 #[inline]
 pub fn expand(low: u32, expected: u64) -> u64 {
     let ahead = low.wrapping_sub(expected as u32) as i32;

@@ -109,7 +109,7 @@ impl Header {
     }
 }
 
-/// [W1] Why bytes are no packet.
+/// `[W1]` Why bytes are no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     Length,
@@ -132,7 +132,7 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// [W7]
+    /// `[W7]`
     #[inline]
     pub fn parse(datagram: &'a [u8]) -> Result<Packet<'a>, Malformed> {
         let Some((fixed, rest)) = datagram.split_first_chunk::<HEADER>() else {

@@ -22,7 +22,7 @@ impl Addresses {
     }
 }
 
-/// [W2] The checksum of all that stands before a packet, for one path and direction. Made once.
+/// `[W2]` The checksum of all that stands before a packet, for one path and direction. Made once.
 #[derive(Clone, Copy, Debug)]
 pub struct Seal(Crc);
 

@@ -29,7 +29,7 @@ pub enum ConnStage {
     Resetting,
 }
 
-/// What a connection can owe besides bytes. [S1]
+/// What a connection can owe besides bytes. `[S1]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Owed {
@@ -101,7 +101,7 @@ impl Queued {
     }
 }
 
-/// [S2] What a connection has sent in a round.
+/// `[S2]` What a connection has sent in a round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Turn {
     pub round: u64,
@@ -125,7 +125,7 @@ pub struct Conn {
     pub reason: u16,
 }
 
-/// [K5] When to ask for credit next.
+/// `[K5]` When to ask for credit next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Question {
     pub at: Option<crate::time::Instant>,
@@ -151,7 +151,7 @@ impl Conn {
         }
     }
 
-    /// [C8] Ended by us. Until the peer's token is known OPEN goes on: else a peer that has heard one
+    /// `[C8]` Ended by us. Until the peer's token is known OPEN goes on: else a peer that has heard one
     /// would never hear of the end.
     pub fn reset(&mut self, reason: u16) {
         self.stage = ConnStage::Resetting;
@@ -163,7 +163,7 @@ impl Conn {
         }
     }
 
-    /// [R3] Whether a packet that was lost has to go again.
+    /// `[R3]` Whether a packet that was lost has to go again.
     pub fn still_owes(&self, what: Owed) -> bool {
         match what {
             Owed::Open => match self.stage {
@@ -185,12 +185,12 @@ impl Conn {
         self.stage == ConnStage::Open
     }
 
-    /// [C9] Both directions are over, and both sides know it.
+    /// `[C9]` Both directions are over, and both sides know it.
     pub fn is_over(&self) -> bool {
         self.stage == ConnStage::Open && self.send.is_over() && self.recv.is_over()
     }
 
-    /// [K5] There are bytes, and no credit.
+    /// `[K5]` There are bytes, and no credit.
     pub fn is_blocked(&self) -> bool {
         self.can_send() && self.send.is_blocked()
     }

@@ -4,10 +4,10 @@ use core::ops::Range;
 
 use crate::link::spans::Spans;
 
-/// [C4] Ranges of bytes that may lie out of order in the ring.
+/// `[C4]` Ranges of bytes that may lie out of order in the ring.
 const ISLANDS: usize = 64;
 
-/// [K4] Questions after which little room is told of, too.
+/// `[K4]` Questions after which little room is told of, too.
 const MOST_ASKED: u32 = 8;
 
 /// What to do with bytes that have come.
@@ -19,7 +19,7 @@ pub enum Placement {
     Known,
     /// No room is left to remember them; they will come again.
     Full,
-    /// [C4] [C7] No honest peer sends them.
+    /// `[C4]` `[C7]` No honest peer sends them.
     Forbidden,
 }
 
@@ -27,7 +27,7 @@ pub enum Placement {
 pub struct Receiving {
     placed: u64,
     islands: Spans,
-    /// [K1] Up to here we have room.
+    /// `[K1]` Up to here we have room.
     limit: u64,
     /// What the peer has last been told.
     told: u64,
@@ -35,9 +35,9 @@ pub struct Receiving {
     end: Option<u64>,
     /// The host has heard of the end.
     ended: bool,
-    /// [K5] Questions since the peer was last told of more.
+    /// `[K5]` Questions since the peer was last told of more.
     asked: u32,
-    /// [K4] CREDIT is owed as an answer, and for no other reason.
+    /// `[K4]` CREDIT is owed as an answer, and for no other reason.
     only_asked: bool,
 }
 
@@ -72,7 +72,7 @@ impl Receiving {
         self.placed = end;
     }
 
-    /// [C4]
+    /// `[C4]`
     pub fn place(&self, bytes: Range<u64>) -> Placement {
         if bytes.end > self.limit || self.end.is_some_and(|end| bytes.end > end) {
             return Placement::Forbidden;
@@ -120,13 +120,13 @@ impl Receiving {
         }
     }
 
-    /// [C7] Whether the stream can end there.
+    /// `[C7]` Whether the stream can end there.
     pub fn can_end_at(&self, end: u64) -> bool {
         let reached = self.islands.last().map_or(self.placed, |last| last.end);
         self.end.is_none_or(|known| known == end) && end >= reached && end <= self.limit
     }
 
-    /// [C7] It does, and so it is published, if all bytes are there.
+    /// `[C7]` It does, and so it is published, if all bytes are there.
     pub fn end_at(&mut self, end: u64) {
         self.end = Some(end);
     }
@@ -136,7 +136,7 @@ impl Receiving {
         self.ends_at(self.placed)
     }
 
-    /// [C7] The stream ends there.
+    /// `[C7]` The stream ends there.
     pub fn ends_at(&self, offset: u64) -> bool {
         self.end == Some(offset)
     }
@@ -148,12 +148,12 @@ impl Receiving {
         now
     }
 
-    /// [K1] The reader has made room.
+    /// `[K1]` The reader has made room.
     pub fn make_room(&mut self, read: u64) {
         self.limit = self.limit.max(read.saturating_add(self.ring));
     }
 
-    /// [K3] What the peer may send, said in a packet that leaves now.
+    /// `[K3]` What the peer may send, said in a packet that leaves now.
     #[inline]
     pub fn tell(&mut self) -> u64 {
         self.told = self.limit;
@@ -162,7 +162,7 @@ impl Receiving {
         self.limit
     }
 
-    /// [K4] The same, but little room is not told of: the peer would fill it with little packets. Only
+    /// `[K4]` The same, but little room is not told of: the peer would fill it with little packets. Only
     /// one that asks again and again gets it: perhaps the reader waits for more before it reads on.
     pub fn tell_if_worthwhile(&mut self, packet: u64) -> u64 {
         if !self.only_asked || self.asked >= MOST_ASKED || self.should_tell(packet) {
@@ -171,18 +171,18 @@ impl Receiving {
         self.told
     }
 
-    /// [K5]
+    /// `[K5]`
     pub fn asked(&mut self, owes_credit: bool) {
         self.asked += 1;
         self.only_asked |= !owes_credit;
     }
 
-    /// [R3] A CREDIT was lost: the newest value goes.
+    /// `[R3]` A CREDIT was lost: the newest value goes.
     pub fn tell_again(&mut self) {
         self.only_asked = false;
     }
 
-    /// [K4] The peer should hear of the room by itself: half of the ring, or a packet's worth for one
+    /// `[K4]` The peer should hear of the room by itself: half of the ring, or a packet's worth for one
     /// that has used up all it had.
     #[inline]
     pub fn should_tell(&self, packet: u64) -> bool {

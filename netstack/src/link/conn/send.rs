@@ -17,7 +17,7 @@ pub enum Close {
 
 #[derive(Debug)]
 pub struct Sending {
-    /// [C6] Everything below is acknowledged; its space is free.
+    /// `[C6]` Everything below is acknowledged; its space is free.
     done: u64,
     /// Acknowledged beyond that.
     acknowledged: Spans,
@@ -27,7 +27,7 @@ pub struct Sending {
     next: u64,
     /// The host has written up to here.
     end: u64,
-    /// [K2] The peer has room up to here.
+    /// `[K2]` The peer has room up to here.
     credit: u64,
     close: Close,
 }
@@ -69,7 +69,7 @@ impl Sending {
         }
     }
 
-    /// [K1] Credit never goes back; `true` if this is more.
+    /// `[K1]` Credit never goes back; `true` if this is more.
     pub fn allow(&mut self, credit: u64) -> bool {
         let more = credit > self.credit;
         self.credit = self.credit.max(credit);
@@ -81,7 +81,7 @@ impl Sending {
         self.next < self.end && self.next >= self.credit
     }
 
-    /// [K2] Bytes never sent that may go now.
+    /// `[K2]` Bytes never sent that may go now.
     #[inline]
     pub fn fresh(&self) -> Range<u64> {
         self.next..self.end.min(self.credit).max(self.next)
@@ -111,7 +111,7 @@ impl Sending {
         first
     }
 
-    /// [C6] So many bytes from here on are in the peer's ring; how far all are. `None` if that is not so
+    /// `[C6]` So many bytes from here on are in the peer's ring; how far all are. `None` if that is not so
     /// simple: they are not the first that are missing there, or the stream ends.
     #[inline]
     pub fn advance(&mut self, from: u64, length: u32) -> Option<u64> {
@@ -126,7 +126,7 @@ impl Sending {
         Some(self.done)
     }
 
-    /// [C6] These bytes are in the peer's ring; how far all are, if that has changed.
+    /// `[C6]` These bytes are in the peer's ring; how far all are, if that has changed.
     #[inline]
     pub fn acknowledge(&mut self, bytes: Range<u64>) -> Option<u64> {
         if !self.lost.is_empty() {
@@ -150,7 +150,7 @@ impl Sending {
         Some(self.done)
     }
 
-    /// [R3] These bytes were lost: those that are still needed go again.
+    /// `[R3]` These bytes were lost: those that are still needed go again.
     pub fn lose(&mut self, bytes: Range<u64>) {
         let needed = bytes.start.max(self.done)..bytes.end;
         if needed.is_empty() {
@@ -177,7 +177,7 @@ impl Sending {
         }
     }
 
-    /// [C7] The end goes once all bytes have gone.
+    /// `[C7]` The end goes once all bytes have gone.
     #[inline]
     pub fn may_close(&self) -> bool {
         self.close == Close::Wanted && self.next == self.end

@@ -10,7 +10,7 @@ use crate::time::Instant;
 use crate::wire::Ack;
 use crate::wire::number::expand;
 
-/// [P6] An acknowledgement that can be.
+/// `[P6]` An acknowledgement that can be.
 pub struct Acknowledged<'a> {
     pub ack: &'a Ack<'a>,
     /// Its range with the largest number.
@@ -25,7 +25,7 @@ impl Acknowledged<'_> {
 }
 
 impl<W: Window> Path<W> {
-    /// [P6] What an acknowledgement says, if all of it can be.
+    /// `[P6]` What an acknowledgement says, if all of it can be.
     #[inline(always)]
     pub fn check<'a>(&self, ack: &'a Ack<'a>) -> Option<Acknowledged<'a>> {
         let next = self.ledger.next_number();
@@ -136,7 +136,7 @@ impl<W: Window> Path<W> {
         });
     }
 
-    /// [R7] The peer is there, also if it did not take what we sent last.
+    /// `[R7]` The peer is there, also if it did not take what we sent last.
     #[inline]
     fn heard(&mut self, now: Instant) {
         self.silent_since = Some(now);

@@ -5,13 +5,13 @@ use crate::link::ledger::{Content, Sent};
 use crate::link::window::{Lost, Window};
 use crate::time::Instant;
 
-/// [R6] Later packets that prove a loss, at most.
+/// `[R6]` Later packets that prove a loss, at most.
 const MOST_THRESHOLD: u64 = 64;
-/// [M3] Losses in a row that only packets over 1,200 bytes suffer.
+/// `[M3]` Losses in a row that only packets over 1,200 bytes suffer.
 const MOST_LARGE_LOSSES: u32 = 3;
 
 impl<W: Window> Path<W> {
-    /// [R6] Packets were only late.
+    /// `[R6]` Packets were only late.
     pub(super) fn forgive(&mut self, now: Instant, late: &[Sent], largest: u64, fates: &mut Fates) {
         for sent in late {
             self.late += 1;
@@ -27,7 +27,7 @@ impl<W: Window> Path<W> {
         }
     }
 
-    /// [R2]
+    /// `[R2]`
     #[inline]
     pub(super) fn find_losses(&mut self, now: Instant, fates: &mut Fates) {
         self.loss_at = None;
@@ -79,7 +79,7 @@ impl<W: Window> Path<W> {
         fates.push((Fate::Lost, sent.content));
     }
 
-    /// [G2] Once per round trip.
+    /// `[G2]` Once per round trip.
     fn answer_for(&mut self, now: Instant, lost: &Losses) {
         let Some(newest) = lost.newest else { return };
         if newest.number < self.reduced_below {
@@ -94,7 +94,7 @@ impl<W: Window> Path<W> {
         });
     }
 
-    /// [M3]
+    /// `[M3]`
     fn fall_back(&mut self, now: Instant) {
         self.large_losses = 0;
         if self.mtu.fall_back(now) {
@@ -102,7 +102,7 @@ impl<W: Window> Path<W> {
         }
     }
 
-    /// [R5] [M3] All that is in flight is lost.
+    /// `[R5]` `[M3]` All that is in flight is lost.
     pub(super) fn give_up_all(&mut self, now: Instant, fates: &mut Fates) {
         let mut lost = Losses::default();
         while self.ledger.oldest().is_some() {
@@ -134,7 +134,7 @@ impl Losses {
         self.small |= !is_large;
     }
 
-    /// [M3]
+    /// `[M3]`
     fn is_large_only(&self) -> bool {
         self.large && !self.small
     }

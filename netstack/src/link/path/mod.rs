@@ -20,15 +20,15 @@ use crate::link::window::Window;
 use crate::time::{Instant, earlier};
 use crate::wire::{Seal, frame};
 
-/// [R2] Later packets that prove a loss, before any reordering was seen.
+/// `[R2]` Later packets that prove a loss, before any reordering was seen.
 const THRESHOLD: u64 = 3;
-/// [R4] Bounds of the time before a probe.
+/// `[R4]` Bounds of the time before a probe.
 const LEAST_PROBE: Duration = Duration::from_micros(100);
 const MOST_PROBE: Duration = Duration::from_secs(1);
-/// [R5] Probes in a row after which all is lost.
+/// `[R5]` Probes in a row after which all is lost.
 const MOST_PROBES: u32 = 3;
 
-/// [R8] How long a path that does not answer is left alone.
+/// `[R8]` How long a path that does not answer is left alone.
 const LEFT: Duration = Duration::from_secs(10);
 
 /// What became of a packet.
@@ -51,13 +51,13 @@ pub struct Path<W> {
     pub mtu: Mtu,
     pub window: W,
     pub ecn: EcnCheck,
-    /// [R4] Probes that are to be sent now.
+    /// `[R4]` Probes that are to be sent now.
     pub probes_owed: u32,
     /// The pacer let nothing go, until then.
     pub paced: Option<Instant>,
-    /// [R8] An answer is wanted, to know whether there is one.
+    /// `[R8]` An answer is wanted, to know whether there is one.
     pub ping_owed: bool,
-    /// [R6] Packets that were only late.
+    /// `[R6]` Packets that were only late.
     pub late: u64,
     pub lost: u64,
     ledger: Ledger,
@@ -70,16 +70,16 @@ pub struct Path<W> {
     probes: u32,
     longest_probe: Duration,
     last_asking: Instant,
-    /// [R7] Asking packets have been without an answer since.
+    /// `[R7]` Asking packets have been without an answer since.
     silent_since: Option<Instant>,
     last_answer: Option<Instant>,
-    /// [R8] Nobody uses it any more; it is tried again from then on.
+    /// `[R8]` Nobody uses it any more; it is tried again from then on.
     left_until: Option<Instant>,
-    /// [G7] When the packets below were sent the window let nothing more go.
+    /// `[G7]` When the packets below were sent the window let nothing more go.
     limited_below: u64,
-    /// [G2] The loss of packets below has been answered for.
+    /// `[G2]` The loss of packets below has been answered for.
     reduced_below: u64,
-    /// [M3] How often in a row only large packets were lost.
+    /// `[M3]` How often in a row only large packets were lost.
     large_losses: u32,
 }
 
@@ -128,7 +128,7 @@ impl<W: Window> Path<W> {
         &self.ledger
     }
 
-    /// [R4] How long to wait for an answer before a probe.
+    /// `[R4]` How long to wait for an answer before a probe.
     #[inline]
     pub fn probe_time(&self) -> Duration {
         (self.rtt.longest() + received::DELAY).max(LEAST_PROBE)
@@ -144,7 +144,7 @@ impl<W: Window> Path<W> {
             .on_sent(now, bytes as u64, self.window.rate(&self.rtt));
     }
 
-    /// [S1] Whether nothing goes before new bytes.
+    /// `[S1]` Whether nothing goes before new bytes.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.probes_owed == 0
@@ -153,12 +153,12 @@ impl<W: Window> Path<W> {
             && self.mtu.is_settled()
     }
 
-    /// [X2] Whether control packets, which do not wait for the window, have to wait for answers.
+    /// `[X2]` Whether control packets, which do not wait for the window, have to wait for answers.
     pub fn is_full(&self, most_packets: usize) -> bool {
         self.ledger.len() >= 2 * most_packets
     }
 
-    /// [G1] [G5] [X2] Whether a packet of this size may leave; if not, it is noted what it waits for.
+    /// `[G1]` `[G5]` `[X2]` Whether a packet of this size may leave; if not, it is noted what it waits for.
     #[inline]
     pub fn has_room(&mut self, now: Instant, bytes: usize, most_packets: usize) -> bool {
         let in_flight = self.ledger.in_flight();
@@ -214,7 +214,7 @@ impl<W: Window> Path<W> {
         true
     }
 
-    /// [R8] Nobody uses it until it answers again.
+    /// `[R8]` Nobody uses it until it answers again.
     pub fn leave(&mut self, now: Instant, fates: &mut Fates) {
         self.give_up_all(now, fates);
         self.schedule.clear();
@@ -222,7 +222,7 @@ impl<W: Window> Path<W> {
         self.left_until = Some(now + LEFT);
     }
 
-    /// [X2] Of a path that was left only the last question is remembered: it may never answer.
+    /// `[X2]` Of a path that was left only the last question is remembered: it may never answer.
     pub fn forget_tries(&mut self) {
         while self.is_left() && self.ledger.lose_oldest().is_some() {}
     }
@@ -231,7 +231,7 @@ impl<W: Window> Path<W> {
         self.left_until.is_some()
     }
 
-    /// [R8] Whether it is time to try a path again that was left; then the next time is later.
+    /// `[R8]` Whether it is time to try a path again that was left; then the next time is later.
     pub fn is_worth_a_try(&mut self, now: Instant) -> bool {
         let due = self.left_until.is_some_and(|at| at <= now);
         if due {
@@ -240,7 +240,7 @@ impl<W: Window> Path<W> {
         due
     }
 
-    /// [R4] Probes in a row without an answer.
+    /// `[R4]` Probes in a row without an answer.
     pub fn probes(&self) -> u32 {
         self.probes
     }
@@ -249,27 +249,27 @@ impl<W: Window> Path<W> {
         self.last_answer
     }
 
-    /// [M1] A PING of this size came through.
+    /// `[M1]` A PING of this size came through.
     pub fn tried(&mut self, now: Instant, size: usize) {
         if self.mtu.on_ack(now, size) {
             self.window.set_packet(self.mtu.size() as u64);
         }
     }
 
-    /// [R7] Since when there has been no answer.
+    /// `[R7]` Since when there has been no answer.
     #[inline]
     pub fn silent_since(&self) -> Option<Instant> {
         let waiting = !self.ledger.is_settled() || self.probes_owed > 0;
         self.silent_since.filter(|_| waiting && !self.is_left())
     }
 
-    /// [R9] When something has to happen.
+    /// `[R9]` When something has to happen.
     #[inline]
     pub fn deadline(&self) -> Option<Instant> {
         earlier(self.timer(), earlier(self.received.due(), self.paced))
     }
 
-    /// Something waits for its turn, whatever time it is. [R8] One that does not answer may have to be
+    /// Something waits for its turn, whatever time it is. `[R8]` One that does not answer may have to be
     /// left, or tried again.
     #[inline]
     pub fn is_waited_for(&self) -> bool {

@@ -23,11 +23,11 @@ const STEEPEST: u64 = 64;
 /// Slow start ends if so many samples of a round are all longer than the least by this, in nanoseconds.
 const SAMPLES: u32 = 4;
 const NOTICED: u64 = 10_000;
-/// [G3] The share of marks is smoothed over so many rounds (RFC 8257, 3.3).
+/// `[G3]` The share of marks is smoothed over so many rounds (RFC 8257, 3.3).
 const MEMORY: u64 = 16;
 const WHOLE: u64 = 1 << 16;
 
-/// [R6] Rounds for which a reduction can be taken back.
+/// `[R6]` Rounds for which a reduction can be taken back.
 const REGRET: u32 = 4;
 
 /// What the last reduction took, for the case that it was a mistake.
@@ -133,7 +133,7 @@ impl Adaptive {
         (self.packet << doublings).min(steepest.max(self.packet))
     }
 
-    /// [G9]
+    /// `[G9]`
     fn grow(&mut self, bytes: u64) {
         if self.is_starting() {
             self.resize((self.size + bytes).min(self.threshold));
@@ -145,7 +145,7 @@ impl Adaptive {
         self.resize(self.size + more);
     }
 
-    /// [G9] A queue begins while we double: enough (in the manner of HyStart, RFC 9406).
+    /// `[G9]` A queue begins while we double: enough (in the manner of HyStart, RFC 9406).
     fn check_start(&mut self) {
         let least = self.floor.least();
         let longer = |shortest: u64| shortest > least + NOTICED.max(least / 8);
@@ -194,7 +194,7 @@ impl Adaptive {
         }
     }
 
-    /// [G3] Thousandths that the marks of a round take (RFC 8257, 3.3).
+    /// `[G3]` Thousandths that the marks of a round take (RFC 8257, 3.3).
     fn count_marks(&mut self, round: &Round) -> u64 {
         if round.packets == 0 {
             return 0;
@@ -236,7 +236,7 @@ impl Window for Adaptive {
         }
     }
 
-    /// [G2] The path sees to it that it is once per round trip.
+    /// `[G2]` The path sees to it that it is once per round trip.
     fn on_loss(&mut self, lost: &Lost<'_>) {
         self.remember();
         let quiet = |delay| delay::is_quiet(delay, self.target());

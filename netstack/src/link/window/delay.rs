@@ -1,4 +1,4 @@
-//! [G4] How long packets may wait in queues on the way. Times are in nanoseconds.
+//! `[G4]` How long packets may wait in queues on the way. Times are in nanoseconds.
 
 /// Time in queues that is always allowed: some packets of other hosts, and the jitter of hosts.
 const ALLOWANCE: u64 = 20_000;

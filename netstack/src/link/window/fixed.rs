@@ -4,7 +4,7 @@ use super::{Acked, Lost, Window};
 use crate::link::rtt::Rtt;
 use crate::time::Instant;
 
-/// [G6] So many bytes, whatever happens.
+/// `[G6]` So many bytes, whatever happens.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed {
     bytes: u64,

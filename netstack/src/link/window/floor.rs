@@ -1,4 +1,4 @@
-//! [G8] How short the way is without a queue, as seen lately.
+//! `[G8]` How short the way is without a queue, as seen lately.
 //!
 //! A standing queue hides it: a link that came later takes the queue's delay for the way's own, and would
 //! push aside those that know better. So a link that has not seen the shortest for a while makes room for

@@ -27,7 +27,7 @@ pub struct Acked<'a> {
     pub rtt: &'a Rtt,
     /// Bytes in flight before these were acknowledged.
     pub in_flight: u64,
-    /// [G7] Whether the sender was held back by the window meanwhile.
+    /// `[G7]` Whether the sender was held back by the window meanwhile.
     pub limited: bool,
     /// Packets newly acknowledged, and how many of them came with a CE mark; both zero unless ECN is
     /// known to work on the path.
@@ -47,7 +47,7 @@ pub struct Lost<'a> {
 
 /// A rule for the size of the window. Sizes are in bytes of UDP payload.
 pub trait Window {
-    /// [G1] Bytes that may be in flight.
+    /// `[G1]` Bytes that may be in flight.
     fn size(&self) -> u64;
 
     /// The largest packet has this size from now on.
@@ -57,12 +57,12 @@ pub trait Window {
 
     fn on_loss(&mut self, lost: &Lost<'_>);
 
-    /// [R6] The last loss was none.
+    /// `[R6]` The last loss was none.
     fn on_spurious(&mut self, now: Instant);
 
-    /// [R5] Nothing is heard any more.
+    /// `[R5]` Nothing is heard any more.
     fn on_silence(&mut self, now: Instant);
 
-    /// [G5] Bytes per second at which packets may leave; `None` for no bound.
+    /// `[G5]` Bytes per second at which packets may leave; `None` for no bound.
     fn rate(&self, rtt: &Rtt) -> Option<u64>;
 }

@@ -121,7 +121,7 @@ pub fn load(code: &[Instruction]) -> io::Result<Fd> {
     )
 }
 
-/// A program that is only [run](run) by ourselves.
+/// A program that is only [run] by ourselves.
 pub fn load_to_run(code: &[Instruction]) -> io::Result<Fd> {
     load_as(
         code,

@@ -17,7 +17,7 @@ const IPV4: usize = 20;
 const IPV6: usize = 40;
 const UDP: usize = 8;
 
-/// [W6] Which checksums the port fills in and checks by itself.
+/// `[W6]` Which checksums the port fills in and checks by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
     /// UDP, when sending.

@@ -103,7 +103,7 @@ impl V4 {
         V4 { bytes, sum }
     }
 
-    /// [W6] UDP has no checksum here.
+    /// `[W6]` UDP has no checksum here.
     #[inline]
     fn emit(&self, frame: &mut [u8], ecn: Ecn, length: usize) -> Option<usize> {
         let total = u16::try_from(length)
