@@ -48,7 +48,7 @@ struct ulnic_aperture *ulnic_aperture_new(struct ulnic_device *device, u64 lengt
 	return aperture;
 }
 
-/* Who waits for memory should try again. */
+/* Endpoints that wait for memory should try again. */
 void ulnic_count_release(struct ulnic_device *device)
 {
 	WRITE_ONCE(device->releases, device->releases + 1);
@@ -107,7 +107,7 @@ int ulnic_aperture_publish(struct ulnic_device *device, struct ulnic_aperture *a
 	return 0;
 }
 
-/* Its owner is gone. Who is connected from this VM loses it at once. */
+/* Its owner is gone. Endpoints of this VM that are connected to it lose it at once. */
 void ulnic_aperture_withdraw(struct ulnic_device *device, struct ulnic_aperture *aperture)
 {
 	device->table[aperture->index] = NULL;
@@ -122,7 +122,7 @@ void ulnic_aperture_withdraw(struct ulnic_device *device, struct ulnic_aperture 
 /*
  * Whether VM `slot` has acknowledged our `epoch`. What it says may be of an
  * earlier life of ours (then it is no number between the base and now), or
- * rubbish.
+ * any other number.
  */
 static bool has_acknowledged(struct ulnic_device *device, u64 slot, u64 epoch)
 {
@@ -149,7 +149,7 @@ static bool is_past(struct ulnic_device *device, u64 epoch, unsigned int after_d
 	return true;
 }
 
-/* Gives back what nobody can have mapped any more. */
+/* Frees the apertures that no VM can have mapped any more. */
 void ulnic_release_quarantine(struct ulnic_device *device)
 {
 	struct ulnic_aperture *aperture, *next;
@@ -173,7 +173,7 @@ bool ulnic_is_waiting(struct ulnic_device *device)
 	return !READ_ONCE(device->is_partition_free) || !list_empty_careful(&device->quarantine);
 }
 
-/* The device is gone: nothing is to be kept from anybody. */
+/* The device is gone: no memory needs to be kept from reuse. */
 void ulnic_forget_apertures(struct ulnic_device *device)
 {
 	struct ulnic_aperture *aperture, *next;

@@ -16,7 +16,7 @@ static struct ulnic_connection *named(struct ulnic_endpoint *endpoint, u64 numbe
 	return &endpoint->connections[array_index_nospec(number, ULNIC_CONNECTIONS_MAX)];
 }
 
-/* Whether there is anybody to ask; device->lock is held. */
+/* Whether the slot has a live VM; device->lock is held. */
 static int check_slot(struct ulnic_device *device, u64 slot)
 {
 	if (device->gone)

@@ -7,7 +7,7 @@
  *	device->lock	the group: peers, tables, apertures, who is connected;
  *			never held while user memory is copied or mapped
  *	endpoint->lock	what faults show: held by a fault while it maps a page,
- *			and by whoever takes the right to it away
+ *			and by the code that takes the right to it away
  *	device->scan	(spinlock, bh) which endpoints have tripwires
  *	endpoint->wires_lock	(spinlock, bh) the tripwires
  * mmap_lock and device->lock never nest either way.
@@ -40,7 +40,7 @@
 /* What we know of another VM (or of what one has left behind). */
 enum ulnic_life {
 	ULNIC_EMPTY,	/* nobody is in the slot */
-	ULNIC_SEEN,	/* somebody has written there; no heartbeat yet */
+	ULNIC_SEEN,	/* a VM has written there; no heartbeat yet */
 	ULNIC_LIVE,
 	ULNIC_DEAD,	/* the heart stands still */
 };
@@ -130,7 +130,7 @@ struct ulnic_device {
 	/* Our partition. */
 	struct ulnic_aperture *table[ULNIC_ENDPOINTS_MAX];
 	unsigned long *pages;
-	bool is_partition_free;	/* nobody maps what an earlier life has left */
+	bool is_partition_free;	/* no VM maps what an earlier life has left */
 	struct list_head quarantine;
 	unsigned int releases;	/* of memory */
 	wait_queue_head_t room;

@@ -26,7 +26,7 @@ void ulnic_announce(struct ulnic_device *device)
 	u64 slot;
 
 	device->epoch++;
-	/* Who acknowledges the epoch has seen the table. */
+	/* A VM that acknowledges the epoch has seen the table. */
 	smp_store_release(&ulnic_slot(device, device->slot)->epoch, device->epoch);
 	for (slot = 0; slot < device->slots; slot++)
 		if (slot != device->slot && device->peers[slot].life != ULNIC_EMPTY)

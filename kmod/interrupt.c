@@ -11,7 +11,7 @@
 
 #define WINDOW		NSEC_PER_MSEC
 
-/* Jiffies: nobody is in a hurry for them, and a peer may ring all the time. */
+/* Jiffies: chores are not urgent, and a peer may ring all the time. */
 #define CHORES_AFTER	1
 
 static bool is_over_budget(struct ulnic_device *device)

@@ -8,7 +8,7 @@
 
 unsigned int ulnic_dead_ms = 2000;
 module_param_named(dead_ms, ulnic_dead_ms, uint, 0444);
-MODULE_PARM_DESC(dead_ms, "a VM is dead when its heart stood still for so long");
+MODULE_PARM_DESC(dead_ms, "a VM is dead after so long without a heartbeat");
 
 unsigned int ulnic_quarantine_ms = 30000;
 module_param_named(quarantine_ms, ulnic_quarantine_ms, uint, 0444);

@@ -21,7 +21,7 @@ void ulnic_queue_exit(void)
 	destroy_workqueue(ulnic_queue);
 }
 
-/* Whether the heart should look before its time: called when a doorbell rang. */
+/* Whether there is work before the next heartbeat: called when a doorbell rang. */
 bool ulnic_has_news(struct ulnic_device *device)
 {
 	u64 slot;
@@ -87,7 +87,7 @@ static void look_at(struct ulnic_device *device, u64 slot)
 		peer->since = jiffies;
 	}
 	WRITE_ONCE(peer->bell, READ_ONCE(theirs->bell));
-	/* Also what we say is restated: somebody may have scribbled over it. */
+	/* Our own word is written again too: another VM may have overwritten it. */
 	if (incarnation && epoch != peer->epoch)
 		acknowledge(device, slot, epoch);
 	else
@@ -124,7 +124,7 @@ static void revoke(struct ulnic_endpoint *endpoint)
 
 /*
  * All endpoints are void, and stay so: nothing touches the region after this.
- * Who is told finds it so.
+ * Programs are woken only when that is done.
  */
 void ulnic_kill(struct ulnic_device *device)
 {
@@ -141,7 +141,7 @@ void ulnic_kill(struct ulnic_device *device)
 
 /*
  * While it stood still another VM may have taken it for dead, and its slot: two
- * words of it then have that VM's number. Other rubbish there is no owner.
+ * words of it then have that VM's number. Any other value is no owner.
  */
 static bool has_lost_slot(struct ulnic_device *device)
 {

@@ -10,7 +10,7 @@
 
 #include "driver.h"
 
-/* A claim stands when nobody has overwritten it for so long. */
+/* A claim stands when no other VM has overwritten it for so long. */
 #define SETTLE_MS	400
 #define CLAIMS		10
 
@@ -21,7 +21,7 @@ struct ulnic_slot *ulnic_slot(struct ulnic_device *device, u64 slot)
 	return (void *)(device->memory + PAGE_SIZE + slot * ULNIC_SLOT_BYTES);
 }
 
-/* Nobody guesses it, and nobody else has it. */
+/* A number that cannot be guessed, and that no other VM has. */
 u64 ulnic_random(void)
 {
 	u64 number;
@@ -159,8 +159,8 @@ static int free_slot(struct ulnic_device *device, u64 *found)
 }
 
 /*
- * Who wants a slot writes a random number there, and has it if that number
- * still stands after a while. Who has a slot writes its number again with each
+ * A VM that wants a slot writes a random number there, and has it if that number
+ * still stands after a while. The owner of a slot writes its number again with each
  * heartbeat, so that a late claim does not stand.
  */
 static int claim_any(struct ulnic_device *device)
@@ -238,7 +238,7 @@ void ulnic_leave(struct ulnic_device *device)
 
 	memset(ours->table, 0, sizeof(ours->table));
 	WRITE_ONCE(ours->claim, 0);
-	/* Who finds nobody here finds no table either. */
+	/* A VM that finds the slot empty finds no table either. */
 	smp_store_release(&ours->incarnation, 0);
 }
 
@@ -250,14 +250,14 @@ void ulnic_publish(struct ulnic_device *device, u64 index)
 
 	if (!aperture) {
 		WRITE_ONCE(entry->key, 0);
-		/* Nobody is to find the key with the words of the next entry. */
+		/* No VM may find this key with the words of the next entry. */
 		smp_wmb();
 		return;
 	}
 	WRITE_ONCE(entry->offset, aperture->offset);
 	WRITE_ONCE(entry->length, aperture->length);
 	WRITE_ONCE(entry->service, aperture->service);
-	/* Who finds the key finds the words that it stands for. */
+	/* A VM that finds the key finds the words that it stands for. */
 	smp_store_release(&entry->key, aperture->key);
 }
 
@@ -274,11 +274,11 @@ void ulnic_restate(struct ulnic_device *device)
 	write_superblock(device);
 	for (index = 0; index < ULNIC_ENDPOINTS_MAX; index++)
 		ulnic_publish(device, index);
-	/* Who acknowledges the epoch has seen the table. */
+	/* A VM that acknowledges the epoch has seen the table. */
 	smp_store_release(&ours->epoch, device->epoch);
 	WRITE_ONCE(ours->claim, device->incarnation);
 	WRITE_ONCE(ours->beat, device->beat);
 	WRITE_ONCE(ours->bell, device->bell);
-	/* Who finds the new life finds nothing of the last one. */
+	/* A VM that finds the new life finds nothing of the last one. */
 	smp_store_release(&ours->incarnation, device->incarnation);
 }

@@ -4,7 +4,7 @@
  * every scan, so that it does not matter how many doorbells became one
  * interrupt.
  *
- * Without doorbells (ivshmem-plain) a timer scans as long as somebody waits,
+ * Without doorbells (ivshmem-plain) a timer scans as long as an endpoint waits,
  * the less often the longer nothing comes.
  */
 #include "driver.h"
@@ -54,7 +54,7 @@ bool ulnic_scan(struct ulnic_device *device)
 			atomic64_inc(&device->counters.tripwires_fired);
 			wake_up_poll(&endpoint->wait, EPOLLIN | EPOLLRDNORM);
 		} else if (READ_ONCE(endpoint->armed)) {
-			/* Who joins the queue too late for this calls ulnic_watch() next. */
+			/* A waiter that joins the queue too late for this calls ulnic_watch() next. */
 			is_awaited |= waitqueue_active(&endpoint->wait);
 		}
 	}
@@ -76,7 +76,7 @@ static enum hrtimer_restart time_to_look(struct hrtimer *timer)
 }
 
 /*
- * Somebody is about to wait. The timer may be in its last round: it is started
+ * An endpoint is about to wait. The timer may be in its last round: it is started
  * whenever it is not queued.
  */
 void ulnic_watch(struct ulnic_device *device)

@@ -179,7 +179,7 @@ void ulnic_debug_add(struct ulnic_device *device)
 	debugfs_create_file("endpoints", 0400, device->debug, device, &endpoints_file_fops);
 }
 
-/* Waits for those who read it. */
+/* Waits for readers. */
 void ulnic_debug_del(struct ulnic_device *device)
 {
 	debugfs_remove(device->debug);

@@ -8,7 +8,7 @@
  * number). Each open file is an endpoint. An endpoint may have
  *
  *  - an aperture: memory of its own in the shared region, which it gets with
- *    ULNIC_BIND and maps at offset 0. Nobody else can map it without its key.
+ *    ULNIC_BIND and maps at offset 0. No other endpoint can map it without its key.
  *  - connections: apertures of other endpoints, in this VM or another, which
  *    it gets with ULNIC_CONNECT and maps at ULNIC_CONNECTION_OFFSET(n). Both
  *    ends then read and write the same memory; no call carries data.
@@ -28,9 +28,9 @@
  *                      its VM is gone. It stays until ULNIC_DISCONNECT;
  *                      ULNIC_STATE says which one.
  *
- * Order: who writes data, then the word of a tripwire (release), then calls
- * ULNIC_RING has the sleeper awake with all of it visible. Who wants to ring
- * only a peer that sleeps keeps a flag for it in the aperture: the sleeper
+ * Order: a program that writes data, then the word of a tripwire (release),
+ * then calls ULNIC_RING has the sleeper awake with all of it visible. To ring
+ * only a peer that sleeps, keep a flag for it in the aperture: the sleeper
  * arms, sets the flag, fences (mfence), looks at the word once more and
  * sleeps; the writer writes the word, fences and reads the flag.
  *
@@ -112,7 +112,7 @@ struct ulnic_bind {
 	__u64 length;		/* in, out: rounded up to pages */
 	__u64 service;		/* ULNIC_SERVICE_NONE, or how to find it */
 	__u64 endpoint;		/* out: its number in this VM */
-	__u64 key;		/* out: who knows it may connect */
+	__u64 key;		/* out: an endpoint that knows it may connect */
 	__u64 reserved[2];
 };
 

@@ -35,7 +35,7 @@ int ulnic_tripwire(struct ulnic_endpoint *endpoint, struct ulnic_tripwire *arg)
 	spin_lock_bh(&endpoint->wires_lock);
 	error = change(endpoint, arg);
 	spin_unlock_bh(&endpoint->wires_lock);
-	/* Somebody may be in poll() already. */
+	/* A thread may be in poll() already. */
 	passed = error ? 0 : ulnic_passed(endpoint);
 	if (passed)
 		wake_up_poll(&endpoint->wait, EPOLLIN | EPOLLRDNORM);
