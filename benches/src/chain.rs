@@ -1,5 +1,5 @@
 //! The bare chain: program, daemon, wire, daemon, program, four processes with nothing but what it takes. Each
-//! program has a bare ring to its daemon, an eventfd rings whoever sleeps, and the daemons send what they find as
+//! program has a bare ring to its daemon, an eventfd wakes the one that sleeps, and the daemons send what they find as
 //! frames, without a protocol: between two namespaces none gets lost. `ulsock compare --hosts` holds connections
 //! that the daemons carry against it.
 //!

@@ -34,7 +34,7 @@ impl Pair {
         Ok(pair)
     }
 
-    /// By a call that rings cannot answer. Who looks for the peer finds that out within these round trips.
+    /// By a call that rings cannot answer. The search for the peer finds that out within these round trips.
     pub fn kept_on_kernel() -> Result<Pair, Box<dyn Error>> {
         let mut pair = Pair::connect(&TcpListener::bind("127.0.0.1:0")?)?;
         for end in [&pair.client, &pair.server] {

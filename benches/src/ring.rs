@@ -27,7 +27,7 @@ const LEVEL: u8 = 2;
 /// Looks between two pauses for somebody else.
 const LOOKS_BEFORE_YIELD: u32 = 1000;
 /// A reader of a stream that finds little at its look makes so many pauses at most before the next, and
-/// then finds more at once: each look takes the cursor's cache line away from the one who writes it.
+/// then finds more at once: each look takes the cursor's cache line away from its writer.
 /// Sockets do the same (ulsock's `gather`).
 const MOST_PAUSES: u32 = 24;
 const LITTLE: usize = 8 << 10;

@@ -1,5 +1,5 @@
 //! Two engines with a simulated network between them, and programs that know nothing but their rings.
-//! Who sleeps is run again only when somebody rings: a lost wake-up is a test that gets stuck.
+//! A program that sleeps is run again only when its bell rings: a lost wake-up is a test that gets stuck.
 
 mod failover;
 #[path = "engine/host.rs"]

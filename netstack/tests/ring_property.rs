@@ -274,7 +274,7 @@ impl Pair {
         );
     }
 
-    /// Whoever takes over finds the state from before the step and what the step published.
+    /// The holder that takes over finds the state from before the step and what the step published.
     fn die_after(&mut self, step: Step) {
         if !self.tx.on_ring() {
             return;

@@ -90,7 +90,7 @@ mod steps {
         black_box(&mut *host).poll(now);
     }
 
-    /// A frame has come for who waits: until it sees its bytes.
+    /// A frame has come for a caller that waits: until it sees its bytes.
     #[unsafe(no_mangle)]
     #[inline(never)]
     pub fn counted_glance_receive(host: &mut engine::EngineHost<Cord>, now: Instant) {
@@ -247,7 +247,7 @@ fn there_and_back(pair: &mut engine::EnginePair) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The same, with engines that are polled by who waits for the message.
+/// The same, with engines that are polled by the caller that waits for the message.
 fn for_who_waits(count: u32) -> Result<(), Box<dyn Error>> {
     let mut pair = engine::EnginePair::new();
     for number in 0..count {

@@ -189,7 +189,7 @@ fn tcp_trips(world: &World, count: usize, spin: bool) -> Result<Vec<Duration>, B
 fn tcp_stream(world: &World, time: Duration) -> Result<f64, Box<dyn Error>> {
     let (client, server) = connection(world)?;
     let send = |over: &AtomicBool| {
-        // Who reads no more ends it.
+        // A reader that has stopped ends it.
         while !over.load(Ordering::Relaxed) && (&server).write_all(&[7; PIECE]).is_ok() {}
         Ok(())
     };

@@ -118,7 +118,7 @@ impl<P: Port> EngineHost<P> {
         self.engine.poll(now, &mut self.port, &mut Silent)
     }
 
-    /// By who waits for bytes.
+    /// Polls for a caller that waits for bytes.
     #[inline]
     pub fn poll_in(&mut self, now: Instant) -> Rest {
         self.engine.poll_in(now, &mut self.port, &mut Silent)

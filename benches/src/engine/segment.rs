@@ -110,7 +110,7 @@ impl Program {
         }
     }
 
-    /// Puts all of it into the ring, or nothing if there is no room; whom to ring.
+    /// Puts all of it into the ring, or nothing if there is no room; returns the slots to ring.
     #[inline]
     pub fn write(&mut self, mut bytes: &[u8]) -> Option<Slots> {
         let Direction { shared, ring } = &self.segment.0[0];
@@ -131,7 +131,7 @@ impl Program {
         (pushed == Ok(length)).then_some(rung)
     }
 
-    /// What there is, at most as much as fits, and whom to ring.
+    /// What there is, at most as much as fits, and the slots to ring.
     #[inline]
     pub fn read(&mut self, mut into: &mut [u8]) -> (usize, Slots) {
         let Direction { shared, ring } = &self.segment.0[1];

@@ -1,4 +1,4 @@
-//! What a poll for who waits for bytes does at once, and what it leaves to the next.
+//! What a poll for a caller that waits for bytes does at once, and what it leaves to the next.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -45,7 +45,7 @@ fn write(world: &mut World, whose: impl Fn(&mut World) -> &mut Host, at: Endpoin
     world.now = world.now + WAY;
 }
 
-/// Polls as who waits does; how many frames that has sent.
+/// Polls as a waiting caller does; returns how many frames that has sent.
 fn glance(host: &mut Host, now: Instant) -> u64 {
     let before = host.engine.counters().frames_sent;
     host.glances = true;

@@ -72,7 +72,7 @@ pub struct Host {
     pub up: Vec<PeerId>,
     rest: Rest,
     is_rung: bool,
-    /// Who waits for bytes polls its engine.
+    /// A caller that waits for bytes polls its engine.
     pub glances: bool,
     /// And has left something to the next poll.
     owes: bool,

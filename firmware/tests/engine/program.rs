@@ -43,7 +43,7 @@ impl Shm {
     }
 }
 
-/// For those who use the rings without the sockets layer's rules.
+/// For programs that use the rings without the sockets layer's rules.
 impl Shm {
     fn size(&self) -> u64 {
         LEVEL_SIZE[usize::from(self.level)]

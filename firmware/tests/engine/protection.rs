@@ -183,7 +183,7 @@ fn a_segment_that_is_none_is_refused() {
     assert!(matches!(refused, Err(Refused::Cursors(_))));
 }
 
-/// A frame from somebody whom nobody knows.
+/// A frame from an unknown host.
 fn stranger() -> Vec<u8> {
     let at = |address| SocketAddr::new(Ipv4Addr::from(address).into(), 4690);
     let addresses = Addresses {

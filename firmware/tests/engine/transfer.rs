@@ -84,7 +84,7 @@ fn a_bad_network() {
     }
 }
 
-/// One end's engine, or both ends', is polled by who waits for bytes.
+/// One end's engine, or both ends', is polled by the caller that waits for bytes.
 #[test]
 fn polled_by_who_waits() {
     for seed in 23..43 {

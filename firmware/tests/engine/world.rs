@@ -57,7 +57,7 @@ impl World {
             .flatten()
             .min()
             .expect("somebody is waited for");
-        // Time passes also for who is busy.
+        // Time passes also for a busy program.
         self.now = next.max(self.now + Duration::from_nanos(100));
     }
 }

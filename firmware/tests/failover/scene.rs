@@ -50,7 +50,7 @@ pub struct Scene {
     now: Instant,
     troubles: Vec<Trouble>,
     parties: [Party; 2],
-    /// By who writes.
+    /// By the writing side.
     pipes: [Pipe; 2],
     random: u64,
     cut_until: Instant,

@@ -28,7 +28,7 @@ pub fn ways() -> Vec<Way> {
     (0..PATHS as u16).map(way).collect()
 }
 
-/// HELLO of whoever it may be.
+/// HELLO of an arbitrary identity.
 pub fn hello(from: Hello, way: &Way) -> Vec<u8> {
     seal(
         &Header::of(Kind::Hello),

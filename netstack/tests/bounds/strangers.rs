@@ -1,4 +1,4 @@
-//! Who has not confirmed gets nothing for more than it gives.
+//! A host that has not confirmed gets no more bytes than it sends.
 
 use netstack::link::Dropped;
 use netstack::wire::body::Hello;

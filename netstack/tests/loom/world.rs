@@ -332,7 +332,7 @@ impl World {
         self.recv_step(r, u64::MAX)
     }
 
-    /// [`Self::recv_until`] for who does not care where it ends.
+    /// [`Self::recv_until`] for a caller to which it does not matter where it ends.
     pub fn read(&self, me: usize, most: u64, end: u64) {
         let _position = self.recv_until(me, most, end);
     }

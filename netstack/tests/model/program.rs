@@ -125,7 +125,7 @@ impl World {
             return false;
         }
         match self.ends[side as usize].stage {
-            // [F23] Who has given up resets: FIN would look like an end.
+            // [F23] A side that has given up resets: FIN would look like an end.
             Stage::Over => {
                 self.close_socket(side);
                 if !scenario.is_weak(Weakness::FinAfterError) {

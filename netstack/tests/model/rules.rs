@@ -45,15 +45,15 @@ pub enum Weakness {
     FinAtHalfClose,
     /// [F24] nicd only waits for acknowledgements: it does not fail over.
     NicdOnlyWaits,
-    /// [F15] Who waits for acknowledgements has no deadline.
+    /// [F15] A side that waits for acknowledgements has no deadline.
     NoDeadline,
     /// [F18] A does not know the RESUME of a promotion that it gave up.
     ForgetAborted,
     /// [F28] A stopped nicd is left alone.
     NoWatchdog,
-    /// [F23] Who has seen FIN waits for ENDED, however long.
+    /// [F23] A side that has seen FIN waits for ENDED, however long.
     NoGiveUp,
-    /// [F23] Who has given up closes as usual.
+    /// [F23] A side that has given up closes as usual.
     FinAfterError,
     /// [F26] CLOSE goes out for a dead program whose word was frozen.
     CloseForMoved,
@@ -61,7 +61,7 @@ pub enum Weakness {
     NobodyGoesOn,
     /// [F21] The socket is closed with bytes unread that the ring had.
     CloseUnskipped,
-    /// [F30] Who has closed waits for the peer's program, however long.
+    /// [F30] A side that has closed waits for the peer's program, however long.
     NoLinger,
     /// [F29] B's engine takes OPEN of an earlier promotion for one of this.
     LateOpen,

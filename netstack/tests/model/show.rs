@@ -1,4 +1,4 @@
-//! A state on one line, for who reads how something came about.
+//! A state on one line, for the reader of a trace.
 
 use std::fmt;
 

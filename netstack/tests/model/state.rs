@@ -27,7 +27,7 @@ impl Side {
     }
 }
 
-/// Who holds the kernel socket of a side, and acts for it.
+/// The process that holds the kernel socket of a side, and acts for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holder {
     Program,
@@ -199,7 +199,7 @@ pub struct World {
     pub ends: [End; 2],
     pub engines: [Engine; 2],
     pub segments: [[Segment; EPOCHS]; 2],
-    /// By who sends.
+    /// By the sending side.
     pub wires: [[Wire; EPOCHS]; 2],
     pub pipes: [Pipe; 2],
     pub talk: [Talk; EPOCHS],

@@ -171,7 +171,7 @@ fn lengths(kind: Kind) {
         assert_eq!(fetch(receiver), frame(&route, 80, length as u64));
     }
     assert_eq!(sender.counters().refused, wrong.len() as u64);
-    // A frame that says that it is longer than it is arrives as it is; whoever reads it finds out.
+    // A frame that says that it is longer than it is arrives as it is; its reader finds out.
     let mut lying = frame(&route, 200, 1);
     lying.truncate(90);
     post(sender, &lying);
@@ -196,7 +196,7 @@ fn both_ways_at_once(kind: Kind) {
     let run = |port: &mut AnyPort, out, own| {
         let (mut sent, mut received, mut expected) = (0, 0, 0);
         let mut quiet = Instant::now();
-        // Whoever is ahead waits for the other, however slow that is.
+        // The end that is ahead waits for the other, however slow that is.
         while through.load(Ordering::Relaxed) < 2 || quiet.elapsed() < Duration::from_millis(300) {
             if through.load(Ordering::Relaxed) < 2 {
                 quiet = Instant::now();
@@ -255,7 +255,7 @@ fn sleep_on(wake: BorrowedFd<'_>, milliseconds: i64) -> PollFlags {
     fds[0].revents()
 }
 
-/// Who sleeps is woken by a frame, by nothing else, and not again after taking it.
+/// A sleeper is woken by a frame, by nothing else, and not again after taking it.
 fn wake_up(kind: Kind) {
     let mut ends = kind.ends(MTU);
     let (sender, receiver) = ends.both();

@@ -79,7 +79,7 @@ fn round_trips(kind: Kind, wait: Wait, count: usize) -> Vec<Duration> {
             times.push(start.elapsed());
         }
         over.store(true, Ordering::Relaxed);
-        // Who sleeps is woken by it.
+        // A sleeper is woken by it.
         post(one, &there);
         times
     })

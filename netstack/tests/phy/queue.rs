@@ -65,7 +65,7 @@ fn given_away() {
     }
 }
 
-/// Who is given a queue hears no more than it was opened for.
+/// A process that is given a queue receives no more than it was opened for.
 #[test]
 fn the_filter_stays() {
     let world = World::new(MTU, 1);

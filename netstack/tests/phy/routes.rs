@@ -223,7 +223,7 @@ fn interfaces_change() {
     );
 }
 
-/// Who does not listen for long is told to ask for everything.
+/// A listener that has not read for long is told to ask for everything.
 #[test]
 fn missed_changes() {
     let mut scene = Scene::new();

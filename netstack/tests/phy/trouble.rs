@@ -110,7 +110,7 @@ fn down_and_up(kind: Kind) {
     exchange(&mut ends, 500);
 }
 
-/// Whoever sleeps on the port is not kept awake by an error that was asked for.
+/// A sleeper on the port is not kept awake by an error that was asked for.
 fn quiet(port: &mut AnyPort) {
     let wait = Timespec {
         tv_sec: 0,

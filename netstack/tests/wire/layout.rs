@@ -1,4 +1,4 @@
-//! The bytes of one packet of each kind, as they are in wire/layout.txt. Whoever changes the format
+//! The bytes of one packet of each kind, as they are in wire/layout.txt. A change of the format
 //! changes `VERSION` with it; `BLESS=1 cargo test -p netstack --test wire` then writes the file anew.
 
 use std::fmt::Write;

@@ -1,5 +1,5 @@
 //! Small requests where the table's networks say little: with the time that hosts take for a packet, and
-//! beside somebody who sends in bulk.
+//! beside a connection that sends in bulk.
 
 use std::time::Duration;
 

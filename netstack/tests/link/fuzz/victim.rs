@@ -33,7 +33,7 @@ pub struct Victims {
     seen: VecDeque<(bool, Datagram)>,
     /// Incarnations of `a` and `b`, once the eavesdropper has heard them.
     names: Option<[u64; 2]>,
-    /// A packet of the attacker's own making was taken: whoever knows all can do all, but for what is
+    /// A packet of the attacker's own making was taken: an attacker that knows all can do all, but for what is
     /// asserted on the way.
     fooled: bool,
     /// How far packets of the attacker's own making have come: kind, and why they were dropped.
