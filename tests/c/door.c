@@ -17,11 +17,6 @@ static void handler(int signal) {
         siglongjmp(out, 1);
 }
 
-static uint32_t random_word(uint32_t *state) {
-    *state = *state * 1664525 + 1013904223;
-    return *state >> 8;
-}
-
 /* One signal, so many microseconds from now; none if 0. */
 static void tick(long us) {
     struct itimerval timer = {{0, 0}, {0, us}};
@@ -68,7 +63,7 @@ static void message(long number, unsigned char *bytes, size_t *size) {
 
 /* Sends the message that is wanted, some time later: mostly when the signal has come. */
 static void *feed(void *arg) {
-    uint32_t state = 7;
+    unsigned state = 7;
     unsigned char bytes[MOST];
     size_t size;
     (void)arg;
@@ -76,7 +71,7 @@ static void *feed(void *arg) {
         while (wanted < number)
             if (wanted < 0)
                 return NULL;
-        for (long until = now_us() + 30 + random_word(&state) % 90; now_us() < until;) {
+        for (long until = now_us() + 30 + rand_r(&state) % 90; now_us() < until;) {
         }
         message(number, bytes, &size);
         send_all(pair[1], bytes, size);
@@ -112,7 +107,7 @@ int main(int argc, char **argv) {
     struct epoll_event event = {.events = EPOLLIN};
     sigset_t alarm;
     pthread_t threads[2];
-    volatile uint32_t state = 1;
+    volatile unsigned state = 1;
     volatile long jumps = 0, interrupted = 0;
     warm_pair(pair);
     set = epoll_create1(0);
@@ -126,9 +121,9 @@ int main(int argc, char **argv) {
     volatile long number = 0, end = now_us() + (long)(seconds * 1e6);
     while (now_us() < end) {
         volatile int way = (int)(number % WAYS);
-        uint32_t dice = state;
-        long us = 1 + random_word(&dice) % 70;
-        int jump = random_word(&dice) % 3 == 0, restart = random_word(&dice) % 2;
+        unsigned dice = state;
+        long us = 1 + rand_r(&dice) % 70;
+        int jump = rand_r(&dice) % 3 == 0, restart = rand_r(&dice) % 2;
         state = dice;
         way_name = ways[way].name;
         action.sa_flags = restart ? SA_RESTART : 0;
