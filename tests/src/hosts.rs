@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::ends::kernel_only;
 use crate::netns::Namespace;
 use crate::place::{extra_settings, print_tail};
-use crate::program::{built, Program, Running};
+use crate::program::{Program, Running, built};
 use crate::report::Report;
 
 /// Whose connections may leave the kernel: those to any address of [`wires`].

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::ends::{Ends, Side};
-use crate::program::{built, Program};
+use crate::program::{Program, built};
 use crate::report::Report;
 
 /// How much of the traffic must have gone through rings when both ends are under ulsock.

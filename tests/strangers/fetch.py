@@ -102,7 +102,7 @@ def crate(package: str) -> list[str]:
         shutil.rmtree(source, ignore_errors=True)
         (source / "src").mkdir(parents=True)
         (source / "src/lib.rs").touch()
-        manifest = f'[package]\nname = "fetch"\nedition = "2021"\n[dependencies]\n{name} = "={version}"\n[workspace]\n'
+        manifest = f'[package]\nname = "fetch"\nedition = "2024"\n[dependencies]\n{name} = "={version}"\n[workspace]\n'
         (source / "Cargo.toml").write_text(manifest)
         call("cargo vendor", cure, "cargo", "vendor", "--versioned-dirs", cwd=source)
         shutil.rmtree(folder, ignore_errors=True)

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use tests::args::Args;
 use tests::hostile::campaign::{self, Plan};
 use tests::hostile::cases::{self, CASES};
-use tests::hostile::scene::{hold, say, Scene, FAILED};
+use tests::hostile::scene::{FAILED, Scene, hold, say};
 use tests::hostile::{accomplice, honest, victim};
 
 const USAGE: &str = "hostile run [--seed N] [--cases N] [--only NAME] [--go-on]\nhostile list";

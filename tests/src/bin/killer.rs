@@ -95,10 +95,10 @@ fn warm_up(mut stream: &TcpStream, listens: bool, go: Option<String>) -> io::Res
 /// The two directions at once; a direction that was not asked for gives nothing.
 fn talk(args: &Args, stream: &TcpStream, log: &File, own: u8) -> (Option<End>, Option<End>) {
     let on = |name| args.get_or(name, 0) != 0;
-    if on("half") {
-        if let Err(error) = stream.shutdown(Shutdown::Write) {
-            assert_eq!(error.kind(), ErrorKind::NotConnected, "shutdown: {error}");
-        }
+    if on("half")
+        && let Err(error) = stream.shutdown(Shutdown::Write)
+    {
+        assert_eq!(error.kind(), ErrorKind::NotConnected, "shutdown: {error}");
     }
     thread::scope(|scope| {
         let sender = on("send").then(|| scope.spawn(|| send(args, stream, log, own)));

@@ -4,7 +4,7 @@
 //! exit, _exit, quick_exit, exec of another program with and without the socket, or exec in a thread. Who says
 //! reset or reset-exit closes so that the connection is reset, and `leave listen end=reset` demands that.
 
-use std::ffi::{c_int, CString};
+use std::ffi::{CString, c_int};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -18,7 +18,7 @@ use tests::pattern;
 const ROUNDS: usize = 2000;
 const MESSAGE: usize = 100;
 
-extern "C" {
+unsafe extern "C" {
     fn quick_exit(status: c_int) -> !;
 }
 

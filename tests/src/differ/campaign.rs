@@ -1,15 +1,15 @@
 //! Many programs: seeds one after the other, on several threads, until one differs or time is up.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::compare::{Difference, Judge, Verdict};
 use super::generate;
 use super::mode::Mode;
 use super::program::Program;
-use super::shrink::{shrink, Found};
+use super::shrink::{Found, shrink};
 
 /// What to run.
 pub struct Plan {

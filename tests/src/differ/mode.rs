@@ -124,7 +124,9 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut mode = Self::default();
         let bad = |word: &str| {
-            format!("{word:?} is no mode: kernel, both, a-only or b-only, then ,chaos=N ,ring=N ,frugal ,eager")
+            format!(
+                "{word:?} is no mode: kernel, both, a-only or b-only, then ,chaos=N ,ring=N ,frugal ,eager"
+            )
         };
         for (index, word) in text.split(',').enumerate() {
             let (key, value) = word.split_once('=').unwrap_or((word, "0"));

@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::memory::{self, Words, CONFIRMED, CONNS, OFFERER};
+use super::memory::{self, CONFIRMED, CONNS, OFFERER, Words};
 use super::scene::Scene;
 use super::unix;
 use crate::args::Args;
@@ -36,8 +36,10 @@ pub fn main(args: &Args) {
     };
     thread::scope(|scope| {
         for _ in 0..CONNECTIONS {
-            scope.spawn(|| loop {
-                talk();
+            scope.spawn(|| {
+                loop {
+                    talk();
+                }
             });
         }
     });

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::cases::{Case, CASES};
-use super::world::{Verdict, World, WAITS};
+use super::cases::{CASES, Case};
+use super::world::{Verdict, WAITS, World};
 use crate::rng::Rng;
 
 /// What to run.

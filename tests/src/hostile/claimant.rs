@@ -5,11 +5,11 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use super::memory::{self, Words, CONFIRMED, OFFERER};
+use super::memory::{self, CONFIRMED, OFFERER, Words};
 use super::offers::{self, Offer};
 use super::scene::Scene;
 use super::unix::cookie;
-use super::wire::{self, mailbox_name, Channel};
+use super::wire::{self, Channel, mailbox_name};
 
 /// How long the victim may take to offer its connection, or to answer a claim.
 const PATIENCE: Duration = Duration::from_millis(700);

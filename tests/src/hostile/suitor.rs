@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use super::memory::{self, Words, CONFIRMED, OFFERER, STAGE};
+use super::memory::{self, CONFIRMED, OFFERER, STAGE, Words};
 use super::offers::{Offer, Table};
 use super::scene::Scene;
 use super::wire::{self, Channel, Letter, Mailbox};

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
-use super::unix::{check, Address};
+use super::unix::{Address, check};
 
 /// The version of messages and shared memory that the product speaks.
 pub const VERSION: u16 = 3;

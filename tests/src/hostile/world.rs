@@ -14,7 +14,7 @@ use crate::ends::{Ends, Side};
 use crate::place::Place;
 use crate::ports;
 use crate::procfs;
-use crate::program::{built, Running};
+use crate::program::{Running, built};
 
 /// How the victim waits for its connections.
 pub const WAITS: [&str; 3] = ["epoll", "poll", "threads"];

@@ -7,10 +7,10 @@ use std::rc::Rc;
 
 use serde::Deserialize;
 
-use super::{allow, wires, Hosts};
+use super::{Hosts, allow, wires};
 use crate::ends::kernel_only;
 use crate::netns::{Mounts, Namespace};
-use crate::program::{built, Program};
+use crate::program::{Program, built};
 
 /// Where the host's daemon listens for those of other hosts; there are none.
 const ADDRESS: &str = "10.78.0.1";

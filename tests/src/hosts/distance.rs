@@ -6,13 +6,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::wires::DEVICE;
 use super::Hosts;
+use super::wires::DEVICE;
 
 /// Longer than a frame of Ethernet.
 const FRAME: usize = 2048;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::Hosts;
 use crate::ends::kernel_only;
-use crate::program::{built, Program, Running};
+use crate::program::{Program, Running, built};
 use crate::wait;
 
 /// What `ulsock nicd status` tells about another host, as far as tests ask.

@@ -1,8 +1,8 @@
 //! A thread that sleeps in a set of one-shot members and passes on what it is told.
 
 use std::os::fd::RawFd;
-use std::sync::mpsc::{channel, Receiver};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use tests::sock::Epoll;

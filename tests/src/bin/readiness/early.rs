@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use libc::{EPOLLET, EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLRDHUP};
-use tests::sock::{fork, set_nonblocking, wait_child, Forked};
+use tests::sock::{Forked, fork, set_nonblocking, wait_child};
 
 use crate::set::Set;
 use crate::world::*;

@@ -154,7 +154,7 @@ pub fn timeouts() {
     say("sent", later.join().expect("sender"));
 }
 
-extern "C" {
+unsafe extern "C" {
     fn epoll_pwait2(
         epfd: i32,
         events: *mut libc::epoll_event,

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use libc::{EPOLLET, EPOLLIN, EPOLLONESHOT, EPOLLOUT};
 use std::io::{Read, Write};
-use tests::sock::{fork, wait_child, Forked};
+use tests::sock::{Forked, fork, wait_child};
 
 use crate::set::Set;
 use crate::world::*;

@@ -1,7 +1,7 @@
 //! Members that are removed, and added again or not.
 
 use libc::{EPOLLET, EPOLLEXCLUSIVE, EPOLLIN, EPOLLONESHOT, EPOLLOUT};
-use tests::sock::{fork, wait_child, Forked};
+use tests::sock::{Forked, fork, wait_child};
 
 use crate::set::Set;
 use crate::world::*;

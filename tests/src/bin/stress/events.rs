@@ -9,8 +9,8 @@ use std::net::Shutdown;
 use tests::rng::Rng;
 use tests::sock::{self, Epoll};
 
-use crate::piece::{Receiver, Sender};
 use crate::Link;
+use crate::piece::{Receiver, Sender};
 
 /// Steps per readiness report in the level-triggered modes.
 const BURST: usize = 4;

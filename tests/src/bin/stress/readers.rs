@@ -12,8 +12,8 @@ use tests::progress::{self, Gauge};
 use tests::rng::Rng;
 use tests::sock;
 
-use crate::piece::{Sender, MAX_PIECE};
 use crate::Link;
+use crate::piece::{MAX_PIECE, Sender};
 
 const THREADS: u64 = 3;
 const WARM_UP: usize = 100;

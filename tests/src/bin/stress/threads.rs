@@ -2,13 +2,13 @@
 //! turns under a lock, so that the place of every byte in the stream is known.
 
 use std::net::Shutdown;
-use std::sync::atomic::Ordering;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use crate::piece::{Receiver, Sender};
 use crate::Link;
+use crate::piece::{Receiver, Sender};
 
 /// Runs every link with `crew` threads per direction.
 pub fn run(links: &[Link], crew: usize) {

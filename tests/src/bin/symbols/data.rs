@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_void};
 
 use libc::{iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 
-use crate::scene::{call, Scene};
 use crate::Case;
+use crate::scene::{Scene, call};
 
 pub const CASES: &[Case] = &[
     ("read", read),

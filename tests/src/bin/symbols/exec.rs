@@ -1,12 +1,12 @@
 //! New programs: each gets the stream and writes to it.
 
-use std::ffi::{c_char, c_int, c_void, CStr, CString};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 
-use libc::{pid_t, FILE};
+use libc::{FILE, pid_t};
 
-use crate::scene::{call, Scene};
 use crate::Case;
+use crate::scene::{Scene, call};
 
 pub const CASES: &[Case] = &[
     ("execve", execve),

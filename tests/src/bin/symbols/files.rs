@@ -1,12 +1,12 @@
 //! Calls that return a new descriptor which is no socket.
 
-use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
 use libc::{mode_t, pid_t, sigset_t};
 
-use crate::raw;
-use crate::scene::{call, write, Scene};
 use crate::Case;
+use crate::raw;
+use crate::scene::{Scene, call, write};
 
 pub const CASES: &[Case] = &[
     ("open", open),

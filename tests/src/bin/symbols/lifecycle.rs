@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use libc::{sockaddr, sockaddr_in, socklen_t};
 
-use crate::scene::{call, read_some, symbol, write, Scene};
 use crate::Case;
+use crate::scene::{Scene, call, read_some, symbol, write};
 
 pub const CASES: &[Case] = &[
     ("socket", socket),

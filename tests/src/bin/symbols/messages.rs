@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_uint};
 
 use libc::{iovec, mmsghdr, msghdr, ssize_t, timespec};
 
-use crate::scene::{call, Scene};
 use crate::Case;
+use crate::scene::{Scene, call};
 
 pub const CASES: &[Case] = &[
     ("sendmsg", sendmsg),

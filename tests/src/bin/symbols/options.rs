@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_ulong, c_void};
 
 use libc::{sockaddr, socklen_t, timeval};
 
-use crate::scene::{call, read_some, write, Scene};
 use crate::Case;
+use crate::scene::{Scene, call, read_some, write};
 
 pub const CASES: &[Case] = &[
     ("fcntl", fcntl),

@@ -5,9 +5,9 @@ use std::ptr::{null, null_mut};
 
 use libc::pid_t;
 
-use crate::exec::wait;
-use crate::scene::{call, read_some, symbol, write, Kind, Scene};
 use crate::Case;
+use crate::exec::wait;
+use crate::scene::{Kind, Scene, call, read_some, symbol, write};
 
 pub const CASES: &[Case] = &[
     ("fork", fork),

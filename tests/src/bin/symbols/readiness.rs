@@ -5,8 +5,8 @@ use std::ptr::{null, null_mut};
 
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
-use crate::scene::{call, Scene};
 use crate::Case;
+use crate::scene::{Scene, call};
 
 pub const CASES: &[Case] = &[
     ("poll", poll),

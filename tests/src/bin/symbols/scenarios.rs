@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use libc::{iovec, msghdr, socklen_t};
 
-use crate::scene::{call, read_some, write, Scene};
+use crate::scene::{Scene, call, read_some, write};
 
 /// A name, what becomes of the connection, and what to do.
 pub type Scenario = (&'static str, &'static str, fn(&mut Scene));

@@ -1,7 +1,7 @@
 //! What one case plays with: two descriptors with a stream between them, or something that is none;
 //! and the log of what its calls returned.
 
-use std::ffi::{c_int, c_void, CString};
+use std::ffi::{CString, c_int, c_void};
 use std::fmt::Debug;
 use std::os::fd::{IntoRawFd, RawFd};
 use std::time::{Duration, Instant};

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use libc::sighandler_t;
 
-use crate::scene::{call, Scene};
 use crate::Case;
+use crate::scene::{Scene, call};
 
 pub const CASES: &[Case] = &[
     ("sigaction", sigaction),

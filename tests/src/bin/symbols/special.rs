@@ -1,9 +1,9 @@
 //! System calls by number, io_uring, and calls after which a process may do less.
 
-use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void, CString};
+use std::ffi::{CString, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 
-use crate::scene::{call, Scene};
 use crate::Case;
+use crate::scene::{Scene, call};
 
 pub const CASES: &[Case] = &[
     ("syscall", syscall),

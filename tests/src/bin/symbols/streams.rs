@@ -3,10 +3,10 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
-use libc::{iovec, off_t, size_t, ssize_t, FILE};
+use libc::{FILE, iovec, off_t, size_t, ssize_t};
 
-use crate::scene::{call, read_some, Scene};
 use crate::Case;
+use crate::scene::{Scene, call, read_some};
 
 pub const CASES: &[Case] = &[
     ("fdopen", fdopen),

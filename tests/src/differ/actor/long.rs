@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use libc::c_int;
 
 use super::descriptors::{empty_address, our_address};
-use super::outcome::{errno, Outcome};
+use super::outcome::{Outcome, errno};
 use super::{name, number};
 use crate::differ::names;
 use crate::differ::program::Step;
@@ -215,11 +215,7 @@ fn push(fd: c_int, at: i64, end: i64) -> Result<i64, i32> {
             libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
         )
     };
-    if n < 0 {
-        Err(errno())
-    } else {
-        Ok(n as i64)
-    }
+    if n < 0 { Err(errno()) } else { Ok(n as i64) }
 }
 
 /// Receives `total` bytes of a [`pour`] or a [`fill`], waiting by poll.

@@ -14,8 +14,8 @@ mod readiness;
 mod shapes;
 mod signals;
 
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::program::Step;
 use super::wires::{self, CONTROL, THREADS};

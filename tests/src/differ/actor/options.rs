@@ -42,7 +42,7 @@ pub fn run(step: &Step, outcome: &mut Outcome) -> bool {
     true
 }
 
-extern "C" {
+unsafe extern "C" {
     fn sockatmark(fd: c_int) -> c_int;
 }
 

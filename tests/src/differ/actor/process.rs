@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use libc::c_int;
 
 use super::outcome::Outcome;
-use super::{name, number, TABLE};
+use super::{TABLE, name, number};
 use crate::differ::program::Step;
 use crate::differ::wires;
 

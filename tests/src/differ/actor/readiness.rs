@@ -7,7 +7,7 @@ use libc::{c_int, c_short, epoll_event, pollfd, timespec, timeval};
 
 use super::options::show_count;
 use super::outcome::Outcome;
-use super::{name, number, SLOTS};
+use super::{SLOTS, name, number};
 use crate::differ::names;
 use crate::differ::program::Step;
 

@@ -196,11 +196,11 @@ impl Cast {
         unsafe { libc::ppoll(&raw mut poll, 1, &raw const time, std::ptr::null()) };
         self.read(actor);
         // An exec ends with the hello of the new image, on behalf of the thread that called it.
-        if thread != CONTROL {
-            if let Some(hello) = self.actors[actor].said[CONTROL].pop_front() {
-                self.greeted(actor, &hello);
-                return Some("hello".to_owned());
-            }
+        if thread != CONTROL
+            && let Some(hello) = self.actors[actor].said[CONTROL].pop_front()
+        {
+            self.greeted(actor, &hello);
+            return Some("hello".to_owned());
         }
         self.actors[actor].said[thread].pop_front()
     }

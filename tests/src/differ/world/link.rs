@@ -1,6 +1,6 @@
 //! The steps that take two actors at once.
 
-use super::{comparable, private, Waited, World, HANG};
+use super::{HANG, Waited, World, comparable, private};
 use crate::differ::program::Step;
 
 /// A name that programs do not use, for the listener.

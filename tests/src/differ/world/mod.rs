@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::mode::Mode;
-use super::program::{Program, Step, ACTORS};
+use super::program::{ACTORS, Program, Step};
 use super::wires::{self, THREADS};
 use cast::Cast;
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use super::super::claimant::{knock, Claimant};
+use super::super::claimant::{Claimant, knock};
 use super::super::memory;
 use super::super::scene::Scene;
 use super::super::suitor::Suitor;

@@ -3,8 +3,8 @@
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use super::super::claimant::{be_called, Claimant};
-use super::super::memory::{self, Words, CONFIRMED, CONNS, OFFERER};
+use super::super::claimant::{Claimant, be_called};
+use super::super::memory::{self, CONFIRMED, CONNS, OFFERER, Words};
 use super::super::offers;
 use super::super::scene::Scene;
 use super::super::unix::{check, cookie};

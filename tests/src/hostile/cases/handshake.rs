@@ -3,7 +3,7 @@
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use super::super::claimant::{echo, knock, Claimant};
+use super::super::claimant::{Claimant, echo, knock};
 use super::super::memory;
 use super::super::scene::Scene;
 use super::super::suitor::Suitor;

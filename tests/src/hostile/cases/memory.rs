@@ -4,8 +4,8 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use super::super::claimant::{knock, Claimant};
-use super::super::memory::{self, memfd, segment_size, CONNS, FIXED};
+use super::super::claimant::{Claimant, knock};
+use super::super::memory::{self, CONNS, FIXED, memfd, segment_size};
 use super::super::scene::Scene;
 use super::super::suitor::Suitor;
 use super::super::unix;

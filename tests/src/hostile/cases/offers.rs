@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use super::super::offers::{path, SIZE};
+use super::super::offers::{SIZE, path};
 use super::super::scene::Scene;
 use super::super::suitor::Suitor;
 use super::super::unix::cookie;

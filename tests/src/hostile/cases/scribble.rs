@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::super::accomplice::Accomplice;
 use super::super::memory::{
-    direction, ring, segment_size, side, Word, BOARD, BOARDS, BOARDS_OF_SIDE, CONNS, DATA_WIRE,
-    LEVELS, OF_BOARD, OF_DIRECTION, OF_SIDE, SPACE_WIRE,
+    BOARD, BOARDS, BOARDS_OF_SIDE, CONNS, DATA_WIRE, LEVELS, OF_BOARD, OF_DIRECTION, OF_SIDE,
+    SPACE_WIRE, Word, direction, ring, segment_size, side,
 };
-use super::super::scene::{note, Scene};
+use super::super::scene::{Scene, note};
 use super::Outcome;
 use crate::rng::Rng;
 

@@ -5,12 +5,12 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use super::super::claimant::Claimant;
-use super::super::memory::{self, Words, CONFIRMED, OFFERER, STAGE};
+use super::super::memory::{self, CONFIRMED, OFFERER, STAGE, Words};
 use super::super::scene::Scene;
 use super::super::suitor::Suitor;
 use super::super::unix;
 use super::Outcome;
-use crate::sock::{fork, wait_child, Forked};
+use crate::sock::{Forked, fork, wait_child};
 
 /// Goes on with what it has until the harness ends it.
 fn keep<T>(what: T) -> Outcome {

@@ -1,6 +1,6 @@
 //! What accelerated connections cost in memory, and that it is given back.
 
-use tests::ends::{kernel_only, Ends, Side};
+use tests::ends::{Ends, Side, kernel_only};
 use tests::place::{Place, Rings};
 use tests::{ports, procfs};
 

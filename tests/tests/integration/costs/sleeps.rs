@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tests::ends::{kernel_only, Ends};
+use tests::ends::{Ends, kernel_only};
 use tests::place::Place;
 
 use crate::c_program;

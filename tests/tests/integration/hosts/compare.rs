@@ -1,6 +1,6 @@
 //! `ulsock compare --hosts`: every scenario that can be between hosts, and that no host outlives it.
 
-use tests::ends::{kernel_only, Ends};
+use tests::ends::{Ends, kernel_only};
 use tests::place::Place;
 use tests::program::built;
 use tests::{procfs, wait};

@@ -6,7 +6,7 @@ use std::time::Instant;
 use tests::ends::kernel_only;
 use tests::hosts::{Hosts, Nic};
 
-use super::transfer::{long, Transfer};
+use super::transfer::{Transfer, long};
 
 const BAD: &str = "loss=1%,duplication=1%,reordering=1%,corruption=0.5%";
 

@@ -2,7 +2,7 @@
 
 use tests::hosts::{Hosts, Nic};
 
-use super::transfer::{long, Transfer};
+use super::transfer::{Transfer, long};
 
 #[test]
 fn three_hosts_on_a_bridge() {

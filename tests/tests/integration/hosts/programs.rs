@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::chown;
 
 use tests::hosts::{Hosts, Nic};
-use tests::program::{user_ids, Program};
+use tests::program::{Program, user_ids};
 
 use super::python;
 use crate::programs::postgres;

@@ -5,9 +5,9 @@ use std::fs;
 use tests::ends::Ends;
 use tests::place::{Place, Rings};
 use tests::procfs;
-use tests::program::{built, Program};
+use tests::program::{Program, built};
 
-use super::nginx::{answered, Load, Nginx, SMALL_FILE};
+use super::nginx::{Load, Nginx, SMALL_FILE, answered};
 
 /// Runs a tool on a process until it lets go of it again.
 fn attach(place: &Place, tool: &str, pid: u32) {

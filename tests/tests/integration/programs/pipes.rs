@@ -3,7 +3,7 @@
 use tests::ends::{Ends, Side};
 use tests::place::{Place, Rings};
 use tests::ports;
-use tests::program::{built, Program};
+use tests::program::{Program, built};
 
 const GIGABYTE: u64 = 1_000_000_000;
 

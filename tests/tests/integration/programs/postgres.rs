@@ -6,7 +6,7 @@ use std::os::unix::fs::chown;
 
 use tests::ends::Ends;
 use tests::place::{Place, Rings};
-use tests::program::{user_ids, Program, Running};
+use tests::program::{Program, Running, user_ids};
 use tests::{ports, wait};
 
 pub const USER: &str = "postgres";

@@ -6,7 +6,7 @@
 
 mod scene;
 
-use tests::ends::{kernel_only, Ends};
+use tests::ends::{Ends, kernel_only};
 use tests::place::{Place, Rings};
 
 use scene::Scene;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tests::compile::compile;
 use tests::ends::{Ends, Side};
 use tests::place::Place;
-use tests::program::{built, Program};
+use tests::program::{Program, built};
 
 /// Where Debian has its libraries.
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";

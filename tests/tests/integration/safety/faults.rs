@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use tests::ends::{kernel_only, Ends, Side};
+use tests::ends::{Ends, Side, kernel_only};
 use tests::place::{Place, Rings};
-use tests::program::{built, Running};
+use tests::program::{Running, built};
 use tests::rng::Rng;
 use tests::{ports, procfs, top};
 

@@ -1,6 +1,6 @@
 //! Who is at the other end: what only looks like it gets no rings.
 
-use tests::ends::{kernel_only, Ends, Side};
+use tests::ends::{Ends, Side, kernel_only};
 use tests::place::Place;
 
 use crate::script;

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use tests::ends::{kernel_only, Ends};
+use tests::ends::{Ends, kernel_only};
 use tests::place::Place;
 use tests::program::built;
 

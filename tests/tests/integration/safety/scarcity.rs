@@ -7,7 +7,7 @@ use std::process::Command;
 use tests::ends::{Ends, Side};
 use tests::place::Place;
 use tests::ports;
-use tests::program::{built, Finished};
+use tests::program::{Finished, built};
 use tests::report::Report;
 
 /// Both ends are started by the shell, after these words of its own; what they left, and what they

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tests::compile::compile;
 use tests::ends::{Ends, Side};
 use tests::place::{Place, Rings};
-use tests::program::{built, Finished};
+use tests::program::{Finished, built};
 use tests::{ports, procfs};
 
 /// Not root: processes of its own can be limited.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{c_program, kernel_only, same_as_kernel_by_both, Ends, Place, Side};
+use crate::{Ends, Place, Side, c_program, kernel_only, same_as_kernel_by_both};
 
 #[test]
 fn of_every_call_on_everything() {

@@ -1,8 +1,8 @@
 //! The `ulsock` command: `run` puts a program under ulsock, `top` lists its connections.
 
-use tests::ends::{kernel_only, Ends, Side};
+use tests::ends::{Ends, Side, kernel_only};
 use tests::place::{Place, Rings};
-use tests::program::{built, Program};
+use tests::program::{Program, built};
 use tests::{ports, top};
 
 use crate::script;

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use tests::ends::{kernel_only, Ends, Side};
+use tests::ends::{Ends, Side, kernel_only};
 use tests::place::Place;
-use tests::program::{built, Finished, Program};
+use tests::program::{Finished, Program, built};
 use tests::{procfs, wait};
 
 /// All scenarios but those that always take a second for each run: these have a test of their own.

@@ -5,10 +5,10 @@ use std::fs;
 use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 
-use tests::ends::{kernel_only, Ends, Side};
+use tests::ends::{Ends, Side, kernel_only};
 use tests::place::Place;
 use tests::ports;
-use tests::program::{built, Finished, Program};
+use tests::program::{Finished, Program, built};
 
 /// A variable, a bad value (FOLDER is the work folder), and what the complaint must name.
 struct Case {

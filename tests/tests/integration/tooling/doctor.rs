@@ -1,9 +1,9 @@
 //! `ulsock doctor`: it says that all is well where it is, and names what is not, with its cure.
 
 use std::fs;
-use std::os::unix::fs::{chown, PermissionsExt};
+use std::os::unix::fs::{PermissionsExt, chown};
 
-use tests::ends::{kernel_only, Ends, Side};
+use tests::ends::{Ends, Side, kernel_only};
 use tests::place::Place;
 use tests::program::{Finished, Program};
 

@@ -1,7 +1,7 @@
 //! What prepares a host's nicd: `ulsock nicd key` and `ulsock nicd check`, and its systemd unit.
 
 use std::fs;
-use std::os::unix::fs::{chown, PermissionsExt};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -3,9 +3,9 @@
 
 use tests::ends::kernel_only;
 use tests::hosts::Hosts;
-use tests::program::{built, Program, Running};
+use tests::program::{Program, Running, built};
 
-use super::{check_kernel, check_rings, redis, reports, STRANGER};
+use super::{STRANGER, check_kernel, check_rings, redis, reports};
 use crate::script;
 
 /// Waits until the daemon has brought so many connections together.

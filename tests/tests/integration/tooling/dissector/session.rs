@@ -8,8 +8,8 @@ use netstack::crc32c::Crc;
 use netstack::link::window::Fixed;
 use netstack::link::{Config, Frozen, Id, Identity, Link, Streams, Terms, Way};
 use netstack::time::Instant;
-use netstack::wire::frame::{self, Offload, Route};
 use netstack::wire::Addresses;
+use netstack::wire::frame::{self, Offload, Route};
 
 pub const PORT: u16 = 4690;
 const PATHS: u16 = 2;
