@@ -8,12 +8,13 @@ use syn::visit::{self, Visit};
 use syn::{Block, Macro, Signature};
 
 use crate::crates::{Tree, packages};
-use crate::rules::{FILE_LINES, FUNCTION_LINES, Rule, Violation};
+use crate::rules::{FILE_LINES, FUNCTION_LINES, MEASURED_TOO, Rule, Violation};
 
 pub fn check(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
-    for package in packages(&tree.root) {
-        for folder in ["src", "tests"] {
+    let others = MEASURED_TOO.iter().map(PathBuf::from);
+    for package in packages(&tree.root).into_iter().chain(others) {
+        for folder in ["src", "tests", "benches"] {
             for file in rust_files(&tree.root, &package.join(folder)) {
                 let parsed = tree.parse(&file);
                 found.extend(file_length(&file, &parsed.text));

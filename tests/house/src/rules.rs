@@ -21,6 +21,9 @@ pub const FUNCTION_LINES: usize = 60;
 /// The length of a source file.
 pub const FILE_LINES: usize = 500;
 
+/// Packages that are no product, but whose functions and files are measured like its own.
+pub const MEASURED_TOO: &[&str] = &["benches", "tests", "tests/house"];
+
 /// The rules that are printed with `HOUSE_ALL=1` only, until the tree keeps them.
 pub const NOT_ENFORCED: &[Rule] = &[Rule::Cycle, Rule::Static, Rule::Function];
 

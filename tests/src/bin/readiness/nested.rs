@@ -46,36 +46,7 @@ fn nested(early: bool, warm_first: bool, data_first: bool, outer_mode: i32, inne
     say("outer quiet", outer.now());
     say("inner quiet", inner.now());
     for round in 0..3 {
-        send(ends.near, 2);
-        say(format!("{round} outer"), outer.now());
-        say(format!("{round} outer again"), outer.now());
-        say(
-            format!("{round} polled"),
-            bits(poll_one(inner.0, ALL, 0).into()),
-        );
-        say(format!("{round} selected"), select_one(inner.0, 0));
-        say(
-            format!("{round} outer polled"),
-            bits(poll_one(outer.0, libc::POLLIN, 10).into()),
-        );
-        say(format!("{round} inner"), inner.now());
-        say(format!("{round} outer after inner"), outer.now());
-        say(
-            format!("{round} polled"),
-            bits(poll_one(inner.0, ALL, 0).into()),
-        );
-        recv(ends.far, 1);
-        say(
-            format!("{round} one read, polled"),
-            bits(poll_one(inner.0, ALL, 0).into()),
-        );
-        recv(ends.far, 1);
-        say(
-            format!("{round} read, polled"),
-            bits(poll_one(inner.0, ALL, 0).into()),
-        );
-        say(format!("{round} read, outer"), outer.now());
-        say(format!("{round} read, inner"), inner.now());
+        nested_round(round, &ends, &outer, &inner);
     }
     close(ends.near);
     // Of a fired one-shot the set may be told once for nothing.
@@ -89,6 +60,29 @@ fn nested(early: bool, warm_first: bool, data_first: bool, outer_mode: i32, inne
     }
     say("taken out", outer.remove(inner.0));
     say("outer", outer.now());
+}
+
+/// Two bytes come, and are read one by one: what both sets say meanwhile.
+fn nested_round(round: usize, ends: &Ends, outer: &Set, inner: &Set) {
+    let polled = |set: &Set, events, time| bits(poll_one(set.0, events, time).into());
+    send(ends.near, 2);
+    say(format!("{round} outer"), outer.now());
+    say(format!("{round} outer again"), outer.now());
+    say(format!("{round} polled"), polled(inner, ALL, 0));
+    say(format!("{round} selected"), select_one(inner.0, 0));
+    say(
+        format!("{round} outer polled"),
+        polled(outer, libc::POLLIN, 10),
+    );
+    say(format!("{round} inner"), inner.now());
+    say(format!("{round} outer after inner"), outer.now());
+    say(format!("{round} polled"), polled(inner, ALL, 0));
+    recv(ends.far, 1);
+    say(format!("{round} one read, polled"), polled(inner, ALL, 0));
+    recv(ends.far, 1);
+    say(format!("{round} read, polled"), polled(inner, ALL, 0));
+    say(format!("{round} read, outer"), outer.now());
+    say(format!("{round} read, inner"), inner.now());
 }
 
 pub fn nested_sets() {

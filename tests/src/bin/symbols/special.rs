@@ -25,8 +25,14 @@ pub const CASES: &[Case] = &[
     ("io_uring_setup", setup),
 ];
 
-/// Numbers of hooked calls, with their arguments, and two others.
+/// Numbers of hooked calls, with their arguments, and two others; and calls that make descriptors and processes.
 fn syscall(scene: &mut Scene, name: &'static str) {
+    syscalls_of_data(scene, name);
+    syscall_dup(scene, name);
+    syscall_fork(scene, name);
+}
+
+fn syscalls_of_data(scene: &mut Scene, name: &'static str) {
     let mut room = [0_u8; 8];
     let text = b"numbers".as_ptr() as usize;
     let (a, b, to) = (
@@ -80,6 +86,9 @@ fn syscall(scene: &mut Scene, name: &'static str) {
     scene.note("got", String::from_utf8_lossy(&room).into_owned());
     // All that may wait is polled for first, so less than the second has gone.
     scene.note("time is left", time[0] < 2);
+}
+
+fn syscall_dup(scene: &mut Scene, name: &'static str) {
     let copy = call!(
         scene,
         name,
@@ -96,6 +105,9 @@ fn syscall(scene: &mut Scene, name: &'static str) {
         libc::SYS_close,
         copy
     );
+}
+
+fn syscall_fork(scene: &mut Scene, name: &'static str) {
     let child = call!(scene, name, fn(c_long) -> c_long, libc::SYS_fork);
     if child == 0 {
         crate::scene::write(scene.a, b"child");

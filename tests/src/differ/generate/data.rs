@@ -151,7 +151,13 @@ impl Generator {
             self.length(LONGEST)
         };
         let step = step.with("len", length);
-        let step = match call {
+        let step = self.receive_arguments(call, step);
+        self.steps.push(step);
+    }
+
+    /// What a call that receives takes beside a length.
+    fn receive_arguments(&mut self, call: &str, step: Step) -> Step {
+        match call {
             "recv" => {
                 let step = step.with("flags", self.receive_flags());
                 self.odd_claim(step)
@@ -193,8 +199,7 @@ impl Generator {
                 .with("offset", self.rng.pick(&[-1, -1, 0]))
                 .with("rwf", self.rng.pick(&[0, 0, 8])),
             _ => step,
-        };
-        self.steps.push(step);
+        }
     }
 
     /// A length that no buffer has, now and then.
