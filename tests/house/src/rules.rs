@@ -24,8 +24,13 @@ pub const FILE_LINES: usize = 500;
 /// Packages that are no product, but whose functions and files are measured like its own.
 pub const MEASURED_TOO: &[&str] = &["benches", "tests", "tests/house"];
 
-/// The rules that are printed with `HOUSE_ALL=1` only, until the tree keeps them.
-pub const NOT_ENFORCED: &[Rule] = &[Rule::Cycle, Rule::Static, Rule::Function];
+/// Rules that a part of the tree does not keep yet: a path that begins like this is named with `HOUSE_ALL=1` only. A line
+/// goes when its part is in order.
+pub const NOT_ENFORCED: &[(Rule, &str)] = &[
+    (Rule::Cycle, "ulsock"),
+    (Rule::Function, "ulsock"),
+    (Rule::Static, "ulsock/sockets"),
+];
 
 /// What can be broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +50,15 @@ pub struct Violation {
     pub file: PathBuf,
     pub line: usize,
     pub text: String,
+}
+
+impl Violation {
+    /// Whether it fails the test.
+    pub fn is_enforced(&self) -> bool {
+        let excused =
+            |(rule, path): &(Rule, &str)| *rule == self.rule && self.file.starts_with(path);
+        !NOT_ENFORCED.iter().any(excused)
+    }
 }
 
 impl fmt::Display for Violation {
