@@ -82,7 +82,7 @@ fn claim() -> Option<(&'static Family, u32)> {
     let family = process::begin()?;
     let number = family.claim()?;
     let record = family.record(number);
-    record.pid.store(process::pid(), Ordering::Relaxed);
+    record.pid.store(crate::sys::pid::get(), Ordering::Relaxed);
     Some((family, number))
 }
 

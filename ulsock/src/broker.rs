@@ -80,7 +80,7 @@ impl Broker {
                 ..Broker::default()
             };
         }
-        let now = upkeep::now();
+        let now = crate::sys::clock::coarse_ms();
         if self.pair.is_none() && (self.tried == 0 || now >= self.tried + PAUSE) {
             self.tried = now;
             self.pair = daemon::trusted(dir, Channel::connect_to_host(dir).ok())
@@ -204,13 +204,13 @@ impl Broker {
         if self.elsewhere.len() >= MOST {
             self.elsewhere.clear();
         }
-        self.elsewhere.insert(ip.to_canonical(), upkeep::now());
+        self.elsewhere.insert(ip.to_canonical(), crate::sys::clock::coarse_ms());
     }
 
     /// Has it said so lately?
     pub fn is_other_host(&self, ip: IpAddr) -> bool {
         let since = self.elsewhere.get(&ip.to_canonical());
-        since.is_some_and(|since| upkeep::now() < since + BELIEVED)
+        since.is_some_and(|since| crate::sys::clock::coarse_ms() < since + BELIEVED)
     }
 
     /// The connection is closed, or has its rings.

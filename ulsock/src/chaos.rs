@@ -54,7 +54,7 @@ pub fn drag() {
 #[cold]
 fn dawdle(drag: Drag) {
     static FIRST: AtomicU64 = AtomicU64::new(0);
-    let now = upkeep::now();
+    let now = crate::sys::clock::coarse_ms();
     let first = match FIRST.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => now,
         Err(first) => first,

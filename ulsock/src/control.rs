@@ -148,7 +148,7 @@ impl Control {
     /// Makes an offer; `Err(true)`: the table is full, `Err(false)`: the run directory fails us.
     pub fn offer(&mut self, number: u32, key: Key, cookie: u64) -> Result<(), bool> {
         let mailbox = self.mailbox().ok_or(false)?;
-        let pid = crate::process::pid();
+        let pid = crate::sys::pid::get();
         self.table().ok_or(false)?;
         let table = self.table.as_ref().ok_or(false)?;
         let offer = Offer {

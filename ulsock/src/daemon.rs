@@ -18,7 +18,7 @@ use crate::message::Message;
 use crate::pair::{Mail, Other, Pair};
 use crate::reason::Reason;
 use crate::rundir::RunDir;
-use crate::upgrade::names_one_user;
+use crate::sys::users::names_one_user;
 use crate::{inline, process, upkeep};
 
 /// Milliseconds between two attempts to find one.
@@ -59,7 +59,7 @@ impl Daemons {
             Nic::Auto if has_few_cpus() => return None,
             Nic::Auto | Nic::Measured | Nic::Daemon | Nic::Inline => {}
         }
-        let now = upkeep::now();
+        let now = crate::sys::clock::coarse_ms();
         let known = self.known.entry(netns).or_insert(Known {
             pair: None,
             tried: 0,

@@ -13,6 +13,7 @@ use rustix::process::{getrlimit, Resource};
 use crate::inherit;
 use crate::process;
 use crate::reason::Reason;
+use crate::sys::mapped;
 
 /// What may still be mapped after that: the tables of a forked child's own, and of epoll sets.
 const STILL_TO_COME: u64 = 64 << 20;
@@ -20,27 +21,10 @@ const STILL_TO_COME: u64 = 64 << 20;
 /// With fewer we are not there: a sleep may poll several beside those of the program.
 const LEAST_DESCRIPTORS: u64 = 64;
 
-/// Bytes that we have mapped: all, and those that are private and count as data as well.
-static MAPPED: AtomicU64 = AtomicU64::new(0);
-static MAPPED_DATA: AtomicU64 = AtomicU64::new(0);
-
 /// By how much each limit is higher in the kernel than the program has set it; fixed when it first
 /// sets one, so that what it lowers and raises fits together.
 static RAISED: AtomicU64 = AtomicU64::new(0);
 static RAISED_DATA: AtomicU64 = AtomicU64::new(0);
-
-pub fn mapped(size: usize) {
-    MAPPED.fetch_add(size as u64, Ordering::Relaxed);
-}
-
-pub fn mapped_private(size: usize) {
-    mapped(size);
-    MAPPED_DATA.fetch_add(size as u64, Ordering::Relaxed);
-}
-
-pub fn unmapped(size: usize) {
-    MAPPED.fetch_sub(size as u64, Ordering::Relaxed);
-}
 
 /// Whether this process has a limit with which we cannot live, as the next program will have too.
 pub fn are_too_low() -> bool {
@@ -50,10 +34,10 @@ pub fn are_too_low() -> bool {
 }
 
 /// What we have mapped, and by how much the limit is raised, if it counts our mappings.
-fn count(resource: c_uint) -> Option<(&'static AtomicU64, &'static AtomicU64)> {
+fn count(resource: c_uint) -> Option<(u64, &'static AtomicU64)> {
     match resource {
-        libc::RLIMIT_AS => Some((&MAPPED, &RAISED)),
-        libc::RLIMIT_DATA => Some((&MAPPED_DATA, &RAISED_DATA)),
+        libc::RLIMIT_AS => Some((mapped::all(), &RAISED)),
+        libc::RLIMIT_DATA => Some((mapped::private(), &RAISED_DATA)),
         _ => None,
     }
 }
@@ -85,7 +69,7 @@ fn raise(resource: c_uint, limit: rlimit) -> rlimit {
     }
     let by = match count(resource) {
         Some((mapped, raised)) if process::is_on() => {
-            let wanted = mapped.load(Ordering::Relaxed) + STILL_TO_COME;
+            let wanted = mapped + STILL_TO_COME;
             let before = raised.compare_exchange(0, wanted, Ordering::Relaxed, Ordering::Relaxed);
             before.map_or_else(|before| before, |_| wanted)
         }

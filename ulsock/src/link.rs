@@ -265,7 +265,7 @@ impl Usage {
 
     /// Has a quarter of the ring been written since the last look? Too soon after it, nobody knows.
     pub fn is_busy(&self, written: u64, size: u64) -> bool {
-        let now = upkeep::now();
+        let now = crate::sys::clock::coarse_ms();
         if now < self.at.load(Ordering::Relaxed) + upkeep::PAUSE {
             return true;
         }

@@ -3,19 +3,28 @@
 
 use std::fmt::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::config::{Config, LogLevel};
 use crate::sys::fds::InternalFd;
 
-static LEVEL: OnceLock<LogLevel> = OnceLock::new();
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub enum Level {
+    Off,
+    Error,
+    Info,
+    Debug,
+}
+
+static LEVEL: OnceLock<Level> = OnceLock::new();
 static FILE: OnceLock<InternalFd> = OnceLock::new();
 
-pub fn init(config: &Config) {
-    let _ = LEVEL.set(config.log);
-    let Some(path) = &config.log_file else { return };
+/// Load time. Without a file, lines go to standard error.
+pub fn init(level: Level, file: Option<&Path>) {
+    let _ = LEVEL.set(level);
+    let Some(path) = file else { return };
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))
         .and_then(crate::sys::fds::to_high);
@@ -39,12 +48,12 @@ pub fn always(what: fmt::Arguments<'_>) {
 }
 
 pub fn debug(what: fmt::Arguments<'_>) {
-    at(LogLevel::Debug, what);
+    at(Level::Debug, what);
 }
 
-fn at(level: LogLevel, what: fmt::Arguments<'_>) {
+fn at(level: Level, what: fmt::Arguments<'_>) {
     if LEVEL.get().is_some_and(|set| *set >= level) {
-        always(format_args!("[{}] {what}", crate::process::pid()));
+        always(format_args!("[{}] {what}", crate::sys::pid::get()));
     }
 }
 

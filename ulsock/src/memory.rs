@@ -3,7 +3,7 @@
 use libc::c_int;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::limits;
+use crate::sys::mapped;
 use crate::sys::{raw, sparse};
 
 /// Zeroed memory of this process alone (a forked child gets a copy); pages cost nothing until touched.
@@ -19,9 +19,9 @@ pub fn reserve_shared(size: usize) -> Option<*mut u8> {
 fn reserve(size: usize, kind: MapFlags) -> Option<*mut u8> {
     let base = sparse::map(None, size, ProtFlags::READ | ProtFlags::WRITE, kind).ok()?;
     if kind == MapFlags::PRIVATE {
-        limits::mapped_private(size);
+        mapped::add_private(size);
     } else {
-        limits::mapped(size);
+        mapped::add(size);
     }
     Some(base)
 }

@@ -22,7 +22,7 @@ use crate::doorbell::Ringer;
 use crate::layout::{SideNumber, BOARDS};
 use crate::mailbox::MailboxName;
 use crate::message::{Introduction, Message, VERSION};
-use crate::process;
+use crate::waiter;
 use crate::reason::Reason;
 use crate::segment::ReadOnlySegment;
 use crate::sys::fds;
@@ -154,7 +154,7 @@ impl Pair {
             credit: Credit::of_stranger(),
             segments: Mutex::new(Segments::new(share.clone())),
             share,
-            owner: process::pid(),
+            owner: crate::sys::pid::get(),
             page: OnceLock::new(),
             ringers: [const { OnceLock::new() }; WAITERS / 64],
             handed: [const { AtomicU64::new(0) }; WAITERS / 64],
@@ -172,7 +172,7 @@ impl Pair {
             pid: pair.owner,
         };
         pair.channel
-            .send(&hello, Some(process::waiters()?.page_fd()))
+            .send(&hello, Some(waiter::own()?.page_fd()))
             .ok()?;
         Some(Arc::new(pair))
     }
@@ -197,7 +197,7 @@ impl Pair {
     }
 
     pub fn is_mine(&self) -> bool {
-        self.owner == process::pid()
+        self.owner == crate::sys::pid::get()
     }
 
     /// Both ends are the process that made it.

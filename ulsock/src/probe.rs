@@ -129,7 +129,7 @@ fn barriers() -> Result<String, String> {
 
 fn user() -> Result<String, String> {
     let uid = geteuid().as_raw();
-    match upgrade::names_one_user(uid) {
+    match crate::sys::users::names_one_user(uid) {
         true => Ok(format!("uid {uid}")),
         false => Err(format!(
             "uid {uid} stands for every user that this namespace does not map: run as a mapped one"

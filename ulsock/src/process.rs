@@ -17,8 +17,9 @@ use crate::log;
 use crate::reason::Reason;
 use crate::rundir::{RunDir, RunDirError};
 use crate::spinners::Spinners;
+use crate::sys::pid;
 use crate::thread::{Critical, Thread};
-use crate::waiter::Waiters;
+use crate::waiter;
 
 static CONFIG: OnceLock<Config> = OnceLock::new();
 /// Loaded, configured and not switched off.
@@ -26,9 +27,7 @@ static ON: AtomicBool = AtomicBool::new(false);
 /// New connections stay on the kernel (io_uring, little address space),
 /// for this reason, a number that is not 0.
 static FROZEN: AtomicU32 = AtomicU32::new(0);
-static PID: AtomicU32 = AtomicU32::new(0);
 static FAMILY: AtomicPtr<Family> = AtomicPtr::new(std::ptr::null_mut());
-static WAITERS: AtomicPtr<Waiters> = AtomicPtr::new(std::ptr::null_mut());
 static CONTROL: AtomicPtr<Control> = AtomicPtr::new(std::ptr::null_mut());
 static SPINNERS: AtomicPtr<Spinners> = AtomicPtr::new(std::ptr::null_mut());
 /// Guards `CONTROL` and the making of all of the above; knows its owner, so that fork can handle it.
@@ -38,17 +37,14 @@ static LOCK: SideLock = SideLock::new();
 pub fn init() {
     ask_libc();
     crate::access::init();
-    PID.store(
-        rustix::process::getpid().as_raw_nonzero().get() as u32,
-        Ordering::Relaxed,
-    );
+    pid::note();
     if is_secure() {
         return;
     }
     match Config::from_env() {
         Ok(config) => {
             let enabled = config.enabled;
-            log::init(&config);
+            log::init(config.log, config.log_file.as_deref());
             let _ = CONFIG.set(config);
             chaos::init();
             if enabled && !crate::limits::are_too_low() && crate::table::init() {
@@ -108,11 +104,6 @@ pub fn config() -> &'static Config {
     CONFIG.get_or_init(Config::default)
 }
 
-#[inline]
-pub fn pid() -> u32 {
-    PID.load(Ordering::Relaxed)
-}
-
 fn get<T>(place: &AtomicPtr<T>) -> Option<&'static T> {
     // SAFETY: null, or leaked by `set`.
     unsafe { place.load(Ordering::Acquire).as_ref() }
@@ -126,10 +117,6 @@ fn set<T>(place: &AtomicPtr<T>, value: T) {
 #[inline]
 pub fn family() -> Option<&'static Family> {
     get(&FAMILY)
-}
-
-pub fn waiters() -> Option<&'static Waiters> {
-    get(&WAITERS)
 }
 
 pub fn spinners() -> Option<&'static Spinners> {
@@ -157,28 +144,13 @@ pub fn begin() -> Option<&'static Family> {
     family()
 }
 
-/// Of the daemon: it has waiters and a name, and nothing else of what a program has.
-pub fn begin_daemon() -> Option<()> {
-    PID.store(std::process::id(), Ordering::Relaxed);
-    set(&WAITERS, Waiters::create()?);
-    Some(())
-}
-
-/// What unit tests need of it, once for all of them.
-#[cfg(test)]
-pub fn begin_for_tests() {
-    static BEGIN: std::sync::Once = std::sync::Once::new();
-    BEGIN.call_once(|| begin_daemon().expect("waiters"));
-}
-
 fn open_everything() -> Result<(), String> {
     let dir = RunDir::open(&config().run_dir).map_err(|error| error.to_string())?;
     dir.may_write().map_err(|error| error.to_string())?;
     dir.sweep();
     let family = Family::create(&dir).map_err(|errno| RunDirError::Write(errno).to_string())?;
-    let waiters = Waiters::create().ok_or("no memory for our tables")?;
+    waiter::begin().ok_or("no memory for our tables")?;
     set(&SPINNERS, Spinners::open(&dir));
-    set(&WAITERS, waiters);
     set(&CONTROL, Control::new(dir));
     set(&FAMILY, family);
     Ok(())
@@ -249,8 +221,7 @@ pub fn after_fork() {
     let Some(family) = family() else { return };
     family.header().members.fetch_add(1, Ordering::AcqRel);
     if let Some(waiters) = Waiters::create() {
-        set(&WAITERS, waiters);
-    }
+        }
     // SAFETY: null or leaked by `set`; the child has only this thread.
     let parents = unsafe { CONTROL.load(Ordering::Acquire).as_ref() };
     if let Some(control) = parents.and_then(Control::for_child) {
@@ -263,10 +234,7 @@ pub fn after_fork() {
 
 /// In a new process, before anything else: who it is.
 pub fn note_new_process() {
-    PID.store(
-        rustix::process::getpid().as_raw_nonzero().get() as u32,
-        Ordering::Relaxed,
-    );
+    pid::note();
     crate::inline::after_fork();
     crate::waiter::after_fork();
     crate::mlock::after_fork();

@@ -23,7 +23,7 @@ use crate::sys::fds::{InternalFd, Transient};
 use crate::sys::guarded::Guarded;
 use crate::sys::map::{self, Mapping};
 use crate::sys::text::Text;
-use crate::sys::{may_grow_to, proc, random};
+use crate::sys::{is_regular, may_grow_to, proc, random};
 
 /// Prefix of a mailbox's socket; its lock file has the same name and [`LOCK`] behind it.
 pub const MAIL: &str = "mail";
@@ -329,10 +329,6 @@ impl AsFd for RunDir {
 
 pub(crate) fn is_ours(stat: &Stat) -> bool {
     stat.st_uid == geteuid().as_raw()
-}
-
-pub(crate) fn is_regular(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
 /// A plain file that the uid alone can write. One with a second name could be anything of the uid's, which a stranger

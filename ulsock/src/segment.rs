@@ -15,7 +15,7 @@ use rustix::io::{self, Errno};
 use rustix::mm::Advice;
 use rustix::param::page_size;
 
-use crate::rundir::is_regular;
+use crate::sys::is_regular;
 use crate::sys::fds::{InternalFd, Transient};
 use crate::sys::map::{Access, Mapping};
 use crate::sys::may_grow_to;

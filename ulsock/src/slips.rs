@@ -17,7 +17,7 @@ use crate::record::Role;
 use crate::rundir::{RunDir, SLIPS as PREFIX};
 use crate::sys::guarded::{self, Guarded};
 use crate::sys::proc;
-use crate::upgrade::names_one_user;
+use crate::sys::users::names_one_user;
 
 const SLOTS: usize = 4096;
 /// Slots in which a slip may lie, beginning at its cookie's hash.

@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::config::Spin;
-use crate::signal::fault;
-use crate::sys::guarded;
+use crate::sys::{faults, guarded};
 use crate::{inline, process};
 
 /// What a waiter knows about its waits.
@@ -75,7 +74,7 @@ impl History {
             self.counts
                 .store(guarded::may_be_touched(), Ordering::Relaxed);
         }
-        self.counts.load(Ordering::Relaxed) && fault::is_bus_error_caught()
+        self.counts.load(Ordering::Relaxed) && faults::is_bus_error_caught()
     }
 
     /// A message has come, from this very CPU or from another.

@@ -12,7 +12,7 @@ use rustix::process::{test_kill_process, Pid};
 use crate::process;
 use crate::rundir::{RunDir, SPINNERS};
 use crate::sys::guarded::{self, Guarded};
-use crate::upgrade::names_one_user;
+use crate::sys::users::names_one_user;
 
 const SLOTS: usize = 512;
 
@@ -59,7 +59,7 @@ impl Spinners {
             let free = pid == 0 || !alive(pid);
             free && slot
                 .pid
-                .compare_exchange(pid, process::pid(), Ordering::AcqRel, Ordering::Relaxed)
+                .compare_exchange(pid, crate::sys::pid::get(), Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
         });
         self.mine

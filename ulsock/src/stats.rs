@@ -170,7 +170,7 @@ impl Totals {
         let mut line = format!(
             "{{\"pid\":{},\"program\":{program:?},\"connections\":{},\"upgraded\":{},\"nic\":{},\"ring_tx_bytes\":{ring_tx},\
              \"ring_rx_bytes\":{ring_rx},\"kernel_tx_bytes\":{kernel_tx},\"kernel_rx_bytes\":{kernel_rx},\"reasons\":{{",
-            process::pid(),
+            crate::sys::pid::get(),
             self.connections,
             self.upgraded,
             self.linked
@@ -188,7 +188,7 @@ impl Totals {
         let mut text = format!(
             "{program}[{}]: {} connections, {} on rings{}; bytes sent {ring_tx} by ring, {kernel_tx} by kernel; \
              received {ring_rx} by ring, {kernel_rx} by kernel",
-            process::pid(),
+            crate::sys::pid::get(),
             self.connections,
             self.upgraded,
             match self.linked {

@@ -15,7 +15,7 @@ use crate::record::{Record, Watchers};
 use crate::signal::Deferred;
 use crate::spin::History;
 use crate::sys::word;
-use crate::waiter::Waiter;
+use crate::waiter::{self, Waiter};
 
 /// Threads alive at once that we can serve; the others' connections go to the kernel.
 const MOST: usize = 32 << 10;
@@ -40,7 +40,7 @@ pub struct Thread {
     pub cancel_anywhere: AtomicBool,
     /// What to put back when the critical section ends, plus one.
     pub cancel_state: AtomicI32,
-    pub waiter: AtomicPtr<Waiter>,
+    waiter: AtomicPtr<Waiter>,
     pub spin: History,
     pub gather: Gather,
     /// The record of the latest quick send.
@@ -174,6 +174,19 @@ impl Thread {
         let (began, here) = (self.handler_at.load(Ordering::Relaxed), 0u8);
         // What a jump has left behind may still look so: then an upgrade waits a little.
         (1..DEEPEST_HANDLER).contains(&began.wrapping_sub(&raw const here as usize))
+    }
+
+    /// Its waiter.
+    pub fn waiter(&self) -> Option<&'static Waiter> {
+        // SAFETY: null or a waiter that was leaked.
+        if let Some(waiter) = unsafe { self.waiter.load(Ordering::Acquire).as_ref() } {
+            return Some(waiter);
+        }
+        // Making one takes memory, which a signal handler must not.
+        let waiter = if self.in_handler() { None } else { waiter::take() }?;
+        self.waiter
+            .store(std::ptr::from_ref(waiter).cast_mut(), Ordering::Release);
+        Some(waiter)
     }
 
     #[inline(always)]
@@ -349,7 +362,7 @@ extern "C" fn ended(block: *mut libc::c_void) {
     // A cancelled thread left its sleep, or its kernel call, without getting up.
     block.bed().clear();
     word::set(0);
-    crate::waiter::give_back(block.waiter.swap(std::ptr::null_mut(), Ordering::AcqRel));
+    waiter::give_back(block.waiter.swap(std::ptr::null_mut(), Ordering::AcqRel));
     block.critical.store(0, Ordering::Relaxed);
     block.asleep(false);
     block.cancel_anywhere.store(false, Ordering::Relaxed);

@@ -21,7 +21,6 @@ use crate::family::Family;
 use crate::process::{self, Locked};
 use crate::reason::Reason;
 use crate::record::{flag, Counts, Record, Role, State};
-use crate::sys::window::OVERFLOW_UID;
 use crate::thread::Thread;
 use attempt::{Attempt, Progress};
 use history::{End, History};
@@ -135,7 +134,7 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
         withdraw(family, control, number, record);
         return record.set_reason(reason);
     }
-    record.pid.store(process::pid(), Ordering::Relaxed);
+    record.pid.store(crate::sys::pid::get(), Ordering::Relaxed);
     // SAFETY: the program is calling with this fd; if it closes it meanwhile, the calls below fail.
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
     let attempt = Attempt {
@@ -219,9 +218,4 @@ fn lock(missed: u32) -> Option<Locked> {
     } else {
         Locked::wait()
     }
-}
-
-/// Whether a uid proves anything.
-pub fn names_one_user(uid: u32) -> bool {
-    uid != OVERFLOW_UID || crate::sys::proc::users_are_distinct()
 }

@@ -7,13 +7,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::time::{clock_gettime, ClockId};
-
 use crate::conn::nic;
 use crate::conn::shrink::{self, Kept};
 use crate::conn::wait::Deadline;
 use crate::family::RECORDS;
 use crate::process::{self, Locked};
+use crate::sys::clock::coarse_ms;
 use crate::thread::{self, Thread};
 
 /// Milliseconds between two looks. Of a ring it is asked whether it was used for so long.
@@ -34,12 +33,6 @@ static PAUSED: AtomicU64 = AtomicU64::new(PAUSE);
 /// The look for which a sleeper gets up.
 static AWAITED: AtomicU64 = AtomicU64::new(0);
 
-/// Milliseconds since some time before the start, hence never 0.
-pub fn now() -> u64 {
-    let now = clock_gettime(ClockId::MonotonicCoarse);
-    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000 + 1
-}
-
 /// A ring of this record's connection has grown.
 pub fn has_grown(number: u32) {
     remember(number);
@@ -58,7 +51,7 @@ fn is_wanted() -> bool {
 
 /// A look is wanted in so many milliseconds at the latest.
 pub fn is_wanted_in(pause: u64) {
-    let (due, next) = (DUE.load(Ordering::SeqCst), now() + pause);
+    let (due, next) = (DUE.load(Ordering::SeqCst), coarse_ms() + pause);
     if due == 0 || due > next {
         let _ = DUE.compare_exchange(due, next, Ordering::SeqCst, Ordering::Relaxed);
     }
@@ -66,7 +59,7 @@ pub fn is_wanted_in(pause: u64) {
 
 fn wanted() {
     PAUSED.store(PAUSE, Ordering::Relaxed);
-    let (due, next) = (DUE.load(Ordering::SeqCst), now() + PAUSE);
+    let (due, next) = (DUE.load(Ordering::SeqCst), coarse_ms() + PAUSE);
     if due == 0 || due > next {
         let _ = DUE.compare_exchange(due, next, Ordering::SeqCst, Ordering::Relaxed);
     }
@@ -101,7 +94,7 @@ fn numbers() -> impl Iterator<Item = u32> {
 #[inline]
 pub fn look_if_due() {
     let due = DUE.load(Ordering::Relaxed);
-    if due != 0 && now() >= due {
+    if due != 0 && coarse_ms() >= due {
         look(due);
     }
 }
@@ -112,7 +105,7 @@ fn look(due: u64) {
     if !process::is_on() {
         return;
     }
-    let mut next = now() + PAUSE;
+    let mut next = coarse_ms() + PAUSE;
     if DUE
         .compare_exchange(due, next, Ordering::SeqCst, Ordering::Relaxed)
         .is_err()
@@ -122,7 +115,7 @@ fn look(due: u64) {
     let (mut given_back, mut busy) = (0, false);
     for number in numbers() {
         if given_back == AT_ONCE {
-            next = replace_due(next, now() + SOON);
+            next = replace_due(next, coarse_ms() + SOON);
             break;
         }
         // First this: a growth that comes meanwhile is remembered anew.
@@ -138,7 +131,7 @@ fn look(due: u64) {
     }
     drop_retired();
     if nic::look_after() {
-        replace_due(next, now() + nic::LOOK);
+        replace_due(next, coarse_ms() + nic::LOOK);
         return;
     }
     if given_back == 0 {
@@ -147,7 +140,7 @@ fn look(due: u64) {
             false => (PAUSED.load(Ordering::Relaxed) * 2).min(LONGEST_PAUSE),
         };
         PAUSED.store(pause, Ordering::Relaxed);
-        next = replace_due(next, now() + pause);
+        next = replace_due(next, coarse_ms() + pause);
     }
     rest_if_nothing_is_left(next);
 }
@@ -232,7 +225,7 @@ impl Nap {
             return deadline;
         }
         // A tick more: the clock of `now` is a coarse one.
-        let left = self.due.saturating_sub(now()) + 10;
+        let left = self.due.saturating_sub(coarse_ms()) + 10;
         Deadline::after(Duration::from_millis(left)).min(deadline)
     }
 

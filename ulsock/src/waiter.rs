@@ -5,17 +5,16 @@
 //! kept for the next thread, so peers know their bells already.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{fence, AtomicU32, Ordering};
+use std::sync::atomic::{
+    fence, AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 use std::sync::{Mutex, OnceLock};
 
 use netstack::ring::tripwire::{Tripwire, SLOTS};
 
-use crate::conn::watch::Watch;
 use crate::doorbell::{Doorbell, DoorbellKind};
 use crate::segment::Segment;
 use crate::sys::fds::InternalFd;
-use crate::thread::Thread;
-use crate::{inline, process};
 
 /// Waiters of one process at a time.
 pub const WAITERS: usize = 4096;
@@ -34,7 +33,25 @@ pub struct Waiter {
     strangers: [OnceLock<(u32, Doorbell)>; STRANGERS],
     asleep: &'static AtomicU32,
     /// Where a thread sleeps for one connection.
-    pub watch: Watch,
+    pub own_set: OwnSet,
+}
+
+/// A waiter's own epoll set in the kernel, with its bells and the socket of the connection that its thread waits for again
+/// and again. Only the waiter's own thread uses it, with its handlers put off.
+#[derive(Default)]
+pub struct OwnSet {
+    pub set: OnceLock<InternalFd>,
+    /// Bells that are in it.
+    pub bells: AtomicUsize,
+    /// For whom the last sleeps were, and how many they are.
+    pub name: AtomicU64,
+    pub fd: AtomicI32,
+    pub sleeps: AtomicU32,
+    /// Sockets registered so far.
+    pub turn: AtomicU64,
+    /// It could not be made, or tells of a socket that is none of ours any more: a number was closed
+    /// whose socket another process holds.
+    pub spoilt: AtomicBool,
 }
 
 /// All waiters of this process.
@@ -79,7 +96,7 @@ impl Waiters {
             event: Doorbell::new_event().ok()?,
             strangers: [const { OnceLock::new() }; STRANGERS],
             asleep: self.word(number),
-            watch: Watch::default(),
+            own_set: OwnSet::default(),
         }));
         pool.made.push(waiter);
         Some(waiter)
@@ -109,7 +126,6 @@ impl Waiter {
             ASLEEP.fetch_add(1, Ordering::SeqCst);
         }
         fence(Ordering::SeqCst);
-        inline::take_duty();
     }
 
     pub fn get_up(&self) {
@@ -173,6 +189,21 @@ impl Waiter {
     }
 }
 
+/// Those of this process, once it has any.
+static OWN: AtomicPtr<Waiters> = AtomicPtr::new(std::ptr::null_mut());
+
+pub fn own() -> Option<&'static Waiters> {
+    // SAFETY: null, or leaked by `begin`.
+    unsafe { OWN.load(Ordering::Acquire).as_ref() }
+}
+
+/// This process has waiters from now on; in a forked child, others than its parent's.
+pub fn begin() -> Option<()> {
+    let waiters = Box::new(Waiters::create()?);
+    OWN.store(Box::into_raw(waiters), Ordering::Release);
+    Some(())
+}
+
 /// Waiters of this process that are asleep.
 static ASLEEP: AtomicU32 = AtomicU32::new(0);
 
@@ -187,7 +218,7 @@ pub fn after_fork() {
 
 /// Wakes a waiter of this process by the name that it has on a wire, if it sleeps.
 pub fn ring_if_asleep(name: u32) {
-    let waiter = process::waiters().and_then(|waiters| waiters.by_number(name & 0xffff));
+    let waiter = own().and_then(|waiters| waiters.by_number(name & 0xffff));
     if let Some(waiter) = waiter.filter(|waiter| waiter.asleep.load(Ordering::Relaxed) != 0) {
         waiter.rouse();
     }
@@ -213,35 +244,33 @@ pub fn ring_threads(wire: &Tripwire) {
 /// Wakes a waiter of this process by the name that it has on a wire: its number, and above it a
 /// board. The name has lain in memory that the peer can write: at worst the wrong one looks.
 fn ring_own(name: u32) {
-    let waiter = process::waiters().and_then(|waiters| waiters.by_number(name & 0xffff));
+    let waiter = own().and_then(|waiters| waiters.by_number(name & 0xffff));
     if let Some(waiter) = waiter {
         waiter.rouse();
     }
 }
 
-/// The calling thread's waiter.
-pub fn mine(me: &'static Thread) -> Option<&'static Waiter> {
-    // SAFETY: null or a waiter that was leaked.
-    if let Some(waiter) = unsafe { me.waiter.load(Ordering::Acquire).as_ref() } {
-        return Some(waiter);
-    }
-    // Making one takes memory, which a signal handler must not.
-    let waiter = if me.in_handler() { None } else { take() }?;
-    me.waiter
-        .store(std::ptr::from_ref(waiter).cast_mut(), Ordering::Release);
-    Some(waiter)
-}
-
 /// A waiter for an epoll set.
 pub fn take() -> Option<&'static Waiter> {
-    process::waiters()?.take()
+    own()?.take()
 }
 
 pub fn give_back(waiter: *mut Waiter) {
     // SAFETY: null or a waiter that was leaked.
-    if let (Some(waiter), Some(waiters)) = (unsafe { waiter.as_ref() }, process::waiters()) {
+    if let (Some(waiter), Some(waiters)) = (unsafe { waiter.as_ref() }, own()) {
         waiter.get_up();
-        waiter.watch.give_back();
+        // The next thread begins anew: the connection does not know it yet.
+        waiter.own_set.name.store(0, Ordering::Relaxed);
         waiters.give_back(waiter);
     }
+}
+
+/// What unit tests need of it, once for all of them.
+#[cfg(test)]
+pub fn begin_for_tests() {
+    static BEGIN: std::sync::Once = std::sync::Once::new();
+    BEGIN.call_once(|| {
+        crate::sys::pid::note();
+        begin().expect("waiters");
+    });
 }

@@ -19,7 +19,8 @@ use crate::epoll;
 use crate::lifecycle;
 use crate::process::{self, Locked};
 use crate::record::{flag, State};
-use crate::rundir::{is_ours, is_regular, RunDir, WILL};
+use crate::rundir::{is_ours, RunDir, WILL};
+use crate::sys::is_regular;
 use crate::sys::fds::Transient;
 use crate::sys::may_grow_to;
 use crate::sys::tcp;
@@ -58,7 +59,7 @@ impl Bequest {
 }
 
 fn name() -> io::Result<Text> {
-    Text::format(format_args!("{WILL}.{}", process::pid()))
+    Text::format(format_args!("{WILL}.{}", crate::sys::pid::get()))
 }
 
 /// What would be left if the process became another program now: sockets that stay open, and that

@@ -1,7 +1,7 @@
 //! The program's memory, as its calls name it: read and written so that a bad pointer is an error
 //! and no crash. Where the kernel says EFAULT, so can we.
 //!
-//! While faults are caught ([`crate::signal::fault`]), which they are as soon as the process has a
+//! While faults are caught ([`crate::sys::faults`]), which they are as soon as the process has a
 //! TCP connection or listens for one, this costs what a copy costs. Before, the kernel is asked: so
 //! it must not be done in calls that are frequent and none of our business.
 
@@ -12,8 +12,7 @@ use std::mem::MaybeUninit;
 use libc::sigset_t;
 use rustix::io::Errno;
 
-use crate::signal::fault;
-use crate::sys::raw;
+use crate::sys::{faults, raw};
 
 pub use copy::{copy, fix_up, init};
 
@@ -131,7 +130,7 @@ fn pages(at: usize, len: usize) -> impl Iterator<Item = usize> {
 /// Faults are caught, or there are none.
 #[inline]
 fn may_touch<T>(at: *const T, len: usize) -> bool {
-    fault::are_caught() || kernel_reads(at as usize, len)
+    faults::are_caught() || kernel_reads(at as usize, len)
 }
 
 /// Can the kernel read all of it? It copies a signal set first, and then finds that this is no way

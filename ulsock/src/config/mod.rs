@@ -6,6 +6,7 @@
 mod cidr;
 mod scope;
 
+use crate::log;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -101,13 +102,6 @@ pub enum Report {
     File(PathBuf),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
-pub enum LogLevel {
-    Off,
-    Error,
-    Info,
-    Debug,
-}
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -119,7 +113,7 @@ pub struct Config {
     /// Data calls before an upgrade; `None`: as earlier connections suggest.
     pub upgrade_after: Option<u32>,
     pub run_dir: PathBuf,
-    pub log: LogLevel,
+    pub log: log::Level,
     pub log_file: Option<PathBuf>,
     pub report: Report,
     /// A test aid: carriers change at random on about this many of 1000 calls.
@@ -224,7 +218,7 @@ impl Default for Config {
             largest: LEVEL_SIZE.len() as u8 - 1,
             upgrade_after: None,
             run_dir: PathBuf::from("/dev/shm/ulsock"),
-            log: LogLevel::Error,
+            log: log::Level::Error,
             log_file: None,
             report: Report::Off,
             chaos: 0,
@@ -337,12 +331,12 @@ fn absolute(value: &str) -> Result<PathBuf, &'static str> {
     }
 }
 
-fn log_level(value: &str) -> Result<LogLevel, &'static str> {
+fn log_level(value: &str) -> Result<log::Level, &'static str> {
     match value {
-        "off" => Ok(LogLevel::Off),
-        "error" => Ok(LogLevel::Error),
-        "info" => Ok(LogLevel::Info),
-        "debug" => Ok(LogLevel::Debug),
+        "off" => Ok(log::Level::Off),
+        "error" => Ok(log::Level::Error),
+        "info" => Ok(log::Level::Info),
+        "debug" => Ok(log::Level::Debug),
         _ => Err("off, error, info or debug"),
     }
 }

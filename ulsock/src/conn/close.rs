@@ -118,11 +118,11 @@ fn finish_resend(handle: Handle) {
         let flushed = super::flush::flush(&conn);
         // [F21] A record that nobody has read would reset the connection.
         let heard = conn.hear_out();
-        if flushed && heard || !(conn.is_nic() || WAITS.allows(upkeep::now())) {
+        if flushed && heard || !(conn.is_nic() || WAITS.allows(crate::sys::clock::coarse_ms())) {
             return;
         }
         if deadline.passed() {
-            return WAITS.was_in_vain(PATIENCE, upkeep::now());
+            return WAITS.was_in_vain(PATIENCE, crate::sys::clock::coarse_ms());
         }
         let (me, socket) = (conn.me, conn.socket);
         let events = if flushed { libc::POLLIN } else { libc::POLLOUT };

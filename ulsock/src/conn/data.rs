@@ -6,6 +6,7 @@ use std::time::Duration;
 use libc::{c_short, POLLIN, POLLPRI, POLLRDHUP};
 use netstack::ring::{Look, RxState};
 
+use super::watch::Watch;
 use super::kept::Kept;
 use super::recv::{ask_for_kernel, prefer_ring};
 use super::wait::{sleep, Deadline, Slot, Woken};
@@ -95,7 +96,7 @@ fn sleep_for_data(
     seen: Seen,
 ) -> Woken {
     let (me, socket, handle) = (conn.me, conn.socket, conn.handle);
-    let waiter = waiter::mine(me).filter(|waiter| conn.link.pair.hand_over(waiter));
+    let waiter = me.waiter().filter(|waiter| conn.link.pair.hand_over(waiter));
     let Some(bed) = Sleep::prepare(me, seen) else {
         return Woken::Look(0);
     };
@@ -108,7 +109,7 @@ fn sleep_for_data(
     bed.hold(handle, What::Data(slot as u8));
     chaos::be_late();
     let (events, until) = conn.listen_on_link(listen_to(wanted, nap.limit(deadline)));
-    let watched = wanted.urgent && until.is_never() && waiter.watch.is_worth_while(waiter, &conn);
+    let watched = wanted.urgent && until.is_never() && Watch(waiter).is_worth_while(&conn);
     if watched {
         bed.watch(handle);
     }
@@ -120,7 +121,7 @@ fn sleep_for_data(
     let woken = if ready {
         Woken::Look(0)
     } else if watched && handle.is_open() {
-        waiter.watch.sleep(waiter, &bed)
+        Watch(waiter).sleep(&bed)
     } else {
         paced(sleep(&bed, Some(waiter), socket, events, until), deadline)
     };

@@ -63,7 +63,7 @@ impl Conn<'_> {
     /// After a growth.
     pub(super) fn note_growth(&self, tx: &Sender<'_, Rings>) {
         self.link.note_growth(tx.level());
-        self.link.usage.note(tx.state.written, upkeep::now());
+        self.link.usage.note(tx.state.written, crate::sys::clock::coarse_ms());
         upkeep::has_grown(self.handle.number);
     }
 }

@@ -58,7 +58,7 @@ pub fn wait(
 
 fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) -> Woken {
     let (me, socket, nic) = (conn.me, conn.socket, conn.is_nic());
-    let waiter = waiter::mine(me).filter(|waiter| conn.link.pair.hand_over(waiter));
+    let waiter = me.waiter().filter(|waiter| conn.link.pair.hand_over(waiter));
     let Some(bed) = Sleep::prepare(me, seen) else {
         return Woken::Look(0);
     };

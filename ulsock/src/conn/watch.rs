@@ -21,7 +21,7 @@ use super::{Conn, Handle};
 use crate::bed::Sleep;
 use crate::chaos;
 use crate::doorbell::DoorbellKind;
-use crate::epoll::kernel;
+use crate::sys::epoll as kernel;
 use crate::family::Family;
 use crate::process::Locked;
 use crate::record::Watchers;
@@ -45,136 +45,116 @@ fn most() -> u64 {
     limit.saturating_sub(256) / 16
 }
 
-/// A waiter's set. Only the waiter's own thread uses it, with its handlers put off.
-#[derive(Default)]
-pub struct Watch {
-    set: OnceLock<InternalFd>,
-    /// Bells that are in it.
-    bells: AtomicUsize,
-    /// For whom the last sleeps were, and how many they are. After more than [`ENOUGH`] of them its
-    /// socket is registered.
-    name: AtomicU64,
-    fd: AtomicI32,
-    sleeps: AtomicU32,
-    /// Sockets registered so far.
-    turn: AtomicU64,
-    /// It could not be made, or tells of a socket that is none of ours any more: a number was closed
-    /// whose socket another process holds.
-    spoilt: AtomicBool,
-}
+/// A waiter and its own set.
+pub struct Watch<'a>(pub &'a Waiter);
 
-impl Watch {
+impl Watch<'_> {
     /// Shall this sleep be here? Then what it needs is registered.
-    pub fn is_worth_while(&self, waiter: &Waiter, conn: &Conn<'_>) -> bool {
-        if self.spoilt.load(Ordering::Relaxed) {
+    pub fn is_worth_while(&self, conn: &Conn<'_>) -> bool {
+        if self.0.own_set.spoilt.load(Ordering::Relaxed) {
             return false;
         }
         let (name, fd) = (conn.handle.name(), conn.handle.fd);
-        let sleeps = self.sleeps.load(Ordering::Relaxed);
-        if self.name.load(Ordering::Relaxed) != name || self.fd.load(Ordering::Relaxed) != fd {
+        let sleeps = self.0.own_set.sleeps.load(Ordering::Relaxed);
+        if self.0.own_set.name.load(Ordering::Relaxed) != name || self.0.own_set.fd.load(Ordering::Relaxed) != fd {
             self.leave();
-            self.name.store(name, Ordering::Relaxed);
-            self.fd.store(fd, Ordering::Relaxed);
+            self.0.own_set.name.store(name, Ordering::Relaxed);
+            self.0.own_set.fd.store(fd, Ordering::Relaxed);
             return false;
         }
         if sleeps > ENOUGH {
-            return self.has_all(waiter) || self.register(waiter, conn);
+            return self.has_all() || self.register(conn);
         }
         let sleeps = if chaos::is_on() { ENOUGH } else { sleeps };
-        self.sleeps.store(sleeps + 1, Ordering::Relaxed);
-        sleeps == ENOUGH && self.register(waiter, conn)
-    }
-
-    /// The next thread that has the waiter begins anew: the connection does not know it yet.
-    pub fn give_back(&self) {
-        self.name.store(0, Ordering::Relaxed);
+        self.0.own_set.sleeps.store(sleeps + 1, Ordering::Relaxed);
+        sleeps == ENOUGH && self.register(conn)
     }
 
     /// The sleeps are for another connection from now on.
     fn leave(&self) {
-        if self.sleeps.swap(0, Ordering::Relaxed) > ENOUGH {
-            if let Some(set) = self.set.get() {
+        if self.0.own_set.sleeps.swap(0, Ordering::Relaxed) > ENOUGH {
+            if let Some(set) = self.0.own_set.set.get() {
                 // Who is closed is gone from the set already.
-                let _ = kernel::delete(set.as_raw_fd(), self.fd.load(Ordering::Relaxed));
+                let _ = kernel::delete(set.as_raw_fd(), self.0.own_set.fd.load(Ordering::Relaxed));
             }
         }
     }
 
     #[cold]
-    fn register(&self, waiter: &Waiter, conn: &Conn<'_>) -> bool {
+    fn register(&self, conn: &Conn<'_>) -> bool {
         conn.record.note_watcher(conn.me.index());
-        let done = self.begin(waiter).and_then(|set| {
+        let done = self.begin().and_then(|set| {
             let (turn, events) = (self.next_turn(), (EPOLLIN | EPOLLPRI | EPOLLRDHUP) as u32);
             match kernel::add(set, conn.handle.fd, events, turn) {
                 Err(Errno::EXIST) => kernel::modify(set, conn.handle.fd, events, turn),
                 other => other,
             }
         });
-        self.spoilt.store(done.is_err(), Ordering::Relaxed);
+        self.0.own_set.spoilt.store(done.is_err(), Ordering::Relaxed);
         done.is_ok()
     }
 
     /// The set, with all bells in it.
-    fn begin(&self, waiter: &Waiter) -> Result<RawFd, Errno> {
-        if self.set.get().is_none() {
+    fn begin(&self) -> Result<RawFd, Errno> {
+        if self.0.own_set.set.get().is_none() {
             if MADE.fetch_add(1, Ordering::Relaxed) >= most() {
                 return Err(Errno::MFILE);
             }
-            let _ = self.set.set(to_high(create(CreateFlags::CLOEXEC)?)?);
+            let _ = self.0.own_set.set.set(to_high(create(CreateFlags::CLOEXEC)?)?);
         }
-        let set = self.set.get().map(AsRawFd::as_raw_fd).ok_or(Errno::BADF)?;
-        let known = self.bells.load(Ordering::Relaxed);
-        for bell in waiter.bells().skip(known) {
+        let set = self.0.own_set.set.get().map(AsRawFd::as_raw_fd).ok_or(Errno::BADF)?;
+        let known = self.0.own_set.bells.load(Ordering::Relaxed);
+        for bell in self.0.bells().skip(known) {
             let data = match bell.kind() {
                 DoorbellKind::Event => BELL,
                 DoorbellKind::Socket => STRANGER,
             };
             let fd = bell.wait_fd().as_raw_fd();
             kernel::add(set, fd, (EPOLLIN | EPOLLET) as u32, data)?;
-            self.bells.fetch_add(1, Ordering::Relaxed);
+            self.0.own_set.bells.fetch_add(1, Ordering::Relaxed);
         }
         Ok(set)
     }
 
     /// Strangers may have been given bells since.
-    fn has_all(&self, waiter: &Waiter) -> bool {
-        waiter.bells().count() == self.bells.load(Ordering::Relaxed)
+    fn has_all(&self) -> bool {
+        self.0.bells().count() == self.0.own_set.bells.load(Ordering::Relaxed)
     }
 
     fn next_turn(&self) -> u64 {
-        self.turn.fetch_add(1, Ordering::Relaxed) + 1
+        self.0.own_set.turn.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Sleeps until a bell of its waiter's rings or the socket has something.
-    pub fn sleep(&self, waiter: &Waiter, bed: &Sleep) -> Woken {
-        let set = self.set.get().map_or(-1, AsRawFd::as_raw_fd);
+    pub fn sleep(&self, bed: &Sleep) -> Woken {
+        let set = self.0.own_set.set.get().map_or(-1, AsRawFd::as_raw_fd);
         let mut events = [epoll_event { events: 0, u64: 0 }; 1 + BELLS];
         let (slept, undisturbed) = bed.lie(std::ptr::null(), |door, mask| {
             kernel::raw_wait(door, set, &mut events, None, mask)
         });
         match slept {
             Ok(_) | Err(Errno::INTR) if !undisturbed => Woken::Interrupted,
-            Ok(n) => Woken::Look(self.hear(waiter, &events[..n])),
+            Ok(n) => Woken::Look(self.hear(&events[..n])),
             // Stopped and continued, which a receive or a poll would not tell.
             Err(Errno::INTR) => Woken::Look(0),
             Err(_) => {
-                self.spoilt.store(true, Ordering::Relaxed);
+                self.0.own_set.spoilt.store(true, Ordering::Relaxed);
                 Woken::Look(0)
             }
         }
     }
 
     /// What the set tells about the socket; its flags are those of poll.
-    fn hear(&self, waiter: &Waiter, told: &[epoll_event]) -> c_short {
-        let turn = self.turn.load(Ordering::Relaxed);
+    fn hear(&self, told: &[epoll_event]) -> c_short {
+        let turn = self.0.own_set.turn.load(Ordering::Relaxed);
         let mut events = 0;
         for event in told {
             let number = event.u64;
             match number {
                 BELL => {}
-                STRANGER => waiter.make_room(),
+                STRANGER => self.0.make_room(),
                 _ if number == turn => events = event.events as c_short,
-                _ => self.spoilt.store(true, Ordering::Relaxed),
+                _ => self.0.own_set.spoilt.store(true, Ordering::Relaxed),
             }
         }
         events

@@ -52,7 +52,7 @@ impl Control {
     /// one of them can be genuine; anybody can make the others.
     pub fn offers_of_any(&mut self, key: &Key) -> Vec<(Offer, u32)> {
         let known = self.offers_of(key);
-        let now = upkeep::now();
+        let now = crate::sys::clock::coarse_ms();
         if !known.is_empty() || now < self.meeting.listed + LIST_AGE {
             return known;
         }

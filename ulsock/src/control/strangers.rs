@@ -101,7 +101,7 @@ mod tests {
     use crate::rundir::scratch::Scratch;
 
     fn control(dir: &Scratch) -> Control {
-        process::begin_for_tests();
+        crate::waiter::begin_for_tests();
         let mut control = Control::new(dir.duplicate().unwrap());
         control.mailbox().unwrap();
         control

@@ -28,7 +28,7 @@ impl Set {
         } else {
             Vec::new()
         };
-        if state.owner != process::pid() {
+        if state.owner != crate::sys::pid::get() {
             // Its parent's registrations stay; but our numbers for them would keep the socket open.
             return moved.iter().for_each(|fd| drop(state.members.remove(fd)));
         }

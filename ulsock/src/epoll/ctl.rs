@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use libc::{c_int, epoll_event, EPOLLONESHOT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD};
 use rustix::io::Errno;
 
-use super::kernel;
+use crate::sys::epoll as kernel;
 use super::member::Member;
 use super::notes;
 use super::set::Set;
@@ -19,7 +19,7 @@ use crate::options;
 use crate::process;
 use crate::reason::Reason;
 use crate::record::flag;
-use crate::signal::fault;
+use crate::sys::faults;
 use crate::sys::raw;
 use crate::table::{self, Slot, Word};
 
@@ -56,7 +56,7 @@ fn follow(call: Call, event: *const epoll_event) -> Verdict {
     if call.op == EPOLL_CTL_DEL {
         return followed(call, (slot, target), None);
     }
-    if matches!(target, Slot::Foreign) && !fault::are_caught() {
+    if matches!(target, Slot::Foreign) && !faults::are_caught() {
         return kernel_first(call, set_of(slot), event);
     }
     // SAFETY: any bytes are an event, and a bad place is found out.

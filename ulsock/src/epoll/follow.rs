@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::{fence, Ordering};
 
-use super::kernel;
+use crate::sys::epoll as kernel;
 use super::member::Member;
 use super::shared::{Holders, Registration};
 use super::state::State;
@@ -16,15 +16,15 @@ impl State {
         let epfd = || self.members.values().next().map(|member| member.epfd);
         self.holders.is_some_and(|holders| {
             holders.forget_those_who_closed(epfd);
-            holders.is_alone(process::pid())
+            holders.is_alone(crate::sys::pid::get())
         })
     }
 
     /// Two processes read the same kernel set. The one that inherited it and now uses it puts the
     /// program's registrations back; the other finds out, and leaves them there.
     pub fn follow_processes(&mut self) {
-        if self.owner != process::pid() {
-            self.owner = process::pid();
+        if self.owner != crate::sys::pid::get() {
+            self.owner = crate::sys::pid::get();
             self.take_over();
             return;
         }
@@ -38,7 +38,7 @@ impl State {
     /// Would that do nothing?
     #[inline]
     pub fn is_followed(&self) -> bool {
-        self.owner == process::pid() && self.done == self.holders.map_or(0, Holders::done)
+        self.owner == crate::sys::pid::get() && self.done == self.holders.map_or(0, Holders::done)
     }
 
     fn take_over(&mut self) {

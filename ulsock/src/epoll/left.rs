@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 
 use libc::{c_short, epoll_event, POLLIN};
 
-use super::kernel;
+use crate::sys::epoll as kernel;
 use super::member::Member;
 use super::state::State;
 use crate::conn::Conn;

@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 
 use libc::{EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLONESHOT, EPOLLWAKEUP};
 
-use super::kernel;
+use super::events::{ours_watched, OURS};
 use super::shared::Registration;
 use crate::conn::ready::Armed;
 use crate::conn::{Conn, Handle};
@@ -124,14 +124,14 @@ impl Member {
     /// What the kernel is to tell us of, in a set that is `watched` from outside or not.
     pub fn to_ask(&self, watched: bool, conn: &Conn<'_>) -> u32 {
         if !watched {
-            return kernel::OURS;
+            return OURS;
         }
         // On a link the kernel brings records, too, whatever the program wants.
         let wants = match conn.is_nic() {
             true => u32::MAX,
             false => self.events,
         };
-        kernel::ours_watched(wants, self.told.blocked && conn.sends_by_kernel())
+        ours_watched(wants, self.told.blocked && conn.sends_by_kernel())
     }
 
     /// What the kernel itself has registered once a shot is fired: nothing but the modes.

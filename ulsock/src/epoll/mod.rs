@@ -9,7 +9,7 @@ mod asked;
 mod closing;
 mod ctl;
 mod follow;
-pub mod kernel;
+mod events;
 mod left;
 mod look;
 mod member;
@@ -276,7 +276,7 @@ pub fn take_out_moved(number: u32) -> Vec<Entry> {
 /// As the kernel's own member, for that is what it is now.
 pub fn put_back(fd: RawFd, entries: Vec<Entry>) {
     for entry in entries {
-        let _ = kernel::add(entry.epfd, fd, entry.events, entry.data);
+        let _ = crate::sys::epoll::add(entry.epfd, fd, entry.events, entry.data);
     }
 }
 

@@ -13,7 +13,7 @@ use libc::{
 };
 use rustix::io::Errno;
 
-use super::kernel;
+use crate::sys::epoll as kernel;
 use super::member::Member;
 use super::set::Set;
 use super::tag::Aliases;

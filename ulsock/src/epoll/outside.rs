@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::Ordering;
 
 use super::asked;
-use super::kernel;
+use crate::sys::epoll as kernel;
 use super::look::{self, Finding};
 use super::set::Set;
 use super::state::State;

@@ -11,7 +11,7 @@ use std::os::fd::RawFd;
 use libc::epoll_event;
 use rustix::io::Errno;
 
-use super::kernel;
+use crate::sys::epoll as kernel;
 use super::member::Member;
 use super::state::State;
 use crate::conn::{Conn, Handle};

@@ -33,7 +33,7 @@ impl Plain {
         if !state.is_plain() {
             self.cease(state);
         } else if !self.holds() {
-            self.process.store(process::pid(), Ordering::SeqCst);
+            self.process.store(crate::sys::pid::get(), Ordering::SeqCst);
         }
     }
 
@@ -55,7 +55,7 @@ impl Plain {
 
     #[inline]
     fn holds(&self) -> bool {
-        self.process.load(Ordering::SeqCst) == process::pid()
+        self.process.load(Ordering::SeqCst) == crate::sys::pid::get()
     }
 
     #[inline]
@@ -170,7 +170,7 @@ impl Doze {
 impl State {
     /// Nothing that the kernel tells needs a second look, and it tells everything.
     fn is_plain(&self) -> bool {
-        self.owner == process::pid()
+        self.owner == crate::sys::pid::get()
             && self.waiter.is_none()
             && !self.watched
             && self.inner.is_empty()

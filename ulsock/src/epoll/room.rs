@@ -6,7 +6,7 @@ use crate::access;
 use crate::api::Verdict;
 use crate::pointer::Fault;
 use crate::poll::poll;
-use crate::signal::fault;
+use crate::sys::faults;
 use crate::table;
 
 /// One answer of ours takes no more room than this, in bytes: each page of it is tried out before.
@@ -25,7 +25,7 @@ pub unsafe fn time_of_wait(epfd: c_int, timeout: *const timespec) -> Option<Opti
 /// How many events can be written, up to `max` and to what is ever told at once.
 pub(super) fn room(events: *mut epoll_event, max: usize) -> usize {
     // Without a connection all is written by the kernel.
-    if !fault::are_caught() {
+    if !faults::are_caught() {
         return max;
     }
     let most = max.min(ROOM / size_of::<epoll_event>());

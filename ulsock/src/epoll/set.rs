@@ -187,7 +187,7 @@ impl Set {
     /// not speak for its parent.
     pub fn hold_own(&self) -> Option<Held<'_>> {
         let mut held = self.hold_raw()?;
-        (held.state().owner == process::pid()).then_some(held)
+        (held.state().owner == crate::sys::pid::get()).then_some(held)
     }
 
     /// Around fork; only for sets in use.
@@ -229,9 +229,9 @@ impl Set {
     pub fn held_by_me(&self, yes: bool) {
         if let Some(holders) = self.hold_raw().and_then(|mut held| held.state().holders) {
             if yes {
-                holders.come_back(process::pid());
+                holders.come_back(crate::sys::pid::get());
             } else {
-                holders.remove(process::pid());
+                holders.remove(crate::sys::pid::get());
             }
         }
     }
@@ -239,7 +239,7 @@ impl Set {
     /// This process becomes another program, and the set stays open.
     pub fn goes_to_other_program(&self) {
         if let Some(holders) = self.hold_raw().and_then(|mut held| held.state().holders) {
-            holders.becomes_other_program(process::pid());
+            holders.becomes_other_program(crate::sys::pid::get());
         }
     }
 
@@ -249,14 +249,14 @@ impl Set {
             return;
         };
         let state = held.state();
-        let waiter = if state.owner == process::pid() {
+        let waiter = if state.owner == crate::sys::pid::get() {
             state.remove_all();
             state.waiter.take()
         } else {
             None
         };
         if let Some(holders) = state.holders.take() {
-            holders.remove(process::pid());
+            holders.remove(crate::sys::pid::get());
         }
         *state = State::default();
         self.uses.fetch_add(1, Ordering::AcqRel);
@@ -317,7 +317,7 @@ impl Set {
             holders.forget_those_who_closed(|| super::number_of(self));
         }
         // A child that has not used an inherited set yet does not speak for its members.
-        state.owner == process::pid() && state.is_alone()
+        state.owner == crate::sys::pid::get() && state.is_alone()
     }
 
     /// Somebody has changed something about a member: it gets its wires now, and a look at the next

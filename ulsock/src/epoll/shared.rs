@@ -150,7 +150,7 @@ impl Holders {
         if programs().next().is_none() {
             return;
         }
-        let (now, asked) = (upkeep::now(), self.asked.load(Ordering::Relaxed));
+        let (now, asked) = (crate::sys::clock::coarse_ms(), self.asked.load(Ordering::Relaxed));
         if asked != 0 && now.wrapping_sub(asked) < PAUSE {
             return;
         }

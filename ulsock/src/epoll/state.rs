@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use libc::{c_short, epoll_event};
 use rustix::io::Errno;
 
-use super::kernel;
+use crate::sys::epoll as kernel;
 use super::member::{Member, Moved};
 use super::numbers::{NumberMap, NumberSet};
 use super::shared::{Holders, Registration};
@@ -67,9 +67,9 @@ pub struct State {
 
 impl State {
     pub fn new() -> State {
-        let holders = Holders::claim(process::pid());
+        let holders = Holders::claim(crate::sys::pid::get());
         State {
-            owner: process::pid(),
+            owner: crate::sys::pid::get(),
             begun: holders.map_or(0, Holders::begun),
             done: holders.map_or(0, Holders::done),
             holders,

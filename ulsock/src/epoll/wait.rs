@@ -11,7 +11,7 @@ use libc::{c_int, epoll_event, sigset_t, timespec};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-use super::kernel::raw_wait;
+use crate::sys::epoll::raw_wait;
 use super::plain::Doze;
 use super::room::{room, without_room};
 use super::set::{Lain, Set};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use libc::{EPOLLET, EPOLLIN};
 use smallvec::SmallVec;
 
-use super::kernel;
+use crate::sys::epoll as kernel;
 use super::state::State;
 use super::tag;
 use super::view::{View, Watched};

@@ -13,7 +13,8 @@ use rustix::fs::{fstat, open, Mode, OFlags};
 use rustix::io;
 
 use super::{link_of, size};
-use crate::rundir::{is_regular, RunDir};
+use crate::rundir::RunDir;
+use crate::sys::is_regular;
 use crate::segment;
 use crate::sys::fds::Transient;
 

@@ -17,7 +17,7 @@ use rustix::time::Timespec;
 
 use super::seat::SEAT;
 use super::{is_on, now};
-use crate::signal::mask;
+use crate::sys::mask;
 use crate::sys::fds::{to_high, InternalFd};
 use crate::waiter;
 

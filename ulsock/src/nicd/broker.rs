@@ -26,7 +26,7 @@ use crate::reason::Reason;
 use crate::rundir::RunDir;
 use crate::sys::fds::InternalFd;
 use crate::sys::tcp;
-use crate::upgrade::names_one_user;
+use crate::sys::users::names_one_user;
 
 /// Those that are let in at a look, and letters of one guest that are read: everybody else comes in between.
 const MOST_AT_ONCE: usize = 16;

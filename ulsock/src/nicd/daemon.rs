@@ -31,7 +31,7 @@ use super::set::{Set, Source};
 use super::shares::Shares;
 use super::signals;
 use super::vigil::Vigil;
-use crate::process;
+use crate::sys::pid;
 use crate::rundir::RunDir;
 use crate::waiter::{self, Waiter};
 
@@ -150,7 +150,8 @@ impl Nicd {
             reserved.map_err(|why| format!("UDP port {} cannot be had: {why}", me.port()))?;
         let failed = |what: &'static str| move |why: rustix::io::Errno| format!("{what}: {why}");
         take_descriptors();
-        process::begin_daemon().ok_or("no memory for our waiters")?;
+        pid::note();
+        waiter::begin().ok_or("no memory for our waiters")?;
         let random = || crate::sys::random().map_err(failed("no random numbers"));
         let mut nicd = Nicd {
             set: Set::new().map_err(failed("no epoll set"))?,

@@ -10,7 +10,8 @@ use std::os::fd::OwnedFd;
 
 use super::door::NoDoor;
 use super::say;
-use crate::rundir::{is_ours, is_regular, RunDir, LOCK};
+use crate::rundir::{is_ours, RunDir, LOCK};
+use crate::sys::is_regular;
 
 /// A stranger may put something there again, as often as it is quick enough.
 const TRIES: usize = 64;

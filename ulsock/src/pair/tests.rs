@@ -14,7 +14,7 @@ const OTHER_USER: u32 = 4_000_000;
 
 /// Our side of a pair with another user's process, and its end of the channel.
 fn pair_of(share: Share) -> (Arc<Pair>, Channel) {
-    process::begin_for_tests();
+    crate::waiter::begin_for_tests();
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let ends = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
     let [near, far] = [ends.0, ends.1].map(|fd| Channel::given(to_high(fd).unwrap()).unwrap());

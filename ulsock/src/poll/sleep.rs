@@ -27,7 +27,7 @@ impl Poll<'_> {
         // Only a managed connection's peer rings.
         let waiter = match self.lists.watched.is_empty() {
             true => None,
-            false => waiter::mine(self.me),
+            false => self.me.waiter(),
         };
         if let Some(waiter) = waiter {
             bed.lie_down(waiter);

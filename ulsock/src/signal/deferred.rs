@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{c_int, siginfo_t, ucontext_t};
 
-use super::{handler_mask, mask, run, wants_own_stack};
+use super::{handler_mask, run, wants_own_stack};
+use crate::sys::mask;
 use crate::sys::raw;
 
 /// The kernel delivers several at once if they were pending together: each has its own frame.

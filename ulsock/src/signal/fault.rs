@@ -20,9 +20,9 @@ use libc::{
     SA_SIGINFO, SIGBUS, SIGSEGV, SIG_DFL,
 };
 
-use super::{is_fault, mask, real, trampoline, Action, HANDLERS};
+use super::{is_fault, real, trampoline, Action, HANDLERS};
 use crate::access;
-use crate::sys::guarded;
+use crate::sys::{faults, guarded, mask};
 
 /// libc's flag, which the libc crate lacks on this platform.
 pub(super) const SA_RESTORER: c_int = 0x0400_0000;
@@ -34,20 +34,6 @@ pub(super) const CAUGHT: u64 = mask::bit(SIGSEGV) | mask::bit(SIGBUS);
 
 /// The process has connections: from now on both are caught, if the program lets us.
 static WANTED: AtomicBool = AtomicBool::new(false);
-/// They are: SIGSEGV, and SIGBUS.
-static ARE_CAUGHT: AtomicBool = AtomicBool::new(false);
-static IS_BUS_ERROR_CAUGHT: AtomicBool = AtomicBool::new(false);
-
-/// Is a bad pointer an error, in a thread that does not block these signals?
-#[inline]
-pub fn are_caught() -> bool {
-    ARE_CAUGHT.load(Ordering::Relaxed)
-}
-
-/// Is a SIGBUS caught, in a thread that does not block it?
-pub fn is_bus_error_caught() -> bool {
-    IS_BUS_ERROR_CAUGHT.load(Ordering::Relaxed)
-}
 
 /// From the first connection or listener on.
 pub fn catch() {
@@ -80,8 +66,8 @@ pub fn catch() {
             old.sa_sigaction == SIG_DFL
         }
     });
-    ARE_CAUGHT.store(caught[0], Ordering::Release);
-    IS_BUS_ERROR_CAUGHT.store(caught[1], Ordering::Release);
+    faults::set_caught(caught[0]);
+    faults::set_bus_error_caught(caught[1]);
 }
 
 /// What is installed while the program has the default action: on the program's other stack, if it
@@ -107,8 +93,8 @@ pub(super) fn disposed(sig: c_int, wanted: &Action) {
     }
     let caught = wanted.address != libc::SIG_IGN;
     match sig {
-        SIGSEGV => ARE_CAUGHT.store(caught, Ordering::Release),
-        SIGBUS => IS_BUS_ERROR_CAUGHT.store(caught, Ordering::Release),
+        SIGSEGV => faults::set_caught(caught),
+        SIGBUS => faults::set_bus_error_caught(caught),
         _ => {}
     }
 }

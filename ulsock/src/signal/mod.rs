@@ -7,7 +7,6 @@
 
 mod deferred;
 pub mod fault;
-pub mod mask;
 mod restart;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! Mappings of files that others could truncate: the tables of our uid in the run directory, which who has the same
 //! number in a container that shares the directory can open.
 //!
-//! The next touch is a SIGBUS then. It is caught ([`crate::signal::fault`]), and memory of our own, empty, takes the
+//! The next touch is a SIGBUS then. It is caught ([`super::faults`]), and memory of our own, empty, takes the
 //! table's place for good ([`replace`]). So only what may be lost at any time is kept in such a table. Nothing is caught
 //! in a thread that blocks SIGBUS, nor while the program ignores it: who must not touch a table asks first
 //! ([`may_be_touched`]).
@@ -10,7 +10,7 @@ use rustix::mm::{mmap_anonymous, MapFlags, ProtFlags};
 
 use super::map::Mapping;
 use super::ranges::Ranges;
-use crate::signal::{fault, mask};
+use super::{faults, mask};
 
 /// One for each kind of table, and some that tests open beside each other.
 static TABLES: Ranges<64> = Ranges::new();
@@ -53,5 +53,5 @@ pub fn replace(address: usize) -> bool {
 
 /// Would this thread survive that a table is gone? A system call.
 pub fn may_be_touched() -> bool {
-    fault::is_bus_error_caught() && mask::current() & mask::bit(libc::SIGBUS) == 0
+    faults::is_bus_error_caught() && mask::current() & mask::bit(libc::SIGBUS) == 0
 }

@@ -11,7 +11,7 @@ use rustix::io::{self, Errno};
 use rustix::mm::{madvise, Advice, MapFlags, ProtFlags};
 
 use super::sparse;
-use crate::limits;
+use super::mapped;
 
 /// What this process may do with the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Mapping {
         };
         let base = sparse::map(Some(fd), len, prot, MapFlags::SHARED)?;
         let base = NonNull::new(base).ok_or(Errno::NOMEM)?;
-        limits::mapped(len);
+        mapped::add(len);
         let mapping = Mapping { base, len };
         // Only a wish: a kernel without it still maps.
         let _ = mapping.advise(0, len, Advice::LinuxDontDump);
@@ -72,7 +72,7 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: exactly the range that `new` mapped; the owner's raw pointers end with it.
         if unsafe { sparse::unmap(self.base.as_ptr(), self.len) }.is_ok() {
-            limits::unmapped(self.len);
+            mapped::remove(self.len);
         }
     }
 }

@@ -4,12 +4,18 @@
 //! (that would re-enter our own hooks), never blocking, never changing `errno`.
 
 pub mod cgroup;
+pub mod clock;
 pub mod diag;
 pub mod door;
+pub mod epoll;
+pub mod faults;
 pub mod fds;
 pub mod fetch;
 pub mod guarded;
 pub mod map;
+pub mod mapped;
+pub mod mask;
+pub mod pid;
 pub mod proc;
 mod ranges;
 pub mod raw;
@@ -17,6 +23,7 @@ pub mod sparse;
 pub mod tcp;
 pub mod text;
 pub mod unix;
+pub mod users;
 pub mod window;
 pub mod word;
 
@@ -70,6 +77,10 @@ pub fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
         }
     }
     io::write(to, bytes)
+}
+
+pub fn is_regular(stat: &rustix::fs::Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
 /// A number that no other name in the run directory has. Not a secret.

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use super::confirm::{answer_claims, establish};
-use super::names_one_user;
 use crate::config::{Nic, OutOfScope, Reach};
 use crate::control::Control;
 use crate::family::Family;
@@ -19,6 +18,7 @@ use crate::process;
 use crate::reason::Reason;
 use crate::record::{flag, Record, Role};
 use crate::sockopt;
+use crate::sys::users::names_one_user;
 use crate::sys::{diag, tcp};
 use crate::unhooked;
 

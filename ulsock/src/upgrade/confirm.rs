@@ -4,7 +4,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
 
-use super::{by_broker, elsewhere, names_one_user};
+use super::{by_broker, elsewhere};
+use crate::sys::users::names_one_user;
 use crate::control::Control;
 use crate::family::Family;
 use crate::layout::{CONFIRMED, OFFERER};

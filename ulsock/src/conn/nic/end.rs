@@ -81,7 +81,7 @@ impl Conn<'_> {
 
     /// [F23] The kernel's end only asks, for a while. Under the receiving lock.
     fn ask(&self, end: Result<(), Errno>) -> Result<Step, Errno> {
-        let (now, asked) = (upkeep::now(), &self.record.nic.asked);
+        let (now, asked) = (crate::sys::clock::coarse_ms(), &self.record.nic.asked);
         if asked.load(Ordering::Relaxed) == 0 {
             asked.store(now, Ordering::Relaxed);
             upkeep::is_wanted_in(super::watch::DEADLINE);

@@ -106,7 +106,7 @@ impl Conn<'_> {
             && !self.record.has(NOT_NOW | flag::RECORD_MAY_COME)
             && self.record.tx.carrier.load(Ordering::Relaxed) == 0
             && self.is_worth_trying()
-            && upkeep::now() >= self.record.nic.next.load(Ordering::Relaxed)
+            && crate::sys::clock::coarse_ms() >= self.record.nic.next.load(Ordering::Relaxed)
             && self.may_use_ring()
             && self.may_wait()
             && self.may_try_link()
@@ -338,7 +338,7 @@ impl Conn<'_> {
         self.record.clear(flag::JOINING);
         self.record
             .nic
-            .put_off(upkeep::now(), FIRST_PAUSE, LONGEST_PAUSE);
+            .put_off(crate::sys::clock::coarse_ms(), FIRST_PAUSE, LONGEST_PAUSE);
         self.record.set_reason(Reason::NoAgreement);
         let promotion = &self.link.theirs().promotion;
         let epoch = self.link.mine().promotion.epoch.load(Ordering::Relaxed);

@@ -74,7 +74,7 @@ impl Patience {
 
 /// May somebody propose now for whom a short wait is not enough?
 pub fn allows_long_waits() -> bool {
-    PATIENCE.allows_long_waits(upkeep::now())
+    PATIENCE.allows_long_waits(crate::sys::clock::coarse_ms())
 }
 
 /// A call that waits.
@@ -89,7 +89,7 @@ impl Wait {
     pub fn begin(only: bool) -> Wait {
         let granted = match only {
             true => doubled(MOST_DOUBLINGS),
-            false => PATIENCE.granted(upkeep::now()),
+            false => PATIENCE.granted(crate::sys::clock::coarse_ms()),
         };
         let most = match thread::is_alone() {
             true => granted,
@@ -106,7 +106,7 @@ impl Wait {
     pub fn is_over(&self) -> bool {
         let over = self.deadline.passed();
         if over {
-            PATIENCE.was_in_vain(self.granted, upkeep::now());
+            PATIENCE.was_in_vain(self.granted, crate::sys::clock::coarse_ms());
         }
         over
     }

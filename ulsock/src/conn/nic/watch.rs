@@ -90,7 +90,7 @@ fn look_at(number: u32) -> bool {
 impl Conn<'_> {
     /// Whether something is unacknowledged, or asked for.
     fn look_at_deadlines(&self) -> bool {
-        let now = upkeep::now();
+        let now = crate::sys::clock::coarse_ms();
         if self.is_stalled() || self.link.pair.is_gone(now) {
             self.record.set(flag::FAIL_OVER);
             send::leave(self);
@@ -108,7 +108,7 @@ impl Conn<'_> {
     pub(in crate::conn) fn is_stalled(&self) -> bool {
         let shared = self.link.tx_shared();
         let freed = shared.consumer.head.load(Ordering::Acquire);
-        let (nic, now) = (&self.record.nic, upkeep::now());
+        let (nic, now) = (&self.record.nic, crate::sys::clock::coarse_ms());
         let waits_at = match shared.producer.tail.load(Ordering::Acquire) {
             tail if tail == freed => NOTHING_WAITS,
             _ => freed,

@@ -94,7 +94,7 @@ impl Conn<'_> {
 
     /// The last question before a proposal.
     pub(super) fn may_try_link(&self) -> bool {
-        !is_asked() || TRIALS.may_try(upkeep::now())
+        !is_asked() || TRIALS.may_try(crate::sys::clock::coarse_ms())
     }
 
     /// Where a call on the link had to wait: goes back, if the kernel was faster.
@@ -128,7 +128,7 @@ impl Conn<'_> {
 
     #[cold]
     fn go_back(&self, link: u64, kernel: u64) {
-        TRIALS.was_slower(upkeep::now());
+        TRIALS.was_slower(crate::sys::clock::coarse_ms());
         self.record.set(flag::FAIL_OVER);
         send::leave(self);
         self.record.set_reason(Reason::Slower);

@@ -6,7 +6,7 @@ use libc::epoll_event;
 
 use super::{Slept, Wait, ZERO};
 use crate::epoll::asked;
-use crate::epoll::kernel::raw_wait;
+use crate::sys::epoll::raw_wait;
 use crate::epoll::look;
 use crate::epoll::set::Lain;
 use crate::epoll::state::State;

@@ -34,7 +34,7 @@ const SLOT: usize = 1;
 pub const KEY: u64 = 0x1234_5678_9abc_def0;
 
 pub fn waiter() -> &'static Waiter {
-    process::begin_for_tests();
+    crate::waiter::begin_for_tests();
     waiter::take().expect("a waiter")
 }
 

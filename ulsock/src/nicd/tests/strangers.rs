@@ -97,7 +97,7 @@ fn one_user_does_not_fill_it_with_bells() {
     let world = poor_world();
     let door = door_of(&world.hosts[0]);
     let channels: Vec<_> = as_user(STRANGER, || (0..8).map(|_| enter(&door)).collect());
-    let page = crate::process::waiters().expect("waiters");
+    let page = crate::waiter::own().expect("waiters");
     let bell = Doorbell::new_pair().expect("a bell");
     let hello = Message::Hello {
         version: VERSION,

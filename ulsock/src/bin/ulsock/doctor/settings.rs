@@ -2,7 +2,7 @@
 
 use tabled::builder::Builder;
 use tabled::settings::Style;
-use ulsock::config::{Config, Guarding, LogLevel, Report, Spin};
+use ulsock::config::{Config, Guarding, Report, Spin};
 use ulsock::probe;
 
 /// One line for each setting.
@@ -109,10 +109,10 @@ fn guard(guard: Guarding) -> String {
 
 fn log(config: &Config) -> String {
     let level = match config.log {
-        LogLevel::Off => "off",
-        LogLevel::Error => "error",
-        LogLevel::Info => "info",
-        LogLevel::Debug => "debug",
+        Level::Off => "off",
+        Level::Error => "error",
+        Level::Info => "info",
+        Level::Debug => "debug",
     };
     match &config.log_file {
         Some(file) => format!("{level}, to {}", file.display()),

@@ -2,30 +2,12 @@
 
 use std::os::fd::RawFd;
 
-use libc::{
-    epoll_event, sigset_t, timespec, EPOLLET, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP,
-    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD,
-};
+use libc::{epoll_event, sigset_t, timespec, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-use crate::sys::door::Door;
-use crate::sys::raw;
-
-const INPUT: u32 = (EPOLLIN | EPOLLPRI) as u32;
-const ALWAYS: u32 = (EPOLLRDHUP | EPOLLET) as u32;
-/// A converted member's kernel registration.
-pub const OURS: u32 = INPUT | EPOLLOUT as u32 | ALWAYS;
-
-/// The same in a set that is watched from outside, where an event that stands in the kernel's list shows: output is
-/// asked for only while there is none, and bytes only if the member `wants` to hear of them.
-pub fn ours_watched(wants: u32, output: bool) -> u32 {
-    let input = match wants & EPOLLIN as u32 {
-        0 => wants & INPUT,
-        _ => INPUT,
-    };
-    input | ALWAYS | if output { EPOLLOUT as u32 } else { 0 }
-}
+use super::door::Door;
+use super::raw;
 
 pub fn add(epfd: RawFd, fd: RawFd, events: u32, data: u64) -> Result<(), Errno> {
     raw_ctl(epfd, EPOLL_CTL_ADD, fd, events, data)
