@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
 
-use crate::lifecycle;
 use crate::record::{flag, Counts, Record};
 use crate::sys::diag;
 use crate::sys::tcp::{self, Passed};
@@ -13,7 +12,7 @@ use crate::table;
 
 /// From here on it is left alone. It stays on the kernel, and was never managed.
 pub fn leave(number: u32, record: &Record) {
-    let Some(fd) = lifecycle::fd_of(number) else {
+    let Some(fd) = crate::family::fd_of(number) else {
         return;
     };
     // SAFETY: the number was taken from our own table just now.

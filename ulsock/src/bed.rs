@@ -16,19 +16,17 @@ use libc::{pollfd, sigset_t, ucontext_t};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-use crate::conn::wait::raw_ppoll;
-use crate::conn::Handle;
-use crate::epoll::Set;
 use crate::flight::Flights;
-use crate::io::Way;
-use crate::poll::Lists;
+use crate::handle::Handle;
 use crate::signal::{self, Seen};
-use crate::sys::mask;
 use crate::sys::door::{self, Door};
 use crate::sys::fds::{duplicate_high, InternalFd};
+use crate::sys::mask;
+use crate::sys::poll::raw_ppoll;
 use crate::thread::{Critical, Thread};
 use crate::waiter::Waiter;
-use crate::{cancel, conn};
+use crate::way::Way;
+use crate::{cancel, engine_flag, upcalls};
 
 /// Places that need no memory of their own.
 const NEAR: usize = 240;
@@ -44,12 +42,13 @@ pub struct Bed {
     /// How often a handler has put the program's mask back.
     unmasked: AtomicU32,
     waiter: AtomicPtr<Waiter>,
-    set: AtomicPtr<Set>,
+    /// The epoll set that counts it among its sleepers.
+    set: AtomicPtr<()>,
     /// The lists of a sleeping `poll`, on its stack.
-    lists: AtomicPtr<Lists>,
+    lists: AtomicPtr<()>,
     /// A plain set that its thread sleeps in. Apart from the rest: other sleeps come and go within
     /// handlers that interrupt it.
-    dozing: AtomicPtr<Set>,
+    dozing: AtomicPtr<()>,
     /// The connection that its thread sleeps on in its own epoll set, by name and number; or, with
     /// [`KEPT`], the duplicate that who closed that number has left here.
     watched: AtomicU64,
@@ -109,20 +108,20 @@ impl Bed {
         if let Some(waiter) = unsafe { self.take(&self.waiter).as_ref() } {
             waiter.get_up();
         }
-        // SAFETY: null, or a set, which is never freed.
-        if let Some(set) = unsafe { self.take(&self.set).as_ref() } {
-            set.get_up();
+        let set = self.take(&self.set);
+        if !set.is_null() {
+            (upcalls::get().leave_set)(set);
         }
         self.end_watch();
         for index in 0..self.near_count.swap(0, Ordering::Relaxed) {
             // SAFETY: those below the count have been written.
-            conn::let_go(unsafe { (*self.near.get())[index].assume_init() });
+            (upcalls::get().let_go)(unsafe { (*self.near.get())[index].assume_init() });
         }
         let far = self.take(&self.far);
         if !far.is_null() {
             // SAFETY: made by `hold`, and taken out just now.
             let far = unsafe { Box::from_raw(far) };
-            far.into_iter().for_each(conn::let_go);
+            far.into_iter().for_each(upcalls::get().let_go);
         }
     }
 
@@ -172,17 +171,16 @@ impl Bed {
         !self.dozing.load(Ordering::Relaxed).is_null()
     }
 
-    pub fn doze(&self, set: &'static Set) {
-        let set = std::ptr::from_ref(set).cast_mut();
+    pub fn doze<Set>(&self, set: &'static Set) {
+        let set = std::ptr::from_ref(set).cast_mut().cast();
         self.dozing.store(set, Ordering::Relaxed);
     }
 
     pub fn end_doze(&self) {
         let set = self.dozing.load(Ordering::Relaxed);
         self.dozing.store(std::ptr::null_mut(), Ordering::Relaxed);
-        // SAFETY: null, or a set, which is never freed.
-        if let Some(set) = unsafe { set.as_ref() } {
-            set.end_doze();
+        if !set.is_null() {
+            (upcalls::get().end_doze)(set);
         }
     }
 
@@ -192,10 +190,10 @@ impl Bed {
             return;
         }
         self.get_up();
-        // SAFETY: null, or the lists on the stack of the sleeping call, which this handler
-        // interrupts.
-        if let Some(lists) = unsafe { self.take(&self.lists).as_mut() } {
-            *lists = Lists::default();
+        // On the stack of the sleeping call, which this handler interrupts.
+        let lists = self.take(&self.lists);
+        if !lists.is_null() {
+            (upcalls::get().clear_lists)(lists);
         }
     }
 
@@ -241,6 +239,12 @@ impl Bed {
         self.near_count.store(0, Ordering::Relaxed);
         self.flights.forget();
     }
+}
+
+/// From now on a peer that has something rings the waiter, and an engine of our own is somebody else's to poll.
+pub fn lie_down(waiter: &Waiter) {
+    waiter.lie_down();
+    engine_flag::take_duty();
 }
 
 /// A sleep, from the last look at the signals to getting up. Between the two no handler runs but in
@@ -298,7 +302,7 @@ impl Sleep {
     pub fn lie_down(&self, waiter: &'static Waiter) {
         let waiter_at = std::ptr::from_ref(waiter).cast_mut();
         self.bed.waiter.store(waiter_at, Ordering::Relaxed);
-        waiter.lie_down();
+        lie_down(waiter);
     }
 
     /// It will be in the thread's own set, if the caller finds that the connection's number is still
@@ -313,13 +317,14 @@ impl Sleep {
     }
 
     /// The set has counted us among its sleepers.
-    pub fn in_set(&self, set: &'static Set) {
-        let set = std::ptr::from_ref(set).cast_mut();
+    pub fn in_set<Set>(&self, set: &'static Set) {
+        let set = std::ptr::from_ref(set).cast_mut().cast();
         self.bed.set.store(set, Ordering::Relaxed);
     }
 
     /// Memory that belongs to the sleeping call.
-    pub fn with_lists(&self, lists: &mut Lists) {
+    pub fn with_lists<Lists>(&self, lists: &mut Lists) {
+        let lists = std::ptr::from_mut(lists).cast();
         self.bed.lists.store(lists, Ordering::Relaxed);
     }
 

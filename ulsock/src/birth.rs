@@ -12,11 +12,12 @@ use std::sync::atomic::Ordering;
 use libc::{c_int, sa_family_t, sockaddr, socklen_t};
 
 use crate::access;
-use crate::api::Verdict;
+use crate::conn::release::let_go;
 use crate::epoll;
 use crate::family::Family;
-use crate::lifecycle::{fd_opened, let_go};
-use crate::options;
+use crate::give_record::{claim, give_back, give_record, note_number};
+use crate::history;
+use crate::lifecycle::fd_opened;
 use crate::order;
 use crate::process;
 use crate::reason::Reason;
@@ -25,6 +26,7 @@ use crate::signal::fault;
 use crate::sys::tcp;
 use crate::table::{self, Slot};
 use crate::upgrade;
+use crate::verdict::Verdict;
 
 /// After a successful `socket`.
 pub fn socket_opened(fd: RawFd, domain: c_int, kind: c_int, protocol: c_int) {
@@ -43,26 +45,6 @@ pub fn socket_opened(fd: RawFd, domain: c_int, kind: c_int, protocol: c_int) {
     );
 }
 
-/// The record of a socket that has none yet, and is not connected. If none can be had, the socket is the kernel's for good.
-pub fn give_record(fd: RawFd) -> Option<u32> {
-    let Some((family, number)) = claim() else {
-        table::change(fd, Slot::Fresh, Slot::Foreign);
-        return None;
-    };
-    let record = family.record(number);
-    upgrade::not_yet(record);
-    if table::change(fd, Slot::Fresh, Slot::Record(number)) {
-        note_number(family, number, fd);
-        return Some(number);
-    }
-    give_back(family, number);
-    // Another thread was faster.
-    match table::get(fd) {
-        Slot::Record(number) => Some(number),
-        _ => None,
-    }
-}
-
 /// Before fork: the child will hold these sockets too.
 pub fn give_records_to_all() {
     for fd in table::fresh() {
@@ -78,31 +60,6 @@ pub fn leave_to_program(stays_open: impl Fn(RawFd) -> bool) {
     }
 }
 
-fn claim() -> Option<(&'static Family, u32)> {
-    let family = process::begin()?;
-    let number = family.claim()?;
-    let record = family.record(number);
-    record.pid.store(crate::sys::pid::get(), Ordering::Relaxed);
-    Some((family, number))
-}
-
-/// Nobody has seen it.
-fn give_back(family: &Family, number: u32) {
-    family.refs(number).store(0, Ordering::Relaxed);
-    family.free(number);
-}
-
-fn note_number(family: &Family, number: u32, fd: RawFd) {
-    let word = family.fd_word(number);
-    word.store(fd as u32 + 1, Ordering::Relaxed);
-    if fd <= 2 {
-        // stdio reads and writes these inside libc, past our hooks.
-        let record = family.record(number);
-        record.set(flag::PINNED);
-        record.set_reason(Reason::Stdio);
-    }
-}
-
 /// After a successful `listen`: a listener has no record.
 pub fn listening(fd: RawFd) {
     if table::change(fd, Slot::Fresh, Slot::Listener) {
@@ -110,7 +67,7 @@ pub fn listening(fd: RawFd) {
         fault::catch();
         return;
     }
-    let Some((family, number, record)) = options::record_of(fd) else {
+    let Some((family, number, record)) = crate::family::record_of(fd) else {
         return;
     };
     if record.state() != State::Plain {
@@ -184,7 +141,7 @@ pub unsafe fn before_connect(fd: RawFd, addr: *const sockaddr, len: socklen_t) -
         Slot::Fresh => drop(give_record(fd)),
         Slot::Record(_) if dissolves(addr, len) => {
             // The same socket may be connected elsewhere afterwards, with other counts.
-            options::to_kernel(fd, Reason::Call);
+            crate::conn::handover::to_kernel(fd, Reason::Call);
         }
         _ => {}
     }
@@ -203,7 +160,8 @@ fn dissolves(addr: *const sockaddr, len: socklen_t) -> bool {
 /// # Safety
 /// `addr` has `len` bytes.
 pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t) {
-    let Some((family, number, record)) = options::record_of(fd).filter(|_| process::is_on()) else {
+    let Some((family, number, record)) = crate::family::record_of(fd).filter(|_| process::is_on())
+    else {
         return;
     };
     // SAFETY: by contract.
@@ -288,7 +246,7 @@ fn become_connection(
         family.count_connection();
     }
     record.set_peer(peer);
-    upgrade::born(record, role, kin);
+    history::born(record, role, kin);
     upgrade::at_once::begin(family, number, fd);
 }
 

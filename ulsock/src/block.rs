@@ -9,9 +9,9 @@ use netstack::ring::mark::LEVEL_SIZE;
 use netstack::ring::{tail, Memory, Tail};
 
 use crate::layout::{Block as Words, SideLine, CLAIMER, CONFIRMED, NIC_LEVEL, OFFERER, RELEASED};
-use crate::link::{Rings, CLOSED};
 use crate::order;
 use crate::pair::{Pair, PairSegment};
+use crate::rings::{Rings, CLOSED};
 
 /// A block of a program's segment. [F4] It serves one promotion.
 #[derive(Clone)]

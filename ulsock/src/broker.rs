@@ -17,7 +17,6 @@ use crate::pair::{Mail, Other, Pair};
 use crate::reason::Reason;
 use crate::rundir::RunDir;
 use crate::sys::fds::InternalFd;
-use crate::upkeep;
 
 /// Milliseconds between two attempts to find it.
 const PAUSE: u64 = 1000;
@@ -126,7 +125,7 @@ impl Broker {
     /// The records that a refusal is about.
     fn refused_by(&mut self, cookie: u64) -> Vec<u32> {
         match cookie {
-            daemon::ALL => {
+            crate::message::EVERY_COOKIE => {
                 self.cookies.clear();
                 self.sought.drain().map(|(number, _)| number).collect()
             }
@@ -204,7 +203,8 @@ impl Broker {
         if self.elsewhere.len() >= MOST {
             self.elsewhere.clear();
         }
-        self.elsewhere.insert(ip.to_canonical(), crate::sys::clock::coarse_ms());
+        self.elsewhere
+            .insert(ip.to_canonical(), crate::sys::clock::coarse_ms());
     }
 
     /// Has it said so lately?

@@ -5,13 +5,11 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use netstack::ring::RxState;
 use rustix::process::Signal;
 use rustix::time::Timespec;
 
 use crate::config::{Drag, Step};
-use crate::conn::Conn;
-use crate::{process, upkeep};
+use crate::process;
 
 thread_local! {
     static STATE: Cell<u64> = const { Cell::new(0) };
@@ -33,14 +31,6 @@ pub fn is_on() -> bool {
 #[inline]
 pub fn strikes() -> bool {
     is_on() && random() % 1000 < u64::from(process::config().chaos)
-}
-
-/// The receiver changes its mind about carriers.
-#[cold]
-pub fn wish(conn: &Conn<'_>, state: &mut RxState) {
-    let ring = random() & 1 == 0 && conn.may_use_ring();
-    let slots = conn.receiver(state).wish(ring);
-    conn.link.ring(&conn.link.rx_shared().room.space, slots);
 }
 
 /// After a sleep on a ring, in no critical section.
@@ -90,7 +80,7 @@ pub fn die_after(step: Step) {
 }
 
 /// xorshift, seeded by the thread's id: good enough to be at random moments.
-fn random() -> u64 {
+pub fn random() -> u64 {
     let seed = || {
         0x9e37_79b9_7f4a_7c15 ^ u64::from(rustix::thread::gettid().as_raw_nonzero().get() as u32)
     };

@@ -4,6 +4,7 @@
 //! a send or receive that finds its ring ready.
 
 mod introduced;
+pub mod lock;
 mod meet;
 mod strangers;
 
@@ -12,15 +13,16 @@ use std::sync::Arc;
 
 use crate::broker::Broker;
 use crate::channel::Channel;
-use crate::conn::Handle;
 use crate::daemon::Daemons;
+use crate::handle::Handle;
 use crate::link::Link;
 use crate::mailbox::{Mailbox, MailboxName};
 use crate::offers::{ForeignTable, Key, Offer, OffersTable, SlotId};
 use crate::pair::{Pair, Shares};
 use crate::record::flag;
 use crate::rundir::RunDir;
-use crate::{upkeep, waiter};
+use crate::waiter;
+pub use lock::Locked;
 use meet::Meeting;
 
 pub struct Control {
@@ -255,7 +257,7 @@ impl Control {
             self.drop_retired();
         }
         if !self.retired.is_empty() {
-            upkeep::has_retired();
+            crate::reclaim_timer::has_retired();
         }
     }
 

@@ -14,18 +14,14 @@ use crate::channel::Channel;
 use crate::config::Nic;
 use crate::layout::OFFERER;
 use crate::link::Link;
-use crate::message::Message;
+use crate::message::{Message, EVERY_COOKIE};
 use crate::pair::{Mail, Other, Pair};
 use crate::reason::Reason;
 use crate::rundir::RunDir;
-use crate::sys::users::names_one_user;
-use crate::{inline, process, upkeep};
+use crate::{inline, process};
 
 /// Milliseconds between two attempts to find one.
 const PAUSE: u64 = 1000;
-
-/// In place of a cookie, which is never that: a refusal of all that we show. Our user has no place more.
-pub const ALL: u64 = 0;
 
 /// With fewer CPUs the daemon has none to itself, and its wake-ups come on top of the kernel's.
 const ENOUGH: i64 = 4;
@@ -130,7 +126,7 @@ impl Daemons {
     /// The records that a refusal is about.
     fn refused_by(&mut self, cookie: u64) -> Vec<u32> {
         match cookie {
-            ALL => self.shown.drain().map(|(_, number)| number).collect(),
+            EVERY_COOKIE => self.shown.drain().map(|(_, number)| number).collect(),
             one => self.shown.remove(&one).into_iter().collect(),
         }
     }
@@ -180,11 +176,5 @@ fn meet(dir: &RunDir, netns: u64) -> Option<Arc<Pair>> {
 pub fn trusted(dir: &RunDir, channel: Option<Channel>) -> Option<Channel> {
     let uid = channel.as_ref()?.peer().ok()?.uid;
     let owner = fstat(dir).ok()?.st_uid;
-    channel.filter(|_| may_be_daemon(uid, owner))
-}
-
-/// The same, by the user and the owner of the run directory.
-pub fn may_be_daemon(uid: u32, owner: u32) -> bool {
-    let trusted = [0, owner, rustix::process::geteuid().as_raw()];
-    trusted.contains(&uid) && names_one_user(uid)
+    channel.filter(|_| crate::rundir::may_be_daemon(uid, owner))
 }

@@ -7,14 +7,15 @@
 
 pub mod found;
 
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use rustix::fs::fstat;
 use rustix::io::{self, Errno};
 
+use crate::holders;
 use crate::link::Link;
 use crate::memory::{reserve_pointers, reserve_private};
-use crate::passing;
 use crate::reason::PLACES;
 use crate::record::{flag, Counts, Record, State};
 use crate::rundir::RunDir;
@@ -22,7 +23,36 @@ use crate::segment::{Segment, SegmentError};
 use crate::sys::fds::InternalFd;
 use crate::sys::fetch::{fetch_to_read, fetch_two_to_read, fetch_two_to_write};
 use crate::sys::text::Text;
+use crate::table::{self, Slot};
 use crate::thread;
+
+/// The family of this process, once a TCP socket has been seen.
+static OWN: AtomicPtr<Family> = AtomicPtr::new(std::ptr::null_mut());
+
+#[inline]
+pub fn own() -> Option<&'static Family> {
+    // SAFETY: null, or leaked by `set_own`.
+    unsafe { OWN.load(Ordering::Acquire).as_ref() }
+}
+
+pub fn set_own(family: Family) {
+    OWN.store(Box::into_raw(Box::new(family)), Ordering::Release);
+}
+
+/// The record behind a number, if it is one of our connections.
+pub fn record_of(fd: RawFd) -> Option<(&'static Family, u32, &'static Record)> {
+    let Slot::Record(number) = table::get(fd) else {
+        return None;
+    };
+    let family = own()?;
+    Some((family, number, family.record(number)))
+}
+
+/// A number of this process that holds the record.
+pub fn fd_of(number: u32) -> Option<RawFd> {
+    let word = own()?.fd_word(number).load(Ordering::Relaxed);
+    word.checked_sub(1).map(|fd| fd as RawFd)
+}
 
 /// Connections of one family at a time.
 pub const RECORDS: usize = 64 << 10;
@@ -217,7 +247,7 @@ impl Family {
         // A thread asleep in a kernel call on the closed number still counts itself out: then the
         // record is not used again.
         let idle = record.tx.gate.is_idle() && record.rx.gate.is_idle();
-        passing::let_go(record, idle);
+        holders::let_go(record, idle);
         if idle {
             record.set_state(State::Free);
             if number < self.hint.load(Ordering::Relaxed) {

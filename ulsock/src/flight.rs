@@ -8,9 +8,8 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::conn::kept;
-use crate::io::{ended, Way};
-use crate::record::Record;
+use crate::upcalls;
+use crate::way::Way;
 
 /// Calls that handlers have interrupted, one inside the other. More are not written down.
 const MOST: usize = 4;
@@ -25,7 +24,7 @@ pub struct Flights {
 /// All zero: none.
 #[derive(Clone, Copy)]
 struct Flight {
-    record: *const Record,
+    record: *const (),
     way: Way,
     /// Of a call that keeps its connection: the record's number, plus one.
     keeps: u32,
@@ -36,8 +35,8 @@ struct Flight {
 impl Flights {
     /// Writes a call down; its place in the list, if it has one.
     #[inline]
-    pub fn begin(&self, record: &'static Record, way: Way) -> Option<usize> {
-        self.note(record, way, 0)
+    pub fn begin<Record>(&self, record: &'static Record, way: Way) -> Option<usize> {
+        self.note(std::ptr::from_ref(record).cast(), way, 0)
     }
 
     /// The same for a call that keeps the connection of this number.
@@ -46,7 +45,7 @@ impl Flights {
     }
 
     #[inline]
-    fn note(&self, record: *const Record, way: Way, keeps: u32) -> Option<usize> {
+    fn note(&self, record: *const (), way: Way, keeps: u32) -> Option<usize> {
         let mark = 0u8;
         let at = &raw const mark as usize;
         let mut count = self.count.load(Ordering::Relaxed);
@@ -104,12 +103,12 @@ impl Flights {
     }
 
     /// Is the latest call under way one on this connection, this way?
-    pub fn newest_is(&self, record: &Record, way: Way) -> bool {
+    pub fn newest_is<Record>(&self, record: &Record, way: Way) -> bool {
         let Some(newest) = self.count.load(Ordering::Relaxed).checked_sub(1) else {
             return false;
         };
         let flight = self.get(newest);
-        std::ptr::eq(flight.record, record) && flight.way == way
+        std::ptr::eq(flight.record, std::ptr::from_ref(record).cast()) && flight.way == way
     }
 
     #[cold]
@@ -118,12 +117,11 @@ impl Flights {
         self.count.store(first.min(count), Ordering::Relaxed);
         for index in first..count {
             let flight = self.get(index);
-            // SAFETY: null, or a record of the family mapping, which is never unmapped.
-            if let Some(record) = unsafe { flight.record.as_ref() } {
-                ended(record, flight.way, 0);
+            if !flight.record.is_null() {
+                (upcalls::get().kernel_call_ended)(flight.record, flight.way);
             }
             if let Some(number) = flight.keeps.checked_sub(1) {
-                kept::left(number);
+                (upcalls::get().caller_left)(number);
             }
         }
     }

@@ -9,8 +9,6 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use crate::record::Record;
-
 /// Receives of this many bytes pay for their look.
 const ENOUGH: usize = 8 << 10;
 /// Pauses before a look, at most: some 50 ns each.
@@ -27,34 +25,27 @@ pub struct Gather {
 
 /// A point in a connection's life: receives between which nothing was sent share it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Place {
-    from: usize,
-    sent: u64,
-}
-
-impl Place {
-    fn of(record: &Record) -> Place {
-        Place {
-            from: std::ptr::from_ref(record) as usize,
-            sent: record.tx.counts.messages.load(Ordering::Relaxed),
-        }
-    }
+pub struct Place {
+    /// The connection's record.
+    pub from: usize,
+    /// Messages sent so far.
+    pub sent: u64,
 }
 
 impl Gather {
     /// Before a look; says whether the latest receive was from there too.
     #[inline]
-    pub fn pause(&self, record: &Record) -> bool {
+    pub fn pause<T>(&self, record: &T, place: impl FnOnce() -> Place) -> bool {
         if self.pauses.load(Ordering::Relaxed) > 0 {
-            (0..self.pauses_at(Place::of(record))).for_each(|_| std::hint::spin_loop());
+            (0..self.pauses_at(place())).for_each(|_| std::hint::spin_loop());
         }
         self.from.load(Ordering::Relaxed) == std::ptr::from_ref(record) as usize
     }
 
     /// A receive with room for `len` bytes found `n` at its first look.
     #[inline]
-    pub fn found(&self, record: &Record, n: usize, len: usize) {
-        self.note(Place::of(record), n < ENOUGH && n < len);
+    pub fn found(&self, place: Place, n: usize, len: usize) {
+        self.note(place, n < ENOUGH && n < len);
     }
 
     /// It found nothing.

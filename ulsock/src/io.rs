@@ -8,35 +8,25 @@ mod sendfile;
 mod vectors;
 
 use libc::{c_int, iovec};
-use netstack::ring::Gate;
 use rustix::io::Errno;
 
-use crate::api::{Counted, InFlight, Verdict};
 use crate::cancel;
 use crate::conn::buffers::{Buffers, Nowhere, Unsound};
 use crate::conn::{self, Conn, Handle};
 use crate::family::Family;
-use crate::options;
-use crate::order;
 use crate::pointer::Fault;
-use crate::process;
 use crate::reason::Reason;
-use crate::record::{Counts, Record, State};
+use crate::record::{Record, State};
 use crate::table::{self, Slot};
 use crate::upgrade;
+use crate::verdict::{Counted, InFlight, Verdict};
+use crate::way::Way;
 
 pub use many::{recvmmsg, sendmmsg};
 pub use messages::{recvmsg, sendmsg};
 pub use one::{read, recv, recv_first, recvfrom, send, send_first, takes_address, write, First};
 pub use sendfile::sendfile;
 pub use vectors::{readv, writev};
-
-/// Which way the bytes go.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    Out,
-    In,
-}
 
 /// Who carries a call.
 enum Carry {
@@ -64,7 +54,7 @@ fn carry(fd: c_int, way: Way, flags: c_int) -> Carry {
             Carry::Verdict(Verdict::Bypass)
         }
         Slot::Internal => Carry::Verdict(Verdict::Fail(libc::EBADF)),
-        Slot::Record(number) => match process::family() {
+        Slot::Record(number) => match crate::family::own() {
             Some(family) => carry_record(family, number, fd, way, flags),
             None => Carry::Verdict(Verdict::Bypass),
         },
@@ -77,7 +67,7 @@ fn carry_record(family: &'static Family, number: u32, fd: c_int, way: Way, flags
     if flags & KERNEL_ONLY != 0 {
         let handle = Handle::new(family, number, fd);
         match flags & libc::MSG_OOB {
-            0 => options::to_kernel(fd, Reason::Call),
+            0 => crate::conn::handover::to_kernel(fd, Reason::Call),
             _ => conn::urgent::before_send(record, handle),
         }
     }
@@ -106,25 +96,7 @@ fn by_kernel(record: &'static Record, handle: Handle, way: Way) -> Carry {
 
 #[inline]
 fn enter(record: &'static Record, way: Way) -> Option<InFlight> {
-    gate(record, way)
-        .enter()
-        .then(|| InFlight::new(record, way))
-}
-
-#[inline]
-fn gate(record: &Record, way: Way) -> &Gate {
-    match way {
-        Way::Out => &record.tx.gate,
-        Way::In => &record.rx.gate,
-    }
-}
-
-#[inline]
-pub fn counts(record: &Record, way: Way) -> &Counts {
-    match way {
-        Way::Out => &record.tx.counts,
-        Way::In => &record.rx.counts,
-    }
+    record.gate(way).enter().then(|| InFlight::new(record, way))
 }
 
 /// `None`: the call begins again.
@@ -158,7 +130,7 @@ fn one_by_one(fd: c_int, way: Way, flags: c_int) -> Verdict {
         Carry::Verdict(verdict) => verdict,
         // It has become managed just now: the next call is ours, this one finds the gate closed.
         Carry::Ours(handle) => {
-            options::to_kernel(handle.fd, Reason::Call);
+            crate::conn::handover::to_kernel(handle.fd, Reason::Call);
             Verdict::Bypass
         }
     }
@@ -166,7 +138,7 @@ fn one_by_one(fd: c_int, way: Way, flags: c_int) -> Verdict {
 
 #[inline]
 fn after_call(handle: Handle) {
-    if let Some(family) = process::family() {
+    if let Some(family) = crate::family::own() {
         conn::part::note_call(family, handle);
     }
 }
@@ -186,7 +158,7 @@ fn receive_into(
 ) -> Option<Verdict> {
     // Neither errors nor urgent bytes are in a ring, and taking one moves nothing in the stream.
     if flags & (libc::MSG_ERRQUEUE | libc::MSG_OOB) != 0 {
-        return Some(crate::lifecycle::guard(fd));
+        return Some(crate::verdict::guard(fd));
     }
     match carry(fd, Way::In, flags) {
         Carry::Verdict(verdict) => Some(verdict),
@@ -224,14 +196,14 @@ fn receive_quickly(
     len: usize,
     flags: c_int,
 ) -> Option<usize> {
-    let family = process::family()?;
+    let family = crate::family::own()?;
     let record = family.record(handle.number);
     conn::quick::recv(family, record, handle, room, len, flags)
 }
 
 #[inline(never)]
 fn transmit_quickly(handle: Handle, bytes: &mut Buffers<'_>, len: usize, flags: c_int) -> bool {
-    process::family().is_some_and(|family| {
+    crate::family::own().is_some_and(|family| {
         let record = family.record(handle.number);
         conn::quick::send(family, record, handle, bytes, len, flags)
     })
@@ -283,7 +255,7 @@ fn transmit_from(
 ) -> Option<Verdict> {
     // No bytes are in nobody's way, and the kernel knows whether they fail.
     if len == 0 {
-        return Some(crate::lifecycle::guard(fd));
+        return Some(crate::verdict::guard(fd));
     }
     match carry(fd, Way::Out, flags) {
         Carry::Verdict(verdict) => Some(verdict),
@@ -302,14 +274,4 @@ fn transmit_from(
             verdict(handle, Way::Out, result)
         }
     }
-}
-
-/// Ends a kernel call on a plain connection.
-#[inline]
-pub fn ended(record: &Record, way: Way, result: isize) {
-    if way == Way::Out && result > 0 {
-        order::spoke_by_kernel();
-    }
-    counts(record, way).moved_by_kernel(result);
-    gate(record, way).leave();
 }

@@ -7,25 +7,16 @@ use libc::c_int;
 use rustix::io::fcntl_getfd;
 
 use crate::alone;
-use crate::api::Verdict;
-use crate::birth;
 use crate::conn::{self, Handle};
-use crate::family::Family;
-use crate::options;
 use crate::order;
 use crate::passing;
-use crate::process::{self, Locked};
+use crate::process;
 use crate::reason::Reason;
-use crate::record::{flag, State};
+use crate::record::State;
 use crate::sys::raw;
 use crate::table::{self, Slot};
 use crate::thread;
-use crate::upgrade;
-
-/// Our own fds are born and closed: the program must not see them.
-pub fn internal_fd(fd: RawFd, born: bool) {
-    table::set(fd, if born { Slot::Internal } else { Slot::Foreign });
-}
+use crate::verdict::Verdict;
 
 /// After any other call that returned a new fd. The number may have been ours and closed in a way
 /// that we did not see (fclose inside libc).
@@ -34,15 +25,6 @@ pub fn fd_opened(fd: RawFd) {
     table::note_highest(fd);
     if table::get(fd) != Slot::Foreign {
         let_number_go(fd);
-    }
-}
-
-/// Our internal fds do not exist for the program.
-#[inline]
-pub fn guard(fd: RawFd) -> Verdict {
-    match table::get(fd) {
-        Slot::Internal => Verdict::Fail(libc::EBADF),
-        _ => Verdict::Bypass,
     }
 }
 
@@ -60,10 +42,10 @@ pub fn close(fd: RawFd) -> Verdict {
 /// The number stops meaning what it meant.
 #[cold]
 fn forget(fd: RawFd) {
-    if let (Slot::Record(number), Some(family)) = (table::get(fd), process::family()) {
+    if let (Slot::Record(number), Some(family)) = (table::get(fd), crate::family::own()) {
         if family.record(number).state() == State::Managed {
             crate::epoll::number_closes(fd, number);
-            last_words(family, fd, number);
+            conn::release::last_words(family, fd, number);
         }
     }
     release(fd, true);
@@ -78,10 +60,10 @@ fn release(fd: RawFd, still_open: bool) {
     match table::replace(fd, Slot::Foreign) {
         Some(Slot::Record(number)) => {
             order::spoke_by_kernel();
-            if let Some(family) = process::family() {
+            if let Some(family) = crate::family::own() {
                 passing::number_closes(family.record(number), fd);
             }
-            if let Some(family) = process::family().filter(|_| still_open) {
+            if let Some(family) = crate::family::own().filter(|_| still_open) {
                 conn::watch::keep_open(family, number, fd);
                 let record = family.record(number);
                 if alone::is_left(record) && family.refs(number).load(Ordering::Relaxed) == 1 {
@@ -96,20 +78,8 @@ fn release(fd: RawFd, still_open: bool) {
     }
 }
 
-/// Before the last number of a managed connection is closed by its last holder: bytes that we have
-/// not read reset the connection, as the kernel's own would; the peer gets a hint to look. Not while a
-/// call keeps it.
-pub fn last_words(family: &'static Family, fd: RawFd, number: u32) {
-    let last = !conn::kept::has_callers(family, number)
-        && family.refs(number).load(Ordering::Relaxed) == 1
-        && family.record(number).procs.load(Ordering::Acquire) == 1;
-    if last {
-        conn::close::last(Handle::new(family, number, fd));
-    }
-}
-
 fn drop_reference(fd: RawFd, number: u32, still_open: bool) {
-    let Some(family) = process::family() else {
+    let Some(family) = crate::family::own() else {
         return;
     };
     if thread::add(family.refs(number), u32::MAX) > 1 {
@@ -124,47 +94,7 @@ fn drop_reference(fd: RawFd, number: u32, still_open: bool) {
     if still_open && conn::kept::stand_by(family, number, fd) {
         return conn::kept::rouse(family, number);
     }
-    let_go(family, number);
-}
-
-/// This process holds the record no more.
-pub fn let_go(family: &Family, number: u32) {
-    let record = family.record(number);
-    family.fd_word(number).store(0, Ordering::Relaxed);
-    let link = family.set_link(number, None);
-    let last = record.leave();
-    if link.is_some() || record.has(flag::PENDING) {
-        match Locked::wait() {
-            Some(mut locked) => {
-                if let Some(control) = locked.control() {
-                    control.forget(number);
-                    if let Some(link) = link {
-                        if last && record.has(flag::SLIP) {
-                            // Who has it now begins anew, and so must the other end.
-                            link.part();
-                        }
-                        link.block_is_free(last);
-                        control.retire(link);
-                    }
-                }
-            }
-            // Somebody may be looking at it, and nobody can be asked: it stays for ever.
-            None => std::mem::forget(link),
-        }
-        record.clear(flag::PENDING);
-    }
-    if last {
-        if record.is_connection() {
-            upgrade::ended(record);
-        }
-        family.free(number);
-    }
-}
-
-/// A number of this process that holds the record.
-pub fn fd_of(number: u32) -> Option<RawFd> {
-    let word = process::family()?.fd_word(number).load(Ordering::Relaxed);
-    word.checked_sub(1).map(|fd| fd as RawFd)
+    conn::release::let_go(family, number);
 }
 
 /// Before `dup2`/`dup3`.
@@ -206,18 +136,18 @@ pub fn duped(old: RawFd, new: RawFd) {
     fd_opened(new);
     if slot == Slot::Fresh {
         // Either number may be used when it is a connection.
-        slot = birth::give_record(old).map_or(Slot::Foreign, Slot::Record);
+        slot = crate::give_record::give_record(old).map_or(Slot::Foreign, Slot::Record);
     }
     match slot {
         Slot::Record(number) => {
-            if let Some(family) = process::family() {
+            if let Some(family) = crate::family::own() {
                 family.refs(number).fetch_add(1, Ordering::SeqCst);
                 crate::epoll::no_longer_single(Handle::new(family, number, old));
                 table::set(new, slot);
                 crate::epoll::number_comes(new, number);
                 // stdio reads and writes 0 to 2 inside libc, past our hooks.
                 if new <= 2 {
-                    options::to_kernel(new, Reason::Stdio);
+                    crate::conn::handover::to_kernel(new, Reason::Stdio);
                 }
             }
         }
@@ -237,7 +167,7 @@ pub fn shutdown(fd: RawFd, how: c_int) -> Verdict {
         _ => return Verdict::Bypass,
     }
     order::spoke_by_kernel();
-    let Some(handle) = options::managed(fd) else {
+    let Some(handle) = crate::conn::managed(fd) else {
         return Verdict::Bypass;
     };
     match conn::close::shutdown(handle, how) {

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use libc::{c_uint, rlimit, RLIM_INFINITY};
 use rustix::process::{getrlimit, Resource};
 
-use crate::inherit;
 use crate::process;
 use crate::reason::Reason;
+use crate::return_all;
 use crate::sys::mapped;
 
 /// What may still be mapped after that: the tables of a forked child's own, and of epoll sets.
@@ -53,7 +53,7 @@ pub fn before_limit(resource: c_uint, limit: rlimit) -> rlimit {
         return raise(resource, limit);
     }
     if process::is_on() && limit.rlim_cur < LEAST_DESCRIPTORS {
-        inherit::before_sandbox();
+        return_all::before_sandbox();
     }
     limit
 }
@@ -102,7 +102,7 @@ pub fn limit_set(resource: c_uint, limit: &rlimit) {
     if count(resource).is_none() || limit.rlim_cur == RLIM_INFINITY {
         return;
     }
-    if process::family().is_none() {
+    if crate::family::own().is_none() {
         process::switch_off();
     }
     process::freeze(Reason::Memory);

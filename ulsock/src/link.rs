@@ -3,35 +3,13 @@
 use std::sync::atomic::{fence, AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
-use netstack::ring::mark::{LEVELS, LEVEL_SIZE};
-use netstack::ring::{Memory, Shared, Sink, Slots, Source, Tripwire, AHEAD};
+use netstack::ring::{Shared, Slots, Tripwire};
 
-use crate::conn::guard::Guard;
+use crate::inline;
 use crate::layout::{Block, SideLine, SideNumber, CONFIRMED, RELEASED};
+use crate::link_guard::Guard;
 use crate::pair::{Other, Pair, PairSegment, DAEMON};
-use crate::sys::fetch::{fetch_eight_to_write, fetch_two_to_read, fetch_two_to_write};
-use crate::{inline, upkeep};
-
-/// What a side hints at when its kernel socket should be looked at: it has closed or ended its direction,
-pub const CLOSED: u32 = 1;
-/// or shut both down.
-pub const SHUT_BOTH: u32 = 2;
-
-/// The rings of one direction, all levels.
-#[derive(Clone)]
-#[repr(transparent)]
-pub struct Rings {
-    base: [*mut u8; LEVELS],
-}
-
-impl Rings {
-    /// Whoever uses them keeps the segment.
-    pub fn of(segment: &PairSegment, conn: u32, direction: SideNumber) -> Rings {
-        Rings {
-            base: std::array::from_fn(|level| segment.ring(level, conn, direction)),
-        }
-    }
-}
+use crate::rings::Rings;
 
 /// What a receive needs is in the first cache line, what a send needs in the second one too.
 #[repr(C, align(64))]
@@ -156,7 +134,7 @@ impl Link {
     /// The peer's hint that it has shut both directions down: what its kernel gets from then on draws a
     /// reset. It can still read what is in the ring.
     pub fn peer_shut_both(&self) -> bool {
-        self.rx_shared().producer.closed.load(Ordering::Relaxed) == SHUT_BOTH
+        self.rx_shared().producer.closed.load(Ordering::Relaxed) == crate::rings::SHUT_BOTH
     }
 
     /// Tells a peer process that this side goes on without the ring pair.
@@ -266,7 +244,7 @@ impl Usage {
     /// Has a quarter of the ring been written since the last look? Too soon after it, nobody knows.
     pub fn is_busy(&self, written: u64, size: u64) -> bool {
         let now = crate::sys::clock::coarse_ms();
-        if now < self.at.load(Ordering::Relaxed) + upkeep::PAUSE {
+        if now < self.at.load(Ordering::Relaxed) + crate::reclaim_timer::PAUSE {
             return true;
         }
         let busy = written.saturating_sub(self.written.load(Ordering::Relaxed)) >= size / 4;
@@ -297,47 +275,5 @@ impl Drop for Link {
                 self.ring_daemon();
             }
         }
-    }
-}
-
-impl Rings {
-    /// The stream's bytes at `offset` will be read soon. The offset has lain in shared memory, and may be any.
-    pub fn fetch_to_read(&self, level: u8, offset: u64) {
-        fetch_two_to_read(self.place(level, offset));
-    }
-
-    /// They will be written.
-    pub fn fetch_to_write(&self, level: u8, offset: u64) {
-        fetch_two_to_write(self.place(level, offset));
-    }
-
-    fn place(&self, level: u8, offset: u64) -> *const u8 {
-        let level = level as usize % LEVELS;
-        self.base[level].wrapping_add((offset & (LEVEL_SIZE[level] - 1)) as usize)
-    }
-}
-
-impl Memory for Rings {
-    #[inline(always)]
-    fn fill<S: Source + ?Sized>(&self, level: u8, at: usize, len: usize, from: &mut S) -> usize {
-        // SAFETY: the protocol keeps `at + len` within the level's ring, which is mapped.
-        unsafe { from.give(self.base[level as usize].add(at), len) }
-    }
-
-    #[inline(always)]
-    fn fetch(&self, level: u8, at: usize) {
-        const { assert!(AHEAD == 8 * 64) };
-        fetch_eight_to_write(self.base[level as usize].wrapping_add(at));
-    }
-
-    #[inline(always)]
-    fn fetch_here(&self, level: u8, at: usize) {
-        fetch_two_to_write(self.base[level as usize].wrapping_add(at));
-    }
-
-    #[inline(always)]
-    fn drain<S: Sink + ?Sized>(&self, level: u8, at: usize, len: usize, to: &mut S) {
-        // SAFETY: as above.
-        unsafe { to.take(self.base[level as usize].add(at), len) }
     }
 }

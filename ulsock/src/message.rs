@@ -8,6 +8,9 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use crate::doorbell::DoorbellKind;
 use crate::mailbox::MailboxName;
 
+/// In place of a cookie, which is never that: a refusal of all that we show. Our user has no place more.
+pub const EVERY_COOKIE: u64 = 0;
+
 /// Version of the messages and of everything that is shared after them.
 pub const VERSION: u16 = 3;
 

@@ -3,49 +3,21 @@
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use libc::{c_int, c_ulong};
-use rustix::fs::OFlags;
 use rustix::net::sockopt::{self, Timeout};
 
 use crate::access;
-use crate::api::Verdict;
-use crate::conn::handover::{hand_over, Rest};
-use crate::conn::{Conn, Handle};
-use crate::family::Family;
-use crate::process;
+use crate::conn::handover::to_kernel;
+use crate::conn::managed;
+use crate::conn::Conn;
+use crate::family::record_of;
 use crate::reason::Reason;
-use crate::record::{flag, Record, State};
+use crate::record::flag;
 use crate::sys::raw;
 use crate::table::{self, Slot};
+use crate::verdict::Verdict;
 
 /// linux/sockios.h
 const SIOCATMARK: c_ulong = 0x8905;
-
-/// What the kernel knows about a socket that becomes managed; an accepted one has inherited some.
-pub fn load(record: &Record, socket: BorrowedFd<'_>) {
-    let flags = rustix::fs::fcntl_getfl(socket).unwrap_or(OFlags::empty());
-    record.put(flag::NONBLOCK, flags.contains(OFlags::NONBLOCK));
-    crate::sockopt::load(record, socket);
-}
-
-/// Does the kernel send signals on arrival? It may have been asked to before it was a connection.
-pub fn is_asynchronous(socket: BorrowedFd<'_>) -> bool {
-    rustix::fs::fcntl_getfl(socket).is_ok_and(|flags| flags.bits() & libc::O_ASYNC as u32 != 0)
-}
-
-/// The record behind a number, if it is one of our connections.
-pub fn record_of(fd: RawFd) -> Option<(&'static Family, u32, &'static Record)> {
-    let Slot::Record(number) = table::get(fd) else {
-        return None;
-    };
-    let family = process::family()?;
-    Some((family, number, family.record(number)))
-}
-
-/// The managed connection behind a number.
-pub fn managed(fd: RawFd) -> Option<Handle> {
-    let (family, number, record) = record_of(fd)?;
-    (record.state() == State::Managed).then(|| Handle::new(family, number, fd))
-}
 
 /// Before `fcntl`.
 ///
@@ -123,26 +95,6 @@ pub fn take_error(fd: RawFd) -> Option<rustix::io::Errno> {
         return pending;
     };
     conn.take_verdict(pending)
-}
-
-/// Returns a connection to the kernel for good, before a call that we do not handle on rings.
-pub fn to_kernel(fd: RawFd, reason: Reason) {
-    if table::get(fd) == Slot::Fresh {
-        table::change(fd, Slot::Fresh, Slot::Foreign);
-        return;
-    }
-    if let Some((family, number, record)) = record_of(fd) {
-        match record.state() {
-            State::Managed => {
-                let handle = Handle::new(family, number, fd);
-                hand_over(&[handle], reason, Rest::StandIn)
-            }
-            _ => {
-                record.set(flag::PINNED);
-                record.set_reason(reason);
-            }
-        }
-    }
 }
 
 /// Before `ioctl`.

@@ -22,11 +22,11 @@ use crate::doorbell::Ringer;
 use crate::layout::{SideNumber, BOARDS};
 use crate::mailbox::MailboxName;
 use crate::message::{Introduction, Message, VERSION};
-use crate::waiter;
 use crate::reason::Reason;
 use crate::segment::ReadOnlySegment;
 use crate::sys::fds;
 use crate::sys::window::Window;
+use crate::waiter;
 use crate::waiter::{Waiter, WAITERS};
 
 pub use blocks::PairSegment;

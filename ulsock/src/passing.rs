@@ -19,15 +19,15 @@ use crate::access;
 use crate::birth;
 use crate::conn::handover::Rest;
 use crate::epoll;
+use crate::holders;
 use crate::lifecycle::fd_opened;
-use crate::options;
 use crate::process;
 use crate::reason::Reason;
 use crate::record::{flag, Record, State};
 use crate::slips::{self, Sent};
 use crate::sys::{tcp, unix};
 use crate::table::{self, Slot};
-use crate::thread::{self, Thread};
+use crate::thread::Thread;
 use crate::upgrade;
 
 /// What one message carries that was counted. Further sockets in it stay on the kernel.
@@ -81,7 +81,7 @@ pub unsafe fn passing_fds(channel: Option<RawFd>, msg: *const libc::msghdr) -> P
                     passing.note(sent);
                 }
             }
-            _ => options::to_kernel(fd, Reason::Passed),
+            _ => crate::conn::handover::to_kernel(fd, Reason::Passed),
         })
     };
     passing
@@ -89,7 +89,7 @@ pub unsafe fn passing_fds(channel: Option<RawFd>, msg: *const libc::msghdr) -> P
 
 /// Passes one connection on; what was counted for it.
 fn pass(channel: Option<RawFd>, number: u32, fd: RawFd) -> Option<Sent> {
-    let family = process::family()?;
+    let family = crate::family::own()?;
     let record = family.record(number);
     let sent = channel.and_then(|channel| count(channel, record, fd));
     let sent = sent.filter(|_| upgrade::hold_back(family, number));
@@ -97,12 +97,12 @@ fn pass(channel: Option<RawFd>, number: u32, fd: RawFd) -> Option<Sent> {
         // First the flag: another thread or process may be writing the first slip just now, and looks for it afterwards.
         record.set(flag::PINNED);
         fence(Ordering::SeqCst);
-        void(record);
-        options::to_kernel(fd, Reason::Passed);
+        holders::void(record);
+        crate::conn::handover::to_kernel(fd, Reason::Passed);
         return None;
     };
     if record.state() == State::Managed {
-        options::to_kernel(fd, Reason::Passed);
+        crate::conn::handover::to_kernel(fd, Reason::Passed);
     } else {
         record.set_reason(Reason::Passed);
     }
@@ -147,60 +147,11 @@ fn in_handler() -> bool {
     Thread::me().is_none_or(Thread::in_handler)
 }
 
-/// The connection stays on the kernel, wherever it was passed to.
-pub fn void(record: &Record) {
-    if !record.has(flag::SLIP) {
-        return;
-    }
-    match slips::open() {
-        Some(slips) => slips.void(record.cookie.load(Ordering::Acquire)),
-        // Nor is our share ever given back.
-        None => {
-            record.set(flag::PINNED);
-            record.clear(flag::SLIP);
-        }
-    }
-}
-
 /// Before a number of it is closed: the kernel goes on telling the sets that it is in.
 pub fn number_closes(record: &Record, fd: RawFd) {
     if record.has(flag::SLIP) && is_watched(record, fd) {
-        void(record);
+        holders::void(record);
     }
-}
-
-/// The last process of this family lets go of it. `idle`: no call of another thread is under way on it.
-pub fn let_go(record: &Record, idle: bool) {
-    if !record.has(flag::SLIP) {
-        return;
-    }
-    if !idle || calls_may_last(record) || process::is_frozen() {
-        return void(record);
-    }
-    if let Some(slips) = slips::open() {
-        slips.leave(record.cookie.load(Ordering::Acquire));
-    }
-}
-
-/// May a call of another thread be under way that nobody has counted?
-fn calls_may_last(record: &Record) -> bool {
-    match record.state() {
-        State::Managed => record.reason() != Reason::Passed || !thread::is_alone(),
-        _ => record.has(flag::STAYS | flag::PINNED),
-    }
-}
-
-/// Does nobody hold it but the processes that share its record? Then it is as if it never had been passed.
-pub fn is_alone(record: &Record) -> bool {
-    if !record.has(flag::SLIP) {
-        return true;
-    }
-    let cookie = record.cookie.load(Ordering::Acquire);
-    let alone = slips::open().is_some_and(|slips| slips.end(cookie));
-    if alone {
-        record.clear(flag::SLIP);
-    }
-    alone
 }
 
 /// Before a receive that looks at messages without taking them, and can be given descriptors; whether it was noted.

@@ -13,17 +13,18 @@ use libc::{c_short, nfds_t, pollfd, sigset_t, timespec, POLLIN, POLLNVAL, POLLPR
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-use crate::api::Verdict;
 use crate::bed::Sleep;
-use crate::conn::wait::{poll_now, Deadline};
 use crate::conn::{Conn, Handle};
-use crate::options::record_of;
+use crate::deadline::Deadline;
+use crate::family::record_of;
 use crate::record::{Record, State};
 use crate::signal::Seen;
 use crate::spin;
+use crate::sys::poll::poll_now;
 use crate::table::{self, Slot};
 use crate::thread::{Critical, Thread};
-use crate::{access, cancel, inline, process};
+use crate::verdict::Verdict;
+use crate::{access, cancel};
 use lists::Watched;
 pub use lists::{Lists, FEW};
 
@@ -41,7 +42,7 @@ pub unsafe fn poll(
     mask: *const sigset_t,
 ) -> Verdict {
     // Without a connection nothing is ours to look at.
-    if count == 0 || count > 1 << 20 || process::family().is_none() {
+    if count == 0 || count > 1 << 20 || crate::family::own().is_none() {
         return Verdict::Bypass;
     }
     let count = count as usize;
@@ -89,6 +90,12 @@ fn without_room(list: &[pollfd], limit: Limit, mask: *const sigset_t) -> Verdict
         Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
         None => Verdict::Bypass,
     }
+}
+
+/// The lists of a call that sleeps, which a handler has interrupted.
+pub fn clear(lists: *mut ()) {
+    // SAFETY: on the stack of the call, which goes on when the handler has returned.
+    unsafe { *lists.cast::<Lists>() = Lists::default() };
 }
 
 #[inline]
@@ -179,7 +186,7 @@ struct Poll<'a> {
 impl Poll<'_> {
     fn run(&mut self) -> Result<usize, Errno> {
         loop {
-            inline::glance();
+            crate::engine_flag::glance();
             self.classify();
             if self.limit.impatient {
                 self.glance();

@@ -7,13 +7,13 @@ use std::os::fd::AsFd;
 use rustix::process::geteuid;
 
 use crate::channel::Channel;
+use crate::history;
 use crate::layout::{self, Layout};
 use crate::offers::OffersTable;
 use crate::rundir::{RunDir, RunDirError, HOST, HOST_DOOR};
 use crate::segment::Segment;
 use crate::sys::{diag, raw, tcp};
-use crate::upgrade::history;
-use crate::{daemon, limits, upgrade};
+use crate::{daemon, limits};
 
 /// The first kernel with all that we need: `SO_NETNS_COOKIE` is the youngest.
 const FIRST_KERNEL: (u32, u32) = (5, 14);

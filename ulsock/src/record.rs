@@ -6,6 +6,8 @@
 
 mod address;
 mod nic;
+mod owed;
+mod worth;
 
 use std::cell::UnsafeCell;
 use std::net::SocketAddr;
@@ -13,10 +15,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 use netstack::ring::{Gate, RxState, SideLock, TxState};
 
+use crate::gather;
+use crate::order;
 use crate::reason::Reason;
-use crate::thread;
+use crate::thread::{self, Watchers};
+use crate::way::Way;
 use address::Address;
 pub use nic::{Nic, NOTHING_WAITS};
+pub use owed::Owed;
+pub use worth::Worth;
 
 /// Who carries the connection, as far as this side is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,14 +64,6 @@ pub enum Role {
     Connected,
     /// It was accepted: it makes the claim.
     Accepted,
-}
-
-/// The threads whose own epoll sets have had the socket, by their blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watchers {
-    None,
-    One(usize),
-    Several,
 }
 
 /// Facts about a socket, as bits of `flags`.
@@ -371,6 +370,41 @@ impl Record {
             &tx.kernel_bytes,
             &rx.kernel_bytes,
         ]
+    }
+
+    #[inline]
+    pub fn gate(&self, way: Way) -> &Gate {
+        match way {
+            Way::Out => &self.tx.gate,
+            Way::In => &self.rx.gate,
+        }
+    }
+
+    #[inline]
+    pub fn counts(&self, way: Way) -> &Counts {
+        match way {
+            Way::Out => &self.tx.counts,
+            Way::In => &self.rx.counts,
+        }
+    }
+
+    /// Where its stream of receives is.
+    #[inline]
+    pub fn place(&self) -> gather::Place {
+        gather::Place {
+            from: std::ptr::from_ref(self) as usize,
+            sent: self.tx.counts.messages.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Ends a kernel call on a plain connection.
+    #[inline]
+    pub fn kernel_call_ended(&self, way: Way, result: isize) {
+        if way == Way::Out && result > 0 {
+            order::spoke_by_kernel();
+        }
+        self.counts(way).moved_by_kernel(result);
+        self.gate(way).leave();
     }
 
     pub fn reason(&self) -> Reason {

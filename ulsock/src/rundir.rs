@@ -23,6 +23,7 @@ use crate::sys::fds::{InternalFd, Transient};
 use crate::sys::guarded::Guarded;
 use crate::sys::map::{self, Mapping};
 use crate::sys::text::Text;
+use crate::sys::users::names_one_user;
 use crate::sys::{is_regular, may_grow_to, proc, random};
 
 /// Prefix of a mailbox's socket; its lock file has the same name and [`LOCK`] behind it.
@@ -394,5 +395,13 @@ fn check(stat: &Stat) -> Result<(), RunDirError> {
 
 #[cfg(test)]
 pub(crate) mod scratch;
+
+/// May a daemon run as this user? Only as root, the owner of the run directory or ourselves: it sees all bytes, or says who
+/// may.
+pub fn may_be_daemon(uid: u32, owner: u32) -> bool {
+    let trusted = [0, owner, rustix::process::geteuid().as_raw()];
+    trusted.contains(&uid) && names_one_user(uid)
+}
+
 #[cfg(test)]
 mod tests;

@@ -15,8 +15,8 @@ use rustix::io::{self, Errno};
 use rustix::mm::Advice;
 use rustix::param::page_size;
 
-use crate::sys::is_regular;
 use crate::sys::fds::{InternalFd, Transient};
+use crate::sys::is_regular;
 use crate::sys::map::{Access, Mapping};
 use crate::sys::may_grow_to;
 

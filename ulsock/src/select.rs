@@ -8,11 +8,11 @@ use libc::{
 };
 use smallvec::SmallVec;
 
-use crate::api::Verdict;
-use crate::conn::wait::poll_now;
+use crate::access;
 use crate::poll::{is_ours, poll_ours, Limit, FEW};
+use crate::sys::poll::poll_now;
 use crate::table::{self, Slot};
-use crate::{access, process};
+use crate::verdict::Verdict;
 
 const READ: c_short = POLLIN | POLLHUP | POLLERR | POLLNVAL;
 const WRITE: c_short = POLLOUT | POLLERR | POLLNVAL;
@@ -29,7 +29,7 @@ pub unsafe fn select(
     mask: *const sigset_t,
 ) -> Verdict {
     // Without a connection nothing is ours to look at.
-    if !(0..=1 << 20).contains(&nfds) || process::family().is_none() {
+    if !(0..=1 << 20).contains(&nfds) || crate::family::own().is_none() {
         return Verdict::Bypass;
     }
     let Some(mut sets) = read_all([read, write, except], nfds) else {

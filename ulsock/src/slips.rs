@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::backoff::Backoff;
-use crate::process::{self, Locked};
+use crate::control::Locked;
 use crate::record::Role;
 use crate::rundir::{RunDir, SLIPS as PREFIX};
 use crate::sys::guarded::{self, Guarded};
@@ -66,7 +66,7 @@ pub fn open() -> Option<&'static Slips> {
         unsafe { SLIPS.load(Ordering::Acquire).as_ref() }
     };
     if known().is_none() {
-        process::begin()?;
+        crate::begin::begin()?;
         let mut locked = Locked::wait()?;
         if known().is_none() {
             let slips = Slips::map(locked.control()?.dir())?;

@@ -7,49 +7,31 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use libc::{c_int, c_void, socklen_t, timeval, IPPROTO_TCP, SOL_SOCKET};
-use netstack::ring::mark::LEVEL_SIZE;
 use rustix::io::Errno;
-use rustix::net::{self, sockopt};
+use rustix::net::{self};
 
 use crate::access;
-use crate::api::Verdict;
-use crate::conn::room::BEYOND;
+use crate::conn::handover::to_kernel;
+use crate::conn::managed;
+use crate::conn::socket_options::{
+    limit_rings, load_inq, set_cork, set_lowat, set_timeout, SWITCHES, TCP_INQ,
+};
 use crate::conn::{self, Conn};
-use crate::io::inq;
-use crate::options::{managed, record_of, to_kernel};
+use crate::deadline::AT_ONCE;
+use crate::family::record_of;
 use crate::reason::Reason;
-use crate::record::{flag, Record};
+use crate::record::flag;
 use crate::sys::fds::Transient;
 use crate::sys::{self, tcp};
 use crate::table::{self, Slot};
+use crate::verdict::Verdict;
 
 // include/uapi/asm-generic/socket.h and linux/tcp.h; those that the libc crate lacks.
 const SO_RCVTIMEO_NEW: c_int = 66;
 const SO_SNDTIMEO_NEW: c_int = 67;
-const SO_TIMESTAMP_NEW: c_int = 63;
-const SO_TIMESTAMPNS_NEW: c_int = 64;
-const SO_TIMESTAMPING_NEW: c_int = 65;
-const SO_TXTIME: c_int = 61;
 const TCP_ZEROCOPY_RECEIVE: c_int = 35;
-pub const TCP_INQ: c_int = 36;
-const TCP_TX_DELAY: c_int = 37;
-
-/// With a value other than 0: time stamps that come as control data, delays on purpose.
-/// (SO_ZEROCOPY only permits MSG_ZEROCOPY, and a send with that flag goes to the kernel by itself.)
-const SWITCHES: [(c_int, c_int); 9] = [
-    (SOL_SOCKET, libc::SO_TIMESTAMP),
-    (SOL_SOCKET, libc::SO_TIMESTAMPNS),
-    (SOL_SOCKET, libc::SO_TIMESTAMPING),
-    (SOL_SOCKET, SO_TIMESTAMP_NEW),
-    (SOL_SOCKET, SO_TIMESTAMPNS_NEW),
-    (SOL_SOCKET, SO_TIMESTAMPING_NEW),
-    (SOL_SOCKET, SO_TXTIME),
-    (IPPROTO_TCP, TCP_TX_DELAY),
-    (IPPROTO_TCP, libc::TCP_REPAIR),
-];
 
 /// With any value: kernel TLS and the like, filters on what arrives.
 const ALWAYS: [(c_int, c_int); 3] = [
@@ -158,45 +140,8 @@ pub fn option_set(fd: RawFd, level: c_int, name: c_int) {
             }
         }
         (IPPROTO_TCP, libc::TCP_CORK) => set_cork(record, socket),
-        (IPPROTO_TCP, TCP_INQ) => inq::load(record, socket),
+        (IPPROTO_TCP, TCP_INQ) => load_inq(record, socket),
         _ => {}
-    }
-}
-
-/// What the kernel knows about a socket that becomes managed; an accepted one has inherited some.
-pub fn load(record: &Record, socket: BorrowedFd<'_>) {
-    set_timeout(&record.recv_timeout_us, tcp::recv_timeout(socket));
-    set_timeout(&record.send_timeout_us, tcp::send_timeout(socket));
-    set_lowat(record, socket);
-    set_cork(record, socket);
-    record.put(flag::NODELAY, sockopt::tcp_nodelay(socket).unwrap_or(true));
-    limit_rings(record, socket);
-    inq::load(record, socket);
-}
-
-/// If the program has said how much a send may take before it waits, a ring is no larger than that
-/// (but for the smallest), and what it cannot hold goes to the kernel, whose buffers have that limit. So it does if no
-/// ring is as large as that.
-fn limit_rings(record: &Record, socket: BorrowedFd<'_>) {
-    if let Some(bytes) = tcp::send_buffer(socket) {
-        let fits = LEVEL_SIZE.iter().rposition(|size| *size <= bytes.into());
-        let level = match u64::from(bytes) > LEVEL_SIZE[LEVEL_SIZE.len() - 1] {
-            true => BEYOND,
-            false => fits.unwrap_or(0) as u32,
-        };
-        record.largest.store(level, Ordering::Relaxed);
-    }
-}
-
-/// A time limit that was set to a negative time: the kernel does not wait then.
-pub const AT_ONCE: u64 = 1;
-
-/// The kernel tells a negative time and none alike; the first has been noted when it was set.
-fn set_timeout(place: &AtomicU64, time: Option<Duration>) {
-    match time {
-        Some(time) => place.store(time.as_micros().max(1) as u64, Ordering::Relaxed),
-        None if place.load(Ordering::Relaxed) == AT_ONCE => {}
-        None => place.store(0, Ordering::Relaxed),
     }
 }
 
@@ -215,35 +160,12 @@ fn note_timeout(place: &AtomicU64, value: *const timeval, len: socklen_t) {
     }
 }
 
-fn set_lowat(record: &Record, socket: BorrowedFd<'_>) {
-    let lowat = tcp::recv_lowat(socket).unwrap_or(1);
-    record.recv_lowat.store(lowat, Ordering::Relaxed);
-}
-
-fn set_cork(record: &Record, socket: BorrowedFd<'_>) {
-    record.put(flag::HELD_BACK, tcp::is_corked(socket).unwrap_or(false));
-}
-
-/// Has one of those options been set before the connection was ours to watch, or inherited from its
-/// listener? Of filters only the classic ones show.
-pub fn needs_kernel(socket: BorrowedFd<'_>) -> bool {
-    let mut room = [0; 16];
-    let length = |(level, name), room: &mut [u8]| sys::getsockopt(socket, level, name, room);
-    let on = SWITCHES.iter().any(|option| {
-        room = [0; 16];
-        length(*option, &mut room).is_ok() && room != [0; 16]
-    });
-    // A protocol on top has a name; a filter a number of instructions, told when there is no room.
-    on || length((IPPROTO_TCP, libc::TCP_ULP), &mut room).is_ok_and(|len| len > 0)
-        || tcp::has_filter(socket)
-}
-
 /// Before `getsockopt`: one option receives data.
 pub fn getsockopt(fd: c_int, level: c_int, name: c_int) -> Verdict {
     if (level, name) == (IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE) {
         to_kernel(fd, Reason::Call);
     }
-    crate::lifecycle::guard(fd)
+    crate::verdict::guard(fd)
 }
 
 /// After a successful `getsockopt`: the kernel counts its own bytes only, and has told us an error perhaps that the

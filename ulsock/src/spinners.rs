@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::io::Errno;
 use rustix::process::{test_kill_process, Pid};
 
-use crate::process;
 use crate::rundir::{RunDir, SPINNERS};
 use crate::sys::guarded::{self, Guarded};
 use crate::sys::users::names_one_user;
@@ -59,7 +58,12 @@ impl Spinners {
             let free = pid == 0 || !alive(pid);
             free && slot
                 .pid
-                .compare_exchange(pid, crate::sys::pid::get(), Ordering::AcqRel, Ordering::Relaxed)
+                .compare_exchange(
+                    pid,
+                    crate::sys::pid::get(),
+                    Ordering::AcqRel,
+                    Ordering::Relaxed,
+                )
                 .is_ok()
         });
         self.mine

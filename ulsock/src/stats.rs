@@ -15,7 +15,6 @@ use serde::Serialize;
 use crate::alone;
 use crate::config::Report;
 use crate::family::{found, Family, Header, MAGIC, RECORDS};
-use crate::lifecycle;
 use crate::log;
 use crate::plain::plain;
 use crate::process;
@@ -152,7 +151,7 @@ impl Totals {
         };
         for number in family.held() {
             let record = family.record(number);
-            if let Some(fd) = lifecycle::fd_of(number).filter(|_| alone::is_left(record)) {
+            if let Some(fd) = crate::family::fd_of(number).filter(|_| alone::is_left(record)) {
                 alone::count(record, fd);
             }
             totals.upgraded += u64::from(record.has(flag::UPGRADED));
@@ -213,7 +212,7 @@ impl Totals {
 /// At exit, if the user wants it.
 pub fn report() {
     let config = process::config();
-    let Some(family) = process::family().filter(|_| config.report != Report::Off) else {
+    let Some(family) = crate::family::own().filter(|_| config.report != Report::Off) else {
         return;
     };
     let totals = Totals::of(family);

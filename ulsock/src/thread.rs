@@ -11,9 +11,8 @@ use std::sync::atomic::{
 use crate::bed::Bed;
 use crate::cancel;
 use crate::gather::Gather;
-use crate::record::{Record, Watchers};
 use crate::signal::Deferred;
-use crate::spin::History;
+use crate::sys::spin::History;
 use crate::sys::word;
 use crate::waiter::{self, Waiter};
 
@@ -48,6 +47,14 @@ pub struct Thread {
     /// Where on its stack the innermost handler began that is running now, or was left by a jump.
     pub handler_at: AtomicUsize,
     pub deferred: Deferred,
+}
+
+/// The threads whose own epoll sets have had the socket, by their blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watchers {
+    None,
+    One(usize),
+    Several,
 }
 
 static BLOCKS: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
@@ -183,7 +190,11 @@ impl Thread {
             return Some(waiter);
         }
         // Making one takes memory, which a signal handler must not.
-        let waiter = if self.in_handler() { None } else { waiter::take() }?;
+        let waiter = if self.in_handler() {
+            None
+        } else {
+            waiter::take()
+        }?;
         self.waiter
             .store(std::ptr::from_ref(waiter).cast_mut(), Ordering::Release);
         Some(waiter)
@@ -221,7 +232,7 @@ impl Thread {
 
     /// Was the latest send on this connection too? Notes that it now is.
     #[inline]
-    pub fn is_same_sender(&self, record: &Record) -> bool {
+    pub fn is_same_sender<T>(&self, record: &T) -> bool {
         let here = std::ptr::from_ref(record) as usize;
         let same = self.sent_on.load(Ordering::Relaxed) == here;
         if !same {

@@ -9,11 +9,11 @@
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use crate::inherit;
 use crate::process;
 use crate::reason::Reason;
 use crate::sys::proc;
 use crate::table::{self, Slot};
+use crate::upcalls;
 
 /// Numbers looked at for the first connection: these things are made at the start of a program.
 const FIRST: i32 = 64;
@@ -31,7 +31,7 @@ const NONE: i32 = -1;
 /// The process has made a ring of io_uring.
 pub fn ring_made() {
     if process::is_on() && !RING_MADE.swap(true, Ordering::AcqRel) {
-        inherit::before_unhooked(Reason::IoUring);
+        (upcalls::get().return_all)(Reason::IoUring);
     }
 }
 
@@ -42,7 +42,7 @@ pub fn found() -> Option<Reason> {
     }
     let suspect = SUSPECT.swap(NONE, Ordering::Relaxed);
     if suspect != NONE && kind(suspect) == Some(Reason::Waiters) {
-        inherit::before_unhooked(Reason::Waiters);
+        (upcalls::get().return_all)(Reason::Waiters);
         return Some(Reason::Waiters);
     }
     let begin = NEXT.load(Ordering::Relaxed);

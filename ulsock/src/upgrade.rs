@@ -10,66 +10,24 @@ mod by_broker;
 mod by_daemon;
 mod confirm;
 mod elsewhere;
-pub mod history;
 mod stay;
 
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
 
 use crate::control::Control;
+use crate::control::Locked;
 use crate::family::Family;
-use crate::process::{self, Locked};
+use crate::process;
 use crate::reason::Reason;
-use crate::record::{flag, Counts, Record, Role, State};
+use crate::record::{flag, Record, Role, State};
 use crate::thread::Thread;
 use attempt::{Attempt, Progress};
-use history::{End, History};
 
 /// Calls at which a look may be put off because the control state was in use.
 const MOST_MISSED: u32 = 4;
 /// Looks are spaced by at most this many calls.
 const FARTHEST_LOOK: u32 = 256;
-
-/// Of this process's listeners, and of the ports that it connects to; some may share one.
-static HISTORIES: [History; 64] = [const { History::new() }; 64];
-
-fn history(record: &Record) -> &'static History {
-    &HISTORIES[record.history.load(Ordering::Relaxed) as usize % HISTORIES.len()]
-}
-
-/// A connection has got its record. `kin` is a number that it shares with those like it.
-#[inline]
-pub fn born(record: &Record, role: Role, kin: u32) {
-    // Listeners and ports side by side are kept apart.
-    let kin = 2 * kin + u32::from(role == Role::Connected);
-    record.history.store(kin, Ordering::Relaxed);
-    let after = process::config().upgrade_after;
-    let after = after.unwrap_or_else(|| history(record).after());
-    record.calls.store(0, Ordering::Relaxed);
-    record.first_look.store(after, Ordering::Relaxed);
-    record.next_look.store(after, Ordering::Relaxed);
-}
-
-/// A socket has got its record before it is a connection: no call of it is one to look at.
-pub fn not_yet(record: &Record) {
-    record.next_look.store(u32::MAX, Ordering::Relaxed);
-}
-
-/// It has ended: what it was like is told to those that follow.
-#[inline]
-pub fn ended(record: &Record) {
-    let calls = record.calls.load(Ordering::Relaxed);
-    let count = |counts: &Counts| counts.messages.load(Ordering::Relaxed);
-    let end = if record.has(flag::UPGRADED) {
-        End::Upgraded
-    } else if calls >= record.first_look.load(Ordering::Relaxed) {
-        End::Failed
-    } else {
-        End::Plain
-    };
-    let messages = count(&record.tx.counts) + count(&record.rx.counts);
-    history(record).note(messages.max(calls.into()), end);
-}
 
 /// Counts a data call on a plain connection and, now and then, tries to upgrade it.
 #[inline]

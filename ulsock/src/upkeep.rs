@@ -4,19 +4,19 @@
 //! due; and while there is anything to look after, one sleeper of the process gets up when it will
 //! be. A look takes no lock that it would have to wait for, and allocates nothing.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::conn::nic;
 use crate::conn::shrink::{self, Kept};
-use crate::conn::wait::Deadline;
+use crate::control::Locked;
+use crate::deadline::Deadline;
 use crate::family::RECORDS;
-use crate::process::{self, Locked};
+use crate::process;
+use crate::reclaim_timer::{replace_due, wanted, DUE, PAUSE, PAUSED, RETIRED};
 use crate::sys::clock::coarse_ms;
 use crate::thread::{self, Thread};
 
-/// Milliseconds between two looks. Of a ring it is asked whether it was used for so long.
-pub const PAUSE: u64 = 1000;
 /// Where nothing happens between two looks, the next one comes after twice the time, up to this.
 const LONGEST_PAUSE: u64 = 1 << 22;
 /// Giving 5 MiB back takes some 0.2 ms: no more than so many at one look, the rest soon after.
@@ -25,11 +25,6 @@ const SOON: u64 = 20;
 
 /// Connections whose rings have grown, by record number.
 static LARGE: [AtomicU64; RECORDS / 64] = [const { AtomicU64::new(0) }; RECORDS / 64];
-/// Closed connections wait to be dropped.
-static RETIRED: AtomicBool = AtomicBool::new(false);
-/// When the next look is due; 0 when there is nothing to look after.
-static DUE: AtomicU64 = AtomicU64::new(0);
-static PAUSED: AtomicU64 = AtomicU64::new(PAUSE);
 /// The look for which a sleeper gets up.
 static AWAITED: AtomicU64 = AtomicU64::new(0);
 
@@ -39,30 +34,8 @@ pub fn has_grown(number: u32) {
     wanted();
 }
 
-/// A closed connection waits to be dropped.
-pub fn has_retired() {
-    RETIRED.store(true, Ordering::SeqCst);
-    wanted();
-}
-
 fn is_wanted() -> bool {
     RETIRED.load(Ordering::SeqCst) || numbers().next().is_some()
-}
-
-/// A look is wanted in so many milliseconds at the latest.
-pub fn is_wanted_in(pause: u64) {
-    let (due, next) = (DUE.load(Ordering::SeqCst), coarse_ms() + pause);
-    if due == 0 || due > next {
-        let _ = DUE.compare_exchange(due, next, Ordering::SeqCst, Ordering::Relaxed);
-    }
-}
-
-fn wanted() {
-    PAUSED.store(PAUSE, Ordering::Relaxed);
-    let (due, next) = (DUE.load(Ordering::SeqCst), coarse_ms() + PAUSE);
-    if due == 0 || due > next {
-        let _ = DUE.compare_exchange(due, next, Ordering::SeqCst, Ordering::Relaxed);
-    }
 }
 
 fn word(number: u32) -> (&'static AtomicU64, u64) {
@@ -143,14 +116,6 @@ fn look(due: u64) {
         next = replace_due(next, coarse_ms() + pause);
     }
     rest_if_nothing_is_left(next);
-}
-
-/// Unless somebody has set another time meanwhile.
-fn replace_due(old: u64, new: u64) -> u64 {
-    match DUE.compare_exchange(old, new, Ordering::SeqCst, Ordering::Relaxed) {
-        Ok(_) => new,
-        Err(other) => other,
-    }
 }
 
 fn rest_if_nothing_is_left(due: u64) {

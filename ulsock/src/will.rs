@@ -15,13 +15,13 @@ use rustix::io::{self, pread, pwrite};
 
 use crate::access;
 use crate::birth;
+use crate::control::Locked;
 use crate::epoll;
 use crate::lifecycle;
-use crate::process::{self, Locked};
 use crate::record::{flag, State};
 use crate::rundir::{is_ours, RunDir, WILL};
-use crate::sys::is_regular;
 use crate::sys::fds::Transient;
+use crate::sys::is_regular;
 use crate::sys::may_grow_to;
 use crate::sys::tcp;
 use crate::sys::text::Text;
@@ -69,7 +69,7 @@ pub struct Will(Vec<Bequest>);
 impl Will {
     /// Before the connections are handed over, which pins them.
     pub fn make(stays_open: impl Fn(RawFd) -> bool) -> Will {
-        let Some(family) = process::family() else {
+        let Some(family) = crate::family::own() else {
             return Will(Vec::new());
         };
         let mut left = Vec::new();

@@ -102,7 +102,6 @@ pub enum Report {
     File(PathBuf),
 }
 
-
 #[derive(Clone, Debug)]
 pub struct Config {
     pub enabled: bool,

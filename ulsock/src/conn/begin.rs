@@ -60,7 +60,7 @@ pub fn begin_rx(conn: &Conn<'_>) -> bool {
     conn.receiver(held.state()).publish_start();
     drop(held);
     // Sleepers in epoll sets get their wires before the first ring byte can come.
-    crate::epoll::touch(conn.handle);
+    (super::readiness::told().touch)(conn.handle);
     if let Some(mut held) = conn.lock_rx() {
         conn.receiver(held.state()).wish(true);
     }

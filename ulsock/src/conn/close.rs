@@ -9,12 +9,11 @@ use rustix::io::Errno;
 use rustix::net::{sockopt, Shutdown};
 
 use super::ration::Ration;
-use super::wait::{sleep, Deadline};
+use super::wait::sleep;
 use super::{Conn, Handle};
 use crate::bed::Sleep;
-use crate::link;
+use crate::deadline::Deadline;
 use crate::record::flag;
-use crate::upkeep;
 
 /// How long closing waits for a peer that does not read.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -72,7 +71,11 @@ impl Conn<'_> {
 /// The peer's spinners look at their kernel socket at once.
 fn hint(conn: &Conn<'_>) {
     let both = conn.record.has(flag::SHUT) && conn.record.has(flag::SHUT_READING);
-    let hint = if both { link::SHUT_BOTH } else { link::CLOSED };
+    let hint = if both {
+        crate::rings::SHUT_BOTH
+    } else {
+        crate::rings::CLOSED
+    };
     let producer = &conn.link.tx_shared().producer;
     producer.closed.store(hint, Ordering::Release);
 }
@@ -80,7 +83,7 @@ fn hint(conn: &Conn<'_>) {
 /// The whole of a `shutdown` that ends our own direction: later sends find the kernel's EPIPE, and
 /// those that wait for room find it at once. `None`: the kernel's business alone.
 pub fn shutdown(handle: Handle, how: c_int) -> Option<Result<(), Errno>> {
-    crate::epoll::shut_down(handle);
+    (super::readiness::told().shut_down)(handle);
     let ended = Conn::enter(handle).is_some_and(|conn| conn.end_on_link(how));
     if let (libc::SHUT_RD | libc::SHUT_RDWR, Some(conn)) = (how, Conn::enter(handle)) {
         conn.record.set(flag::SHUT_READING);

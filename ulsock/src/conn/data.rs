@@ -6,12 +6,13 @@ use std::time::Duration;
 use libc::{c_short, POLLIN, POLLPRI, POLLRDHUP};
 use netstack::ring::{Look, RxState};
 
-use super::watch::Watch;
 use super::kept::Kept;
 use super::recv::{ask_for_kernel, prefer_ring};
-use super::wait::{sleep, Deadline, Slot, Woken};
+use super::wait::{sleep, Slot, Woken};
+use super::watch::Watch;
 use super::{send, Conn, Handle};
 use crate::bed::{Sleep, What};
+use crate::deadline::Deadline;
 use crate::record::flag;
 use crate::signal::Seen;
 use crate::upkeep::Nap;
@@ -69,7 +70,7 @@ pub fn wake_readers(handle: Handle) {
         waiter::ring_all(&conn.link.rx_shared().wait.data);
     }
     // The members of sets last: this hangs their wires up again.
-    crate::epoll::touch(handle);
+    (super::readiness::told().touch)(handle);
 }
 
 /// The program changed something that wakes whoever sleeps on a kernel socket.
@@ -96,7 +97,9 @@ fn sleep_for_data(
     seen: Seen,
 ) -> Woken {
     let (me, socket, handle) = (conn.me, conn.socket, conn.handle);
-    let waiter = me.waiter().filter(|waiter| conn.link.pair.hand_over(waiter));
+    let waiter = me
+        .waiter()
+        .filter(|waiter| conn.link.pair.hand_over(waiter));
     let Some(bed) = Sleep::prepare(me, seen) else {
         return Woken::Look(0);
     };

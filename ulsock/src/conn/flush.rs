@@ -9,7 +9,7 @@ use super::buffers::Scratch;
 use super::Conn;
 use crate::chaos;
 use crate::config::Step;
-use crate::link::Rings;
+use crate::rings::Rings;
 
 impl Conn<'_> {
     /// From the ring to the kernel, from the next byte on.

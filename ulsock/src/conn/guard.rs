@@ -5,14 +5,13 @@
 //! There is no timer; what is due happens at the next such call. Only the connecting end decides, for
 //! both directions: it leaves its ring, and wishes the peer to leave the other.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 
 use rustix::time::{clock_gettime, ClockId};
 
 use super::{recv, send, Conn};
 use crate::config::{Guarding, Spin};
-use crate::guard::{Mind, Sight, Station, Verdict, EAGER, ORDINARY};
+use crate::guard::{Sight, Station, Verdict};
 use crate::reason::Reason;
 use crate::record::{flag, Role};
 use crate::{log, process};
@@ -24,45 +23,6 @@ const FOR_GOOD: u32 = flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::BROKEN;
 /// What the deciding end says in its line of the block: the kernel is tried, or faster.
 const TRIED: u32 = 1;
 const SLOWER: u32 = 2;
-
-/// In the connection's link, hence of this process alone.
-pub struct Guard {
-    events: AtomicU32,
-    /// At which of them to think next.
-    next: AtomicU32,
-    /// Only tried: who finds it taken lets the other think.
-    mind: Mutex<Mind>,
-}
-
-impl Guard {
-    pub fn new() -> Guard {
-        let temper = match process::config().guard {
-            Guarding::Eager => &EAGER,
-            Guarding::Off | Guarding::On => &ORDINARY,
-        };
-        Guard {
-            events: AtomicU32::new(0),
-            next: AtomicU32::new(1),
-            mind: Mutex::new(Mind::new(temper)),
-        }
-    }
-
-    /// Somebody has slept on a ring or was woken; or a call was the kernel's. An estimate.
-    pub fn note(&self) {
-        let events = self.events.load(Ordering::Relaxed).wrapping_add(1);
-        self.events.store(events, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_due(&self) -> bool {
-        let events = self.events.load(Ordering::Relaxed);
-        events.wrapping_sub(self.next.load(Ordering::Relaxed)) as i32 >= 0
-    }
-
-    fn think_after(&self, events: u32) {
-        let now = self.events.load(Ordering::Relaxed);
-        self.next.store(now.wrapping_add(events), Ordering::Relaxed);
-    }
-}
 
 /// Who spins for ever never sleeps. It turns every 200 us to look at the kernel, and those turns would
 /// count as sleeps: a send that waits in a full ring would soon try the kernel, whose own buffers are
@@ -199,7 +159,7 @@ impl Conn<'_> {
             self.record.set_reason(Reason::None);
         }
         // Sleepers in epoll sets get their wires before the first ring byte can come.
-        crate::epoll::touch(self.handle);
+        (super::readiness::told().touch)(self.handle);
         if let Some(mut held) = self.lock_rx() {
             recv::prefer_ring(self, held.state());
         }

@@ -5,19 +5,20 @@
 //! again as soon as it hears the wish; if it does not, because it computes, is stopped or has gone,
 //! a stand-in takes the socket's place.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use netstack::ring::Unread;
 use rustix::event::{poll, PollFd, PollFlags};
 
-use super::wait::Deadline;
-use super::{demote, flush, standin, Conn, Handle};
+use super::{demote, flush, readiness, Conn, Handle};
 use crate::backoff::Backoff;
+use crate::deadline::Deadline;
 use crate::reason::Reason;
-use crate::record::flag;
+use crate::record::{flag, State};
 use crate::sys::tcp;
+use crate::table::{self, Slot};
 
 /// How long a peer is given to send again what the ring holds.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -55,6 +56,26 @@ pub fn hand_over(handles: &[Handle], reason: Reason, rest: Rest) {
     }
 }
 
+/// Returns a connection to the kernel for good, before a call that we do not handle on rings.
+pub fn to_kernel(fd: RawFd, reason: Reason) {
+    if table::get(fd) == Slot::Fresh {
+        table::change(fd, Slot::Fresh, Slot::Foreign);
+        return;
+    }
+    if let Some((family, number, record)) = crate::family::record_of(fd) {
+        match record.state() {
+            State::Managed => {
+                let handle = Handle::new(family, number, fd);
+                hand_over(&[handle], reason, Rest::StandIn)
+            }
+            _ => {
+                record.set(flag::PINNED);
+                record.set_reason(reason);
+            }
+        }
+    }
+}
+
 /// For all connections that are handed over at once.
 struct Limits {
     peers: Deadline,
@@ -88,7 +109,7 @@ fn step(handle: Handle, limits: &Limits, rest: Rest) -> Step {
         Unread::InKernel { skip: 0 } | Unread::None if flushed => {
             // The kernel tells an error once: we have taken it, and who comes would find an end.
             if untold && is_replaced {
-                standin::replace(handle);
+                (readiness::told().stand_in)(handle);
             }
             Step::Done
         }
@@ -96,7 +117,7 @@ fn step(handle: Handle, limits: &Limits, rest: Rest) -> Step {
         _ if lost && rest == Rest::StandInIfAlone && !alone && !overdue => Step::Again,
         _ if lost => {
             if is_replaced {
-                standin::replace(handle);
+                (readiness::told().stand_in)(handle);
             }
             Step::Done
         }
@@ -139,7 +160,7 @@ fn unread(conn: &Conn<'_>, trusting: bool) -> Unread {
 }
 
 /// The peer sends nothing more.
-pub(super) fn is_gone(socket: BorrowedFd<'_>) -> bool {
+pub fn is_gone(socket: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
     poll(&mut fds, Some(&rustix::time::Timespec::default())).is_ok_and(|ready| ready > 0)
 }

@@ -10,8 +10,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::{Conn, Handle};
 use crate::family::Family;
 use crate::flight::Flights;
-use crate::lifecycle;
-use crate::process;
 use crate::sys::fds::{duplicate_high, InternalFd};
 use crate::{thread, waiter};
 
@@ -39,7 +37,7 @@ impl Kept {
 
     #[cold]
     fn begin(&mut self, conn: &Conn<'_>) {
-        let Some(family) = process::family() else {
+        let Some(family) = crate::family::own() else {
             return;
         };
         let number = conn.handle.number;
@@ -67,7 +65,7 @@ impl Kept {
 
 /// A caller has left, by returning or by a jump.
 pub fn left(number: u32) {
-    let Some(family) = process::family() else {
+    let Some(family) = crate::family::own() else {
         return;
     };
     let callers = family.callers(number);
@@ -106,7 +104,7 @@ pub fn stand_by(family: &'static Family, number: u32, fd: i32) -> bool {
         return true;
     }
     // They have all returned just now.
-    lifecycle::last_words(family, fd, number);
+    super::release::last_words(family, fd, number);
     family.refs(number).store(0, Ordering::SeqCst);
     word.store(0, Ordering::SeqCst);
     false
@@ -115,7 +113,7 @@ pub fn stand_by(family: &'static Family, number: u32, fd: i32) -> bool {
 /// A number of a connection closes that has another, or the duplicate, from now on: calls that sleep by the closed
 /// number go on by the other one, for the kernel's poll looks at what the number means when it wakes.
 pub fn rouse(family: &'static Family, number: u32) {
-    let handle = lifecycle::fd_of(number).map(|fd| Handle::new(family, number, fd));
+    let handle = crate::family::fd_of(number).map(|fd| Handle::new(family, number, fd));
     if let Some(conn) = handle
         .filter(|_| has_callers(family, number))
         .and_then(Conn::enter)
@@ -135,12 +133,12 @@ fn set_if_used(callers: &AtomicU32) -> bool {
 /// Closes the duplicate, as the program's number would have been.
 #[cold]
 fn end(family: &'static Family, number: u32) {
-    let Some(fd) = lifecycle::fd_of(number) else {
+    let Some(fd) = crate::family::fd_of(number) else {
         return;
     };
-    lifecycle::last_words(family, fd, number);
+    super::release::last_words(family, fd, number);
     family.refs(number).store(0, Ordering::SeqCst);
-    lifecycle::let_go(family, number);
+    super::release::let_go(family, number);
     // SAFETY: `stand_by` has left it open, and only who takes STANDS_BY away comes here.
     drop(unsafe { InternalFd::left_open(fd) });
 }
@@ -164,6 +162,6 @@ impl Handle {
         if self.is_open() || self.record_now().is_none() {
             return self;
         }
-        lifecycle::fd_of(self.number).map_or(self, |fd| self.at(fd))
+        crate::family::fd_of(self.number).map_or(self, |fd| self.at(fd))
     }
 }

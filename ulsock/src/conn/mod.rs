@@ -20,13 +20,15 @@ pub mod nic;
 pub mod part;
 pub mod quick;
 mod ration;
+pub mod readiness;
 pub mod ready;
 pub mod recv;
+pub mod release;
 pub mod room;
 pub mod send;
 pub mod shrink;
+pub mod socket_options;
 pub mod space;
-mod standin;
 mod tail;
 pub mod urgent;
 pub mod wait;
@@ -41,83 +43,23 @@ use rustix::io::Errno;
 
 use crate::bed::{Place, What};
 use crate::daemon;
-use crate::family::Family;
-use crate::io::Way;
-use crate::link::{Link, Rings};
+pub use crate::handle::Handle;
+use crate::link::Link;
 use crate::process;
 use crate::reason::Reason;
 use crate::record::{flag, Record, State};
-use crate::spin;
-use crate::table::{self, Slot};
+use crate::rings::Rings;
 use crate::thread::{Critical, Thread};
+use crate::way::Way;
 
 pub use data::{stir, wake_readers};
 use lock::Held;
 use ready::Armed;
 
-/// Names a connection across sleeps: while nobody looks, the fd may be closed and its record serve
-/// another socket.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Handle {
-    pub number: u32,
-    pub fd: RawFd,
-    generation: u32,
-}
-
-impl Handle {
-    /// The same connection at another of its numbers.
-    pub fn at(self, fd: RawFd) -> Handle {
-        Handle { fd, ..self }
-    }
-
-    #[inline]
-    pub fn new(family: &Family, number: u32, fd: RawFd) -> Handle {
-        Handle::of(family.record(number), number, fd)
-    }
-
-    #[inline]
-    pub fn of(record: &Record, number: u32, fd: RawFd) -> Handle {
-        let generation = record.generation.load(Ordering::Relaxed);
-        Handle {
-            number,
-            fd,
-            generation,
-        }
-    }
-
-    /// Does the record still serve this connection?
-    #[inline]
-    fn is_of(&self, record: &Record) -> bool {
-        record.generation.load(Ordering::Relaxed) == self.generation
-    }
-
-    /// The connection in one word, never zero, without the highest bit.
-    pub fn name(&self) -> u64 {
-        u64::from(self.generation << 1) << 31 | u64::from(self.number + 1)
-    }
-
-    /// Does its fd still mean it?
-    pub fn is_open(&self) -> bool {
-        table::get(self.fd) == Slot::Record(self.number)
-            && self.record().is_some_and(|record| self.is_of(record))
-    }
-
-    /// Has it a ring pair now?
-    #[inline]
-    pub fn is_managed(&self) -> bool {
-        self.record()
-            .is_some_and(|record| record.state() == State::Managed)
-    }
-
-    /// Its record, if that still serves it.
-    pub fn record_now(&self) -> Option<&'static Record> {
-        self.record().filter(|record| self.is_of(record))
-    }
-
-    /// Its record, whoever it serves by now.
-    pub fn record(&self) -> Option<&'static Record> {
-        Some(process::family()?.record(self.number))
-    }
+/// The managed connection behind a number.
+pub fn managed(fd: RawFd) -> Option<Handle> {
+    let (family, number, record) = crate::family::record_of(fd)?;
+    (record.state() == State::Managed).then(|| Handle::new(family, number, fd))
 }
 
 /// What a call needs, valid while the critical section lasts.
@@ -135,7 +77,7 @@ impl<'a> Conn<'a> {
     #[inline]
     pub fn enter(handle: Handle) -> Option<Conn<'a>> {
         let critical = Critical::enter()?;
-        let family = process::family()?;
+        let family = crate::family::own()?;
         let record = family.record(handle.number);
         if !handle.is_of(record) || record.state() != State::Managed {
             return None;
@@ -260,7 +202,7 @@ impl<'a> Conn<'a> {
     /// Tells the peer where we run.
     pub(super) fn show_cpu(&self) {
         let cpu = &self.link.tx_shared().producer.cpu;
-        cpu.store(spin::cpu(), Ordering::Relaxed);
+        cpu.store(crate::sys::spin::cpu(), Ordering::Relaxed);
     }
 
     /// Was the peer last seen on this very CPU? Then it cannot run while we spin. Nor can daemons that have no CPU to
@@ -270,7 +212,7 @@ impl<'a> Conn<'a> {
             return daemon::shares_cpus();
         }
         let cpu = self.link.rx_shared().producer.cpu.load(Ordering::Relaxed);
-        cpu == spin::cpu()
+        cpu == crate::sys::spin::cpu()
     }
 
     /// The sender's tail and marks: they change when there is something to look at.
@@ -336,7 +278,7 @@ pub fn begin_now(handle: Handle) -> bool {
 pub fn let_go(place: Place) {
     if let What::Gate(way) = place.what {
         // Whoever is inside a gate keeps the record from being used again.
-        if let Some(family) = process::family() {
+        if let Some(family) = crate::family::own() {
             let record = family.record(place.handle.number);
             match way {
                 Way::In => record.rx.gate.leave(),
@@ -404,7 +346,7 @@ fn rouse_peer(conn: &Conn<'_>) {
 
 /// Both ends are in this process: the other one's next call may never come, if it waits for this.
 fn serve_own_peer(conn: &Conn<'_>) {
-    let Some(family) = process::family() else {
+    let Some(family) = crate::family::own() else {
         return;
     };
     let ends = (conn.record.peer(), conn.record.local());
@@ -413,7 +355,7 @@ fn serve_own_peer(conn: &Conn<'_>) {
         (record.local(), record.peer()) == ends
     });
     let other = other.and_then(|number| {
-        let fd = crate::lifecycle::fd_of(number)?;
+        let fd = crate::family::fd_of(number)?;
         Conn::enter(Handle::new(family, number, fd))
     });
     if let Some(other) = other {

@@ -18,8 +18,8 @@ use netstack::ring::{Look, RxState, TxState};
 
 use super::begin::note_offsets;
 use super::{Conn, Handle};
+use crate::control::Locked;
 use crate::family::Family;
-use crate::process::Locked;
 use crate::reason::Reason;
 use crate::record::{flag, Record, State};
 use crate::thread::{self, Thread};
@@ -61,12 +61,12 @@ fn part(family: &'static Family, handle: Handle) {
     let Some(control) = locked.control().filter(|_| may_part) else {
         return;
     };
-    crate::epoll::restore(handle.number);
+    (super::readiness::told().restore)(handle.number);
     if !Conn::enter(handle).is_some_and(|conn| make_plain(&conn)) {
-        return crate::epoll::convert(handle.number);
+        return (super::readiness::told().convert)(handle.number);
     }
     // Another thread may have added it to a set just now.
-    crate::epoll::restore(handle.number);
+    (super::readiness::told().restore)(handle.number);
     if let Some(link) = family.set_link(handle.number, None) {
         link.part();
         control.retire_parted(link, handle);

@@ -158,7 +158,7 @@ impl<'a> Usual<'a> {
             return None;
         }
         let gather = &self.me.gather;
-        if !gather.pause(self.record) {
+        if !gather.pause(self.record, || self.record.place()) {
             self.fetch_for_recv();
         }
         let mut held = Held::try_take(side, self.me, self.is_alone())?;
@@ -172,7 +172,7 @@ impl<'a> Usual<'a> {
             gather.found_nothing();
             return None;
         };
-        gather.found(self.record, n as usize, len);
+        gather.found(self.record.place(), n as usize, len);
         Counts::add(&side.counts.messages, 1);
         Counts::add(&side.counts.ring_bytes, n);
         if slots != 0 || side.carrier.load(Ordering::Relaxed) == 0 {

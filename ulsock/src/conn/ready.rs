@@ -13,11 +13,12 @@ use libc::{
 use netstack::ring::{Look, Receiver, RxState, Sender, Tail};
 
 use super::lock::Held;
-use super::wait::{poll_now, Slot};
+use super::wait::Slot;
 use super::Conn;
 use crate::chaos;
-use crate::link::Rings;
 use crate::record::{flag, Role};
+use crate::rings::Rings;
+use crate::sys::poll::poll_now;
 use crate::sys::tcp;
 
 const IN: c_short = POLLIN | POLLRDNORM;

@@ -16,14 +16,15 @@ use super::data::{self, Wanted};
 use super::kept::Kept;
 use super::midway::Midway;
 use super::nic::Heard;
-use super::wait::{Deadline, Over, Woken};
+use super::wait::{Over, Woken};
 use super::{send, Conn, Handle};
-use crate::link::Rings;
+use crate::chaos;
+use crate::deadline::Deadline;
 use crate::record::{flag, Counts};
+use crate::rings::Rings;
 use crate::signal::Seen;
 use crate::sys::tcp;
 use crate::thread::Thread;
-use crate::{chaos, inline};
 
 /// What a look brought.
 pub(super) enum Step {
@@ -76,7 +77,7 @@ fn receive(
     let (mut deadline, mut least, mut patient) = (None, None, None);
     // Why the wait has ended: what is there now is all that this call gets.
     let mut over = None;
-    inline::glance();
+    crate::engine_flag::glance();
     loop {
         let Some(conn) = Conn::enter(handle) else {
             return match over {
@@ -187,7 +188,7 @@ impl Conn<'_> {
             return Ok(Step::Again);
         }
         if chaos::strikes() {
-            chaos::wish(self, held.state());
+            chaos_wish(self, held.state());
         }
         if self.record.has(flag::BROKEN) && held.state().wants_ring() {
             self.ask_past_ring(held.state());
@@ -360,4 +361,12 @@ pub fn ask_for_kernel(conn: &Conn<'_>) {
         drop(held);
         conn.ring_space(slots);
     }
+}
+
+/// A test aid: the receiver changes its mind about carriers.
+#[cold]
+pub(super) fn chaos_wish(conn: &Conn<'_>, state: &mut RxState) {
+    let ring = chaos::random() & 1 == 0 && conn.may_use_ring();
+    let slots = conn.receiver(state).wish(ring);
+    conn.link.ring(&conn.link.rx_shared().room.space, slots);
 }

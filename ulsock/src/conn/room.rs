@@ -7,7 +7,7 @@ use netstack::ring::mark::LEVELS;
 use netstack::ring::{Hostile, Sender};
 
 use super::Conn;
-use crate::link::Rings;
+use crate::rings::Rings;
 use crate::{process, spin};
 
 /// A ring whose consumer keeps up grows to this level, larger ones only hold what nobody reads.

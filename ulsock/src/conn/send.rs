@@ -14,12 +14,13 @@ use super::buffers::Outgoing;
 use super::kept::Kept;
 use super::midway::Midway;
 use super::space;
-use super::wait::{Deadline, Over, Woken};
+use super::wait::{Over, Woken};
 use super::{nic, Conn, Handle};
 use crate::chaos;
-use crate::link::Rings;
+use crate::deadline::Deadline;
 use crate::order;
 use crate::record::{flag, Counts};
+use crate::rings::Rings;
 use crate::signal::Seen;
 use crate::sys::tcp;
 use crate::thread::Thread;
@@ -104,7 +105,7 @@ fn transmit(
         }
         if !patient {
             drop(conn);
-            crate::epoll::send_blocked(handle);
+            (super::readiness::told().send_blocked)(handle);
             return Some(if sent > 0 {
                 Ok(sent)
             } else {

@@ -4,8 +4,8 @@ use netstack::ring::{Hostile, Sender};
 
 use super::lock::Held;
 use super::{Conn, Handle};
-use crate::link::Rings;
-use crate::{lifecycle, process, upkeep};
+use crate::rings::Rings;
+use crate::upkeep;
 
 /// What a look at a connection has left to be looked after.
 pub enum Kept {
@@ -20,8 +20,8 @@ pub enum Kept {
 
 /// Gives back what the larger rings of a connection's sending direction hold, unless they are in use.
 pub fn after_use(number: u32) -> Kept {
-    let handle = process::family()
-        .zip(lifecycle::fd_of(number))
+    let handle = crate::family::own()
+        .zip(crate::family::fd_of(number))
         .map(|(family, fd)| Handle::new(family, number, fd));
     match handle.and_then(Conn::enter) {
         Some(conn) if conn.link.pair.is_mine() => conn.shrink_after_use(),
@@ -63,7 +63,9 @@ impl Conn<'_> {
     /// After a growth.
     pub(super) fn note_growth(&self, tx: &Sender<'_, Rings>) {
         self.link.note_growth(tx.level());
-        self.link.usage.note(tx.state.written, crate::sys::clock::coarse_ms());
+        self.link
+            .usage
+            .note(tx.state.written, crate::sys::clock::coarse_ms());
         upkeep::has_grown(self.handle.number);
     }
 }

@@ -7,11 +7,12 @@ use libc::{POLLIN, POLLOUT, POLLRDHUP};
 
 use super::kept::Kept;
 use super::send::{leave, Lack};
-use super::wait::{sleep, Deadline, Slot, Woken};
+use super::wait::{sleep, Slot, Woken};
 use super::Conn;
 use crate::bed::{Sleep, What};
+use crate::deadline::Deadline;
 use crate::signal::Seen;
-use crate::{chaos, spin, waiter};
+use crate::{chaos, spin};
 
 /// A consumer that has not moved for so long is not reading: the ring grows, or the send spills.
 pub const STALL: Duration = Duration::from_millis(5);
@@ -58,7 +59,9 @@ pub fn wait(
 
 fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) -> Woken {
     let (me, socket, nic) = (conn.me, conn.socket, conn.is_nic());
-    let waiter = me.waiter().filter(|waiter| conn.link.pair.hand_over(waiter));
+    let waiter = me
+        .waiter()
+        .filter(|waiter| conn.link.pair.hand_over(waiter));
     let Some(bed) = Sleep::prepare(me, seen) else {
         return Woken::Look(0);
     };

@@ -11,9 +11,9 @@ use libc::POLLPRI;
 use netstack::ring::{Look, Receiver};
 
 use super::{demote, send, Conn, Handle};
-use crate::link::Rings;
 use crate::reason::Reason;
 use crate::record::{flag, Record, State};
+use crate::rings::Rings;
 use crate::sys::tcp;
 
 /// Before a send with MSG_OOB.

@@ -5,134 +5,22 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::OnceLock;
-use std::time::Duration;
 
-use libc::{c_short, pollfd, sigset_t};
+use libc::{c_short, pollfd};
 use netstack::ring::tripwire::SLOTS;
 use rustix::io::Errno;
-use rustix::time::{clock_getres, clock_gettime, ClockId, Timespec};
+use rustix::time::Timespec;
 
 use super::fixed;
 use crate::bed::Sleep;
 use crate::config::Spin;
+use crate::deadline::Deadline;
 use crate::process;
 use crate::signal::Seen;
-use crate::sockopt::AT_ONCE;
-use crate::sys::door::Door;
+use crate::sys::poll::ppoll_at;
+use crate::sys::poll::NOT_AT_ALL;
 use crate::thread::Thread;
 use crate::waiter::{Waiter, BELLS};
-
-/// When a wait ends by itself.
-#[derive(Clone, Copy)]
-pub struct Deadline {
-    end: Option<Timespec>,
-    /// A stop of the process ends it, too.
-    of_socket: bool,
-}
-
-impl Deadline {
-    pub fn never() -> Deadline {
-        Deadline {
-            end: None,
-            of_socket: false,
-        }
-    }
-
-    pub fn after(time: Duration) -> Deadline {
-        Deadline::since(now(), time)
-    }
-
-    /// Not earlier, and up to two ticks of the kernel's clock later: without a look at the hardware's.
-    pub fn roughly_after(time: Duration) -> Deadline {
-        static TICK: OnceLock<Duration> = OnceLock::new();
-        let tick = TICK.get_or_init(|| {
-            let tick = clock_getres(ClockId::MonotonicCoarse);
-            Duration::new(tick.tv_sec as u64, tick.tv_nsec as u32)
-        });
-        Deadline::since(
-            clock_gettime(ClockId::MonotonicCoarse),
-            time.saturating_add(*tick),
-        )
-    }
-
-    fn since(now: Timespec, time: Duration) -> Deadline {
-        let nanos = now.tv_nsec + i64::from(time.subsec_nanos());
-        let seconds = now
-            .tv_sec
-            .saturating_add(time.as_secs().min(i64::MAX as u64 / 2) as i64);
-        let end = Timespec {
-            tv_sec: seconds + nanos / 1_000_000_000,
-            tv_nsec: nanos % 1_000_000_000,
-        };
-        Deadline {
-            end: Some(end),
-            of_socket: false,
-        }
-    }
-
-    /// The limit that SO_RCVTIMEO or SO_SNDTIMEO has set; zero microseconds stand for none.
-    pub fn of_socket(us: u64) -> Deadline {
-        match us {
-            0 => Deadline::never(),
-            AT_ONCE => Deadline::after(Duration::ZERO),
-            _ => Deadline {
-                of_socket: true,
-                ..Deadline::after(Duration::from_micros(us))
-            },
-        }
-    }
-
-    /// The earlier of two; for a call with a limit of its socket that limit's rules hold.
-    pub fn min(self, other: Deadline) -> Deadline {
-        let end = match (self.end, other.end) {
-            (Some(a), Some(b)) if (b.tv_sec, b.tv_nsec) < (a.tv_sec, a.tv_nsec) => Some(b),
-            (None, end) => end,
-            (end, _) => end,
-        };
-        Deadline {
-            end,
-            of_socket: self.of_socket || other.of_socket,
-        }
-    }
-
-    /// The time left; `None` for ever.
-    pub fn left(&self) -> Option<Timespec> {
-        let end = self.end?;
-        let now = now();
-        let nanos =
-            (end.tv_sec - now.tv_sec).saturating_mul(1_000_000_000) + (end.tv_nsec - now.tv_nsec);
-        let nanos = nanos.max(0);
-        Some(Timespec {
-            tv_sec: nanos / 1_000_000_000,
-            tv_nsec: nanos % 1_000_000_000,
-        })
-    }
-
-    /// Is there no end, and no need to come back for the next spin?
-    pub fn is_never(&self) -> bool {
-        self.end.is_none() && process::config().spin != Spin::Forever
-    }
-
-    /// Does it end by itself?
-    pub fn has_end(&self) -> bool {
-        self.end.is_some()
-    }
-
-    pub fn passed(&self) -> bool {
-        self.left()
-            .is_some_and(|left| left.tv_sec == 0 && left.tv_nsec == 0)
-    }
-}
-
-fn now() -> Timespec {
-    clock_gettime(ClockId::Monotonic)
-}
-
-const NOT_AT_ALL: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 0,
-};
 
 /// A place in a wire's slots, given back when dropped.
 pub struct Slot<'a> {
@@ -196,7 +84,7 @@ pub enum Over {
 impl Over {
     /// A handler has run. As in the kernel (sock_intr_errno), SA_RESTART restarts no call with a time limit.
     pub fn by_handler(before: Seen, me: &Thread, deadline: Deadline) -> Over {
-        match before.ends_call(me) || deadline.end.is_some() {
+        match before.ends_call(me) || deadline.has_end() {
             true => Over::Fails(Errno::INTR),
             false => Over::Restarts,
         }
@@ -260,45 +148,5 @@ pub fn left_to_sleep(deadline: Deadline) -> Option<Timespec> {
     match process::config().spin {
         Spin::Forever => Some(NOT_AT_ALL),
         _ => deadline.left(),
-    }
-}
-
-/// Without waiting.
-pub fn poll_now(fds: &mut [pollfd]) -> Result<usize, Errno> {
-    let door = Door::always_open();
-    raw_ppoll(door, fds, Some(NOT_AT_ALL), std::ptr::null())
-}
-
-/// Without waiting, for some time, or for ever.
-pub fn raw_ppoll(
-    door: Door<'_>,
-    fds: &mut [pollfd],
-    left: Option<Timespec>,
-    mask: *const sigset_t,
-) -> Result<usize, Errno> {
-    let left = left.map(|left| libc::timespec {
-        tv_sec: left.tv_sec,
-        tv_nsec: left.tv_nsec,
-    });
-    let time = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    ppoll_at(door, fds, time, mask)
-}
-
-/// The system call itself: libc's wrapper is ours. It writes the time that is left to `time`, if it
-/// can.
-fn ppoll_at(
-    door: Door<'_>,
-    fds: &mut [pollfd],
-    time: *const libc::timespec,
-    mask: *const sigset_t,
-) -> Result<usize, Errno> {
-    let (at, count) = (fds.as_mut_ptr() as usize, fds.len());
-    // SAFETY: pointers to what lives during the call, the mask null or valid; 8 is the kernel's
-    // sigset size.
-    unsafe {
-        door.syscall(
-            libc::SYS_ppoll,
-            [at, count, time as usize, mask as usize, 8],
-        )
     }
 }

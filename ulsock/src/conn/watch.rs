@@ -8,8 +8,7 @@
 //! a duplicate in the sleeper's bed ([`keep_open`]).
 
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::{c_short, epoll_event, EPOLLET, EPOLLIN, EPOLLPRI, EPOLLRDHUP};
 use rustix::event::epoll::{create, CreateFlags};
@@ -20,13 +19,13 @@ use super::wait::Woken;
 use super::{Conn, Handle};
 use crate::bed::Sleep;
 use crate::chaos;
+use crate::control::Locked;
 use crate::doorbell::DoorbellKind;
-use crate::sys::epoll as kernel;
 use crate::family::Family;
-use crate::process::Locked;
-use crate::record::Watchers;
-use crate::sys::fds::{to_high, InternalFd};
+use crate::sys::epoll as kernel;
+use crate::sys::fds::to_high;
 use crate::thread;
+use crate::thread::Watchers;
 use crate::waiter::{Waiter, BELLS};
 
 /// So many sleeps in a row for one connection, and it is registered: that costs as much as some ten
@@ -56,7 +55,9 @@ impl Watch<'_> {
         }
         let (name, fd) = (conn.handle.name(), conn.handle.fd);
         let sleeps = self.0.own_set.sleeps.load(Ordering::Relaxed);
-        if self.0.own_set.name.load(Ordering::Relaxed) != name || self.0.own_set.fd.load(Ordering::Relaxed) != fd {
+        if self.0.own_set.name.load(Ordering::Relaxed) != name
+            || self.0.own_set.fd.load(Ordering::Relaxed) != fd
+        {
             self.leave();
             self.0.own_set.name.store(name, Ordering::Relaxed);
             self.0.own_set.fd.store(fd, Ordering::Relaxed);
@@ -90,7 +91,10 @@ impl Watch<'_> {
                 other => other,
             }
         });
-        self.0.own_set.spoilt.store(done.is_err(), Ordering::Relaxed);
+        self.0
+            .own_set
+            .spoilt
+            .store(done.is_err(), Ordering::Relaxed);
         done.is_ok()
     }
 
@@ -100,9 +104,19 @@ impl Watch<'_> {
             if MADE.fetch_add(1, Ordering::Relaxed) >= most() {
                 return Err(Errno::MFILE);
             }
-            let _ = self.0.own_set.set.set(to_high(create(CreateFlags::CLOEXEC)?)?);
+            let _ = self
+                .0
+                .own_set
+                .set
+                .set(to_high(create(CreateFlags::CLOEXEC)?)?);
         }
-        let set = self.0.own_set.set.get().map(AsRawFd::as_raw_fd).ok_or(Errno::BADF)?;
+        let set = self
+            .0
+            .own_set
+            .set
+            .get()
+            .map(AsRawFd::as_raw_fd)
+            .ok_or(Errno::BADF)?;
         let known = self.0.own_set.bells.load(Ordering::Relaxed);
         for bell in self.0.bells().skip(known) {
             let data = match bell.kind() {

@@ -16,7 +16,6 @@ use crate::message::Message;
 use crate::offers::{self, Key, Offer};
 use crate::pair::{Mail, Pair};
 use crate::sys::window::Window;
-use crate::upkeep;
 
 /// Users whose tables are looked through for an offer of nobody knows whom.
 const MOST_USERS: usize = 64;

@@ -5,23 +5,20 @@ use std::os::fd::RawFd;
 use libc::{c_int, epoll_event, EPOLLONESHOT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD};
 use rustix::io::Errno;
 
-use crate::sys::epoll as kernel;
 use super::member::Member;
 use super::notes;
 use super::set::Set;
 use super::state::State;
 use super::tag::Aliases;
 use crate::access;
-use crate::api::Verdict;
-use crate::birth;
-use crate::conn::Handle;
-use crate::options;
-use crate::process;
+use crate::handle::Handle;
 use crate::reason::Reason;
 use crate::record::flag;
+use crate::sys::epoll as kernel;
 use crate::sys::faults;
 use crate::sys::raw;
 use crate::table::{self, Slot, Word};
+use crate::verdict::Verdict;
 
 /// What the program asks for, but for the event.
 #[derive(Clone, Copy)]
@@ -36,7 +33,7 @@ struct Call {
 #[inline]
 pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> Verdict {
     if stays_on_kernel(fd) && !looks_like_ours(op, event) {
-        return crate::lifecycle::guard(epfd);
+        return crate::verdict::guard(epfd);
     }
     follow(Call { epfd, op, fd }, event)
 }
@@ -47,7 +44,7 @@ fn follow(call: Call, event: *const epoll_event) -> Verdict {
     let (slot, mut target) = (table::get(call.epfd), table::get(call.fd));
     if call.op == EPOLL_CTL_ADD && target == Slot::Fresh {
         // It may be a connection when its events come.
-        target = birth::give_record(call.fd).map_or(Slot::Foreign, Slot::Record);
+        target = crate::give_record::give_record(call.fd).map_or(Slot::Foreign, Slot::Record);
     }
     if matches!(slot, Slot::Internal) || matches!(target, Slot::Internal) {
         return Verdict::Fail(libc::EBADF);
@@ -99,7 +96,7 @@ fn kernel_first(call: Call, set: Option<&Set>, event: *const epoll_event) -> Ver
 #[inline]
 fn stays_on_kernel(fd: RawFd) -> bool {
     let number = table::ours(fd).and_then(Word::record);
-    let record = number.zip(process::family());
+    let record = number.zip(crate::family::own());
     record.is_some_and(|(number, family)| {
         let record = family.record(number);
         record.stays_on_kernel() && !record.has(flag::IN_EPOLL) && !notes::has(fd)
@@ -135,7 +132,7 @@ fn set_of(slot: Slot) -> Option<&'static Set> {
 /// A TCP connection, by its record.
 #[inline]
 fn connection(call: Call, set: u32, number: u32, event: Option<&epoll_event>) -> Verdict {
-    let (Some(known), Some(family)) = (super::get(set), process::family()) else {
+    let (Some(known), Some(family)) = (super::get(set), crate::family::own()) else {
         return Verdict::Bypass;
     };
     let handle = Handle::new(family, number, call.fd);
@@ -161,7 +158,7 @@ fn unknown_set(call: Call, event: Option<&epoll_event>) -> Verdict {
     if let Err(error) = tried {
         return Verdict::Fail(error.raw_os_error());
     }
-    options::to_kernel(fd, Reason::Waiters);
+    crate::conn::handover::to_kernel(fd, Reason::Waiters);
     Verdict::Bypass
 }
 

@@ -3,13 +3,12 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::{fence, Ordering};
 
-use crate::sys::epoll as kernel;
 use super::member::Member;
 use super::shared::{Holders, Registration};
 use super::state::State;
 use super::tag::Aliases;
-use crate::process;
 use crate::reason::Reason;
+use crate::sys::epoll as kernel;
 
 impl State {
     pub fn is_alone(&self) -> bool {

@@ -6,10 +6,10 @@ use std::os::fd::RawFd;
 
 use libc::{c_short, epoll_event, POLLIN};
 
-use crate::sys::epoll as kernel;
 use super::member::Member;
 use super::state::State;
 use crate::conn::Conn;
+use crate::sys::epoll as kernel;
 use crate::sys::tcp;
 
 impl State {

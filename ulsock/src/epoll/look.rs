@@ -7,7 +7,7 @@ use libc::{c_short, epoll_event, POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POL
 use super::member::Member;
 use super::state::State;
 use crate::conn::{send, Conn};
-use crate::spin::History;
+use crate::sys::spin::History;
 
 /// What comes and stays, unlike bytes and space.
 const ENDS: c_short = POLLRDHUP | POLLHUP | POLLERR | POLLPRI;

@@ -8,8 +8,8 @@
 mod asked;
 mod closing;
 mod ctl;
-mod follow;
 mod events;
+mod follow;
 mod left;
 mod look;
 mod member;
@@ -32,7 +32,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::conn::handover::Rest;
-use crate::conn::Handle;
+use crate::handle::Handle;
 use crate::process;
 use crate::record::flag;
 use crate::table::{self, Slot};
@@ -168,6 +168,18 @@ pub fn refresh(number: u32) {
     }
 }
 
+/// A sleeper of this set gets up.
+pub fn leave(set: *const ()) {
+    // SAFETY: a set, which is never freed.
+    unsafe { &*set.cast::<Set>() }.get_up();
+}
+
+/// A thread that waits in the kernel's set gets up.
+pub fn end_doze(set: *const ()) {
+    // SAFETY: a set, which is never freed.
+    unsafe { &*set.cast::<Set>() }.end_doze();
+}
+
 /// A connection has become managed.
 pub fn convert(number: u32) {
     each_member_set(number, |set, fd| set.convert(fd));
@@ -180,7 +192,7 @@ pub fn restore(number: u32) {
 
 /// It is the kernel's for good: what was noted about it is of no use any more.
 pub fn stays_on_kernel(number: u32) {
-    if let Some(fd) = crate::lifecycle::fd_of(number) {
+    if let Some(fd) = crate::family::fd_of(number) {
         notes::forget(fd);
     }
 }
@@ -188,7 +200,7 @@ pub fn stays_on_kernel(number: u32) {
 /// Can all sets that it is in tell about it once it is managed?
 pub fn may_convert(number: u32) -> bool {
     // A note stays one as long as the connection is the kernel's.
-    if let Some(set) = crate::lifecycle::fd_of(number).and_then(notes::set_of) {
+    if let Some(set) = crate::family::fd_of(number).and_then(notes::set_of) {
         return set.may_have_ours();
     }
     let possible = std::cell::Cell::new(true);
@@ -215,10 +227,10 @@ pub fn send_blocked(handle: Handle) {
 
 /// Calls for each set that any number of the record may be in.
 fn each_member_set(number: u32, act: impl Fn(&Set, RawFd)) {
-    let Some(family) = process::family() else {
+    let Some(family) = crate::family::own() else {
         return;
     };
-    let latest = crate::lifecycle::fd_of(number);
+    let latest = crate::family::fd_of(number);
     if let Some(fd) = latest {
         notes::adopt(family, Handle::new(family, number, fd));
     }
@@ -289,7 +301,7 @@ pub struct Entry {
 
 /// Before a number is closed, or when it is found closed.
 pub fn number_closes(fd: RawFd, number: u32) {
-    let Some(family) = process::family() else {
+    let Some(family) = crate::family::own() else {
         return;
     };
     notes::forget(fd);
@@ -322,14 +334,14 @@ pub fn is_noted(fd: RawFd) -> bool {
 
 /// A connection has one more number: what was noted for its only one is followed from here on.
 pub fn no_longer_single(handle: Handle) {
-    if let Some(family) = process::family() {
+    if let Some(family) = crate::family::own() {
         notes::adopt(family, handle);
     }
 }
 
 /// After a number has come to mean a connection.
 pub fn number_comes(fd: RawFd, number: u32) {
-    if let Some(family) = process::family().filter(|f| f.record(number).has(flag::MOVED)) {
+    if let Some(family) = crate::family::own().filter(|f| f.record(number).has(flag::MOVED)) {
         let handle = Handle::new(family, number, fd);
         in_use().for_each(|set| set.comes_back(handle));
     }

@@ -13,13 +13,13 @@ use libc::{
 };
 use rustix::io::Errno;
 
-use crate::sys::epoll as kernel;
 use super::member::Member;
 use super::set::Set;
 use super::tag::Aliases;
-use crate::conn::Handle;
 use crate::family::Family;
+use crate::handle::Handle;
 use crate::record::{flag, State};
+use crate::sys::epoll as kernel;
 use crate::thread;
 
 /// Numbers beyond become members at once.

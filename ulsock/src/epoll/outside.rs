@@ -8,12 +8,12 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::Ordering;
 
 use super::asked;
-use crate::sys::epoll as kernel;
 use super::look::{self, Finding};
 use super::set::Set;
 use super::state::State;
 use super::tag;
-use crate::conn::wait::poll_now;
+use crate::sys::epoll as kernel;
+use crate::sys::poll::poll_now;
 
 /// The kernel nests sets no deeper.
 const DEEPEST: usize = 5;
@@ -30,7 +30,7 @@ impl Set {
         state.watched = true;
         self.watched.store(true, Ordering::Relaxed);
         if let Some(waiter) = state.waiter {
-            waiter.lie_down();
+            crate::bed::lie_down(waiter);
             for bell in waiter.bells().take(state.bells) {
                 let bell = bell.wait_fd().as_raw_fd();
                 let _ = kernel::modify(epfd, bell, state.bell_events(), tag::bell());

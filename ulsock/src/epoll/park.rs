@@ -11,10 +11,10 @@ use std::os::fd::RawFd;
 use libc::epoll_event;
 use rustix::io::Errno;
 
-use crate::sys::epoll as kernel;
 use super::member::Member;
 use super::state::State;
 use crate::conn::{Conn, Handle};
+use crate::sys::epoll as kernel;
 
 impl State {
     /// The program removes a member.

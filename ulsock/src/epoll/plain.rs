@@ -15,9 +15,8 @@ use super::set::Set;
 use super::state::State;
 use super::tag::Aliases;
 use super::wait::{wait_for_ours, Limit, Wait};
-use crate::api::Verdict;
-use crate::process;
 use crate::thread::{self, Thread};
+use crate::verdict::Verdict;
 
 #[derive(Default)]
 pub struct Plain {
@@ -182,7 +181,7 @@ impl State {
     /// Dozers hear of our members from now on, and one of them looks at once.
     fn rouse(&self) {
         if let Some(waiter) = self.waiter {
-            waiter.lie_down();
+            crate::bed::lie_down(waiter);
             self.ring_myself();
         }
     }

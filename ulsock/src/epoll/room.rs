@@ -3,11 +3,11 @@
 use libc::{c_int, epoll_event, pollfd, sigset_t, timespec};
 
 use crate::access;
-use crate::api::Verdict;
 use crate::pointer::Fault;
 use crate::poll::poll;
 use crate::sys::faults;
 use crate::table;
+use crate::verdict::Verdict;
 
 /// One answer of ours takes no more room than this, in bytes: each page of it is tried out before.
 const ROOM: usize = 16 << 10;

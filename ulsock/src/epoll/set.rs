@@ -14,9 +14,8 @@ use super::Entry;
 use crate::backoff::Backoff;
 use crate::chaos;
 use crate::conn::handover::{hand_over, Rest};
-use crate::process;
 use crate::reason::Reason;
-use crate::spin::History;
+use crate::sys::spin::History;
 use crate::thread::{self, Critical, Thread};
 use crate::waiter;
 
@@ -370,7 +369,7 @@ impl Set {
         };
         let state = held.state();
         if let Some(waiter) = state.waiter {
-            waiter.lie_down();
+            crate::bed::lie_down(waiter);
         }
         Lain {
             ringing: state.waiter.is_some(),

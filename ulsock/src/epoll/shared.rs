@@ -9,7 +9,6 @@ use rustix::process::{test_kill_process, Pid};
 
 use super::MOST;
 use crate::sys::proc;
-use crate::upkeep;
 
 /// Processes that hold one set, as far as we count.
 const PIDS: usize = 10;
@@ -150,7 +149,10 @@ impl Holders {
         if programs().next().is_none() {
             return;
         }
-        let (now, asked) = (crate::sys::clock::coarse_ms(), self.asked.load(Ordering::Relaxed));
+        let (now, asked) = (
+            crate::sys::clock::coarse_ms(),
+            self.asked.load(Ordering::Relaxed),
+        );
         if asked != 0 && now.wrapping_sub(asked) < PAUSE {
             return;
         }

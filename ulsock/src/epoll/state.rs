@@ -6,7 +6,6 @@ use std::os::fd::{AsRawFd, RawFd};
 use libc::{c_short, epoll_event};
 use rustix::io::Errno;
 
-use crate::sys::epoll as kernel;
 use super::member::{Member, Moved};
 use super::numbers::{NumberMap, NumberSet};
 use super::shared::{Holders, Registration};
@@ -15,9 +14,9 @@ use super::turns::Turns;
 use super::view::View;
 use super::Entry;
 use crate::conn::{Conn, Handle};
-use crate::process;
 use crate::reason::Reason;
 use crate::record::flag;
+use crate::sys::epoll as kernel;
 use crate::waiter::Waiter;
 
 /// The program's own among the kernel's events.
@@ -276,7 +275,7 @@ impl State {
             }
         }
         if let Some(waiter) = self.waiter.filter(|_| !awake || self.watched) {
-            waiter.lie_down();
+            crate::bed::lie_down(waiter);
         }
         // What the kernel knows belongs to the first look: as an event of its own it would be news.
         let member = self.members.get(&fd);

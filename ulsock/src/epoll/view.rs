@@ -9,7 +9,6 @@ use super::numbers::NumberMap;
 use crate::layout::{Board, SideNumber};
 use crate::order::Stamp;
 use crate::pair::PairSegment;
-use crate::process;
 
 /// A number that the set has for a connection, and the connection's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +79,7 @@ impl View {
 
     fn fetch(&self, conn: u32, record: u32) {
         self.segment.fetch(conn, self.side);
-        if let Some(family) = process::family() {
+        if let Some(family) = crate::family::own() {
             family.fetch(record);
         }
     }

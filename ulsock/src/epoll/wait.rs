@@ -11,21 +11,21 @@ use libc::{c_int, epoll_event, sigset_t, timespec};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-use crate::sys::epoll::raw_wait;
 use super::plain::Doze;
 use super::room::{room, without_room};
 use super::set::{Lain, Set};
-use crate::api::Verdict;
 use crate::bed::Sleep;
 use crate::conn::space::STALL;
-use crate::conn::wait::Deadline;
+use crate::deadline::Deadline;
 use crate::pointer::{self, Fault};
 use crate::signal::Seen;
 use crate::spin;
+use crate::sys::epoll::raw_wait;
 use crate::table::{self, Slot};
 use crate::thread::{self, Critical, Thread};
 use crate::upkeep::Nap;
-use crate::{access, cancel, inline};
+use crate::verdict::Verdict;
+use crate::{access, cancel};
 
 /// The kernel takes no more room than this, in bytes.
 const MOST: usize = i32::MAX as usize;
@@ -196,7 +196,7 @@ impl Wait {
 
     fn run(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
         loop {
-            inline::glance();
+            crate::engine_flag::glance();
             let n = self.ring_events(events);
             if n > 0 {
                 return Ok(n);

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use libc::{EPOLLET, EPOLLIN};
 use smallvec::SmallVec;
 
-use crate::sys::epoll as kernel;
 use super::state::State;
 use super::tag;
 use super::view::{View, Watched};
@@ -14,6 +13,7 @@ use crate::conn::ready::Armed;
 use crate::conn::Conn;
 use crate::order::Stamp;
 use crate::pair::PairSegment;
+use crate::sys::epoll as kernel;
 use crate::waiter;
 
 /// So many that have something at once need no memory.

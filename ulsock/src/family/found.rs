@@ -14,9 +14,9 @@ use rustix::io;
 
 use super::{link_of, size};
 use crate::rundir::RunDir;
-use crate::sys::is_regular;
 use crate::segment;
 use crate::sys::fds::Transient;
+use crate::sys::is_regular;
 
 /// Calls `each` with the records of every family, once.
 pub fn each(dir: &RunDir, mut each: impl FnMut(&Transient)) {

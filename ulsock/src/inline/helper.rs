@@ -15,10 +15,11 @@ use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags};
 use rustix::thread::futex;
 use rustix::time::Timespec;
 
+use super::now;
 use super::seat::SEAT;
-use super::{is_on, now};
-use crate::sys::mask;
+use crate::engine_flag::is_on;
 use crate::sys::fds::{to_high, InternalFd};
+use crate::sys::mask;
 use crate::waiter;
 
 /// So long the program may do without the engine;
@@ -97,15 +98,8 @@ fn polled() -> u32 {
 }
 
 /// Somebody has just lain down: the helper is on duty.
-#[inline]
-pub fn wake() {
-    if is_on() {
-        wake_now();
-    }
-}
-
 #[inline(never)]
-fn wake_now() {
+pub fn wake() {
     if OFF.load(Ordering::SeqCst) == 1 {
         OFF.store(0, Ordering::SeqCst);
         let _ = futex::wake(&OFF, futex::Flags::PRIVATE, 1);

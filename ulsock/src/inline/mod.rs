@@ -12,7 +12,6 @@ mod helper;
 mod seat;
 mod station;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +20,8 @@ use rustix::time::{clock_gettime, ClockId};
 
 use crate::backoff::Backoff;
 use crate::block::Block;
-use crate::conn::wait::Deadline;
+use crate::deadline::Deadline;
+use crate::engine_flag;
 use crate::link::Link;
 use crate::message::{Queue, Route};
 use crate::pair::Pair;
@@ -35,14 +35,6 @@ pub use helper::wake as take_duty;
 /// So long a close waits until the peer has everything; then the daemon sees to it, by the kernel.
 const FAREWELL: Duration = Duration::from_millis(2);
 
-/// There is an engine in this process.
-static ON: AtomicBool = AtomicBool::new(false);
-
-#[inline]
-pub fn is_on() -> bool {
-    ON.load(Ordering::Relaxed)
-}
-
 /// The daemon leases us a queue. In place of an earlier one, whose daemon is gone.
 pub fn begin(pair: &Arc<Pair>, queue: Queue, socket: InternalFd) {
     let Some(station) = Station::new(pair.clone(), queue, socket) else {
@@ -50,7 +42,7 @@ pub fn begin(pair: &Arc<Pair>, queue: Queue, socket: InternalFd) {
     };
     let watch = station.watch();
     if let Some(watch) = watch.filter(|_| wait_for_seat(|seat| *seat = Some(station)).is_some()) {
-        ON.store(true, Ordering::Release);
+        engine_flag::set(true);
         helper::start(watch);
     }
 }
@@ -68,7 +60,7 @@ pub fn add_route(pair: &Arc<Pair>, route: &Route) {
 
 /// In a forked child: the engine is its parent's.
 pub fn after_fork() {
-    if ON.swap(false, Ordering::Relaxed) {
+    if engine_flag::set(false) {
         SEAT.forget();
         helper::forget();
     }
@@ -77,16 +69,9 @@ pub fn after_fork() {
 /// Does what there is to do.
 #[inline]
 pub fn poll() {
-    if is_on() {
+    if engine_flag::is_on() {
         poll_now();
     }
-}
-
-/// As [`poll`], for those who look again and again: nothing but a look for frames, most of the time. `false`
-/// if it could not look.
-#[inline]
-pub fn glance() -> bool {
-    is_on() && glance_now()
 }
 
 #[inline(never)]
@@ -94,8 +79,10 @@ fn poll_now() {
     try_with(|station| station.poll(now()));
 }
 
+/// As [`poll`], for those who look again and again: nothing but a look for frames, most of the time. `false`
+/// if it could not look.
 #[inline(never)]
-fn glance_now() -> bool {
+pub fn glance() -> bool {
     try_with(Station::glance)
 }
 

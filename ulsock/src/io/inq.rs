@@ -4,31 +4,17 @@
 //! program goes on reading until it has seen the end. Told after a receive that did not fail, also one that only peeks.
 
 use std::os::fd::{BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, cmsghdr, IPPROTO_TCP};
 
 use crate::access;
 use crate::conn::buffers::Control;
+use crate::conn::managed;
+use crate::conn::socket_options::{inq_is_used, TCP_INQ};
 use crate::conn::Conn;
-use crate::options::{managed, record_of};
-use crate::record::{flag, Record};
-use crate::sockopt::TCP_INQ;
+use crate::family::record_of;
+use crate::record::flag;
 use crate::sys::{self, tcp};
-
-/// Some connection of this process has had the option: others pay one load for it.
-static USED: AtomicBool = AtomicBool::new(false);
-
-/// What the kernel knows of the option.
-pub fn load(record: &Record, socket: BorrowedFd<'_>) {
-    let mut value = [0; 4];
-    let asked = sys::getsockopt(socket, IPPROTO_TCP, TCP_INQ, &mut value);
-    let on = asked.is_ok() && value != [0; 4];
-    record.put(flag::INQ, on);
-    if on {
-        USED.store(true, Ordering::Relaxed);
-    }
-}
 
 /// For a socket that takes the place of another.
 pub fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
@@ -43,7 +29,7 @@ pub fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
 /// After a receive of ours that did not fail: the kernel's count, if it wrote one, is of its own bytes only.
 #[inline]
 pub(super) fn tell(fd: RawFd, control: &mut Control) {
-    if USED.load(Ordering::Relaxed) {
+    if inq_is_used() {
         tell_if_asked(fd, control);
     }
 }

@@ -9,12 +9,12 @@ use super::messages::{on_kept, receive_message, send_message};
 use super::vectors::list;
 use super::{one_by_one, until_done, Way};
 use crate::access;
-use crate::api::Verdict;
 use crate::conn::buffers::Buffers;
 use crate::conn::kept::Kept;
 use crate::conn::{Conn, Handle};
 use crate::options;
 use crate::sys::raw;
+use crate::verdict::Verdict;
 
 /// UIO_MAXIOV: a sendmmsg moves no more messages. A recvmmsg has no such limit.
 const MOST_SENT: u32 = 1024;
@@ -227,7 +227,7 @@ unsafe fn receive_many(
     flags: c_int,
     timeout: *mut timespec,
 ) -> Option<Verdict> {
-    let Some(handle) = options::managed(fd) else {
+    let Some(handle) = crate::conn::managed(fd) else {
         return Some(one_by_one(fd, Way::In, 0));
     };
     // SAFETY: any bytes are a time.
@@ -273,7 +273,7 @@ unsafe fn receive_many(
 /// As libc's `sendmmsg`.
 pub unsafe fn sendmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int) -> Verdict {
     until_done(|| {
-        let Some(handle) = options::managed(fd) else {
+        let Some(handle) = crate::conn::managed(fd) else {
             return Some(one_by_one(fd, Way::Out, flags));
         };
         let mut call = Call::begin(handle, Way::Out, flags);

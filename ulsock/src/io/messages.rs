@@ -7,12 +7,11 @@ use rustix::io::Errno;
 use super::vectors::list;
 use super::{inq, receive_into, transmit_from, until_done, Quick, Way};
 use crate::access;
-use crate::api::Verdict;
 use crate::conn::buffers::{Buffers, Control};
 use crate::conn::{self, Handle};
-use crate::options;
 use crate::reason::Reason;
 use crate::table::{self, Slot};
+use crate::verdict::Verdict;
 
 /// # Safety
 /// As libc's `recvmsg`.
@@ -30,7 +29,7 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> Verdict {
 /// As libc's `recvmsg`.
 pub(super) unsafe fn receive_message(fd: c_int, msg: *mut msghdr, flags: c_int) -> Option<Verdict> {
     let Some(header) = header(msg) else {
-        return Some(crate::lifecycle::guard(fd));
+        return Some(crate::verdict::guard(fd));
     };
     // SAFETY: by contract.
     let Some(list) = (unsafe { list(header.msg_iov, header.msg_iovlen) }) else {
@@ -111,12 +110,12 @@ pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> Verdict {
 /// As libc's `sendmsg`.
 pub(super) unsafe fn send_message(fd: c_int, msg: *const msghdr, flags: c_int) -> Option<Verdict> {
     let Some(header) = header(msg) else {
-        return Some(crate::lifecycle::guard(fd));
+        return Some(crate::verdict::guard(fd));
     };
     if header.msg_controllen != 0 {
         // Time stamps and the like belong to the kernel's stream.
         if let Slot::Record(_) = table::get(fd) {
-            options::to_kernel(fd, Reason::Call);
+            crate::conn::handover::to_kernel(fd, Reason::Call);
         }
     }
     // SAFETY: by contract.

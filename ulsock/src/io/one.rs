@@ -4,16 +4,15 @@ use libc::{c_int, c_void, iovec, sockaddr, socklen_t};
 
 use super::{enter, receive, transmit, Quick, Way, KERNEL_ONLY};
 use crate::access;
-use crate::api::{Counted, Verdict};
 use crate::cancel;
 use crate::conn::buffers::{Piece, MOST};
 use crate::conn::{self, Handle};
 use crate::family::Family;
 use crate::pointer::{fault, is_bad, Fault};
-use crate::process;
 use crate::record::{Record, State};
 use crate::table::{self, Slot, Word};
 use crate::upgrade;
+use crate::verdict::{Counted, Verdict};
 
 /// A call with one buffer, in the usual case: on a connection whose rings are ready.
 #[inline(always)]
@@ -24,7 +23,7 @@ fn first(
     len: usize,
     quick: impl FnOnce(&'static Family, &'static Record, Handle) -> Option<usize>,
 ) -> Option<usize> {
-    let (number, family) = (word.record()?, process::family()?);
+    let (number, family) = (word.record()?, crate::family::own()?);
     let record = family.record(number);
     if record.state() != State::Managed || len == 0 || is_bad(buf, len) {
         return None;
@@ -71,7 +70,7 @@ fn plain(fd: c_int, way: Way, len: usize, flags: c_int) -> Option<Verdict> {
     let Slot::Record(number) = table::get(fd) else {
         return None;
     };
-    let family = process::family()?;
+    let family = crate::family::own()?;
     let record = family.record(number);
     let usual = len > 0 && flags & (KERNEL_ONLY | libc::MSG_ERRQUEUE) == 0;
     if !usual || record.state() != State::Plain {
@@ -128,10 +127,10 @@ pub unsafe fn send_first(fd: c_int, buf: *const c_void, len: usize, flags: c_int
 pub unsafe fn read(fd: c_int, buf: *mut c_void, len: usize) -> Verdict {
     // Unlike recv, the kernel's read of no bytes does not look at the socket.
     if len == 0 {
-        return crate::lifecycle::guard(fd);
+        return crate::verdict::guard(fd);
     }
     if is_refused(buf, len) {
-        return crate::lifecycle::guard(fd);
+        return crate::verdict::guard(fd);
     }
     if let Some(verdict) = plain(fd, Way::In, len, 0) {
         return verdict;
@@ -156,7 +155,7 @@ pub unsafe fn recv(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> Ver
 /// As libc's `write`.
 pub unsafe fn write(fd: c_int, buf: *const c_void, len: usize) -> Verdict {
     if is_refused(buf, len) {
-        return crate::lifecycle::guard(fd);
+        return crate::verdict::guard(fd);
     }
     if let Some(verdict) = plain(fd, Way::Out, len, 0) {
         return verdict;

@@ -6,12 +6,11 @@ use libc::{c_int, off64_t};
 
 use super::{carry, until_done, verdict, Carry, Way};
 use crate::access;
-use crate::api::Verdict;
 use crate::conn::buffers::{File, MOST};
 use crate::conn::{send, Handle};
-use crate::options;
 use crate::reason::Reason;
 use crate::table::{self, Slot};
+use crate::verdict::Verdict;
 
 /// # Safety
 /// As libc's `sendfile`.
@@ -21,7 +20,7 @@ pub unsafe fn sendfile(out: c_int, input: c_int, offset: *mut off64_t, count: us
     }
     // A negative count the kernel refuses, before it looks at the socket.
     if count == 0 || count > isize::MAX as usize {
-        return crate::lifecycle::guard(out);
+        return crate::verdict::guard(out);
     }
     until_done(|| match carry(out, Way::Out, 0) {
         Carry::Verdict(verdict) => Some(verdict),
@@ -52,7 +51,7 @@ unsafe fn send_from(
     let file = unsafe { BorrowedFd::borrow_raw(input) };
     // Only what can be read again at a position: the ring may take less than was asked for.
     let Ok(place) = rustix::fs::tell(file) else {
-        options::to_kernel(handle.fd, Reason::Call);
+        crate::conn::handover::to_kernel(handle.fd, Reason::Call);
         return Some(Verdict::Bypass);
     };
     if begin.is_some_and(|at| at < 0) {

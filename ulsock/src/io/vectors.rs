@@ -4,9 +4,9 @@ use libc::{c_int, iovec};
 
 use super::{receive, transmit, Quick};
 use crate::access;
-use crate::api::Verdict;
 use crate::conn::buffers::Buffers;
 use crate::table;
+use crate::verdict::Verdict;
 
 /// # Safety
 /// `iov` has `count` entries.
@@ -39,7 +39,7 @@ pub unsafe fn readv(fd: c_int, iov: *const iovec, count: usize, flags: c_int) ->
     // SAFETY: by contract.
     match unsafe { list(iov, count) } {
         Some(list) if Buffers::total(list) > 0 => receive(fd, list, flags, Quick::Try),
-        _ => crate::lifecycle::guard(fd),
+        _ => crate::verdict::guard(fd),
     }
 }
 

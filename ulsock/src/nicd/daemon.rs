@@ -31,8 +31,8 @@ use super::set::{Set, Source};
 use super::shares::Shares;
 use super::signals;
 use super::vigil::Vigil;
-use crate::sys::pid;
 use crate::rundir::RunDir;
+use crate::sys::pid;
 use crate::waiter::{self, Waiter};
 
 /// Polls between two looks at everything else.

@@ -20,10 +20,10 @@ use super::set::Source;
 use super::shares::Held;
 use super::words::{Tuple, Word};
 use crate::channel::Channel;
-use crate::daemon::ALL;
 use crate::doorbell::Doorbell;
 use crate::layout::CLAIMER;
 use crate::message::Message;
+use crate::message::EVERY_COOKIE;
 use crate::pair::{Mail, Other, Pair, PairSegment};
 use crate::reason::Reason;
 use crate::sys::fds::InternalFd;
@@ -480,7 +480,7 @@ pub(super) fn refuse(pair: &Pair, cookie: u64, reason: Reason) {
 /// Its user has no place more: all its connections stay where they are. Nobody waits for the answer.
 pub(super) fn turn_away(channel: &Channel) {
     let message = Message::Refuse {
-        cookie: ALL,
+        cookie: EVERY_COOKIE,
         reason: Reason::TableFull as u16,
     };
     let _ = channel.send(&message, None);

@@ -14,7 +14,6 @@ use super::daemon::Nicd;
 use super::door;
 use super::line::Stage;
 use crate::channel::address::daemon_file;
-use crate::daemon;
 
 /// For an answer, and how long that may be.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -78,7 +77,7 @@ pub fn ask(run_dir: &Path) -> io::Result<Status> {
 
 fn ask_at(door: &Path) -> io::Result<Status> {
     // A stranger's would have us wait, or read without end.
-    if !daemon::may_be_daemon(door.symlink_metadata()?.uid(), run_dir_of(door)?.uid()) {
+    if !crate::rundir::may_be_daemon(door.symlink_metadata()?.uid(), run_dir_of(door)?.uid()) {
         return Err(ErrorKind::PermissionDenied.into());
     }
     let stream = UnixStream::connect(door)?;

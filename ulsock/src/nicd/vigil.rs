@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use netstack::time::Instant;
 
-use crate::spin::{self, History};
+use crate::sys::spin::History;
 
 /// The longest vigil, in microseconds: two hops and back, with four processes on two CPUs.
 const MOST: u32 = 100;
@@ -26,7 +26,7 @@ impl Vigil {
     /// After each poll: whether to poll again instead of sleeping. `busy`: the engines want it anyway; `frames`:
     /// how many have come and gone by now.
     pub fn goes_on(&mut self, time: Instant, busy: bool, frames: u64) -> bool {
-        self.goes_on_if(time, busy, frames, spin::give_way)
+        self.goes_on_if(time, busy, frames, crate::sys::spin::give_way)
     }
 
     /// `give_way`: whether anybody gives way now.

@@ -5,9 +5,9 @@ use smallvec::SmallVec;
 
 use crate::bed::{Place, What};
 use crate::conn::{let_go, Handle};
-use crate::io::Way;
 use crate::record::Record;
 use crate::waiter::BELLS;
+use crate::way::Way;
 
 /// Up to so many fds no memory is needed: a signal handler may poll.
 pub const FEW: usize = 64;

@@ -9,12 +9,13 @@ use rustix::io::Errno;
 use super::{Lists, Poll};
 use crate::bed::{Sleep, What};
 use crate::conn::space::STALL;
-use crate::conn::wait::{answer_bells, left_to_sleep, Deadline};
+use crate::conn::wait::{answer_bells, left_to_sleep};
 use crate::conn::{send, Conn};
+use crate::deadline::Deadline;
 use crate::table::{self, Slot};
 use crate::thread::Critical;
 use crate::upkeep::Nap;
-use crate::waiter::{self, Waiter};
+use crate::waiter::Waiter;
 
 impl Poll<'_> {
     /// Sleeps; `true` when a fd that is not managed has something, or the time is up.

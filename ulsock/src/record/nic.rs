@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use netstack::failover;
 
-use crate::conn::nic::{Owed, Worth};
+use super::{Owed, Worth};
 
 /// All bytes are acknowledged.
 pub const NOTHING_WAITS: u64 = u64::MAX;

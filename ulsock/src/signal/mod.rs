@@ -7,7 +7,6 @@
 
 mod deferred;
 pub mod fault;
-mod restart;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
@@ -16,10 +15,11 @@ use libc::{
     SA_RESETHAND, SA_RESTART, SA_SIGINFO,
 };
 
+use crate::sys::mask;
 use crate::thread::Thread;
+use crate::upcalls;
 
 pub use deferred::Deferred;
-pub use restart::init as restarts;
 
 const SIGNALS: usize = 65;
 
@@ -191,7 +191,7 @@ extern "C" fn trampoline(sig: c_int, info: *mut siginfo_t, context: *mut c_void)
     // SAFETY: as above; the kernel has blocked what the handler wants blocked.
     unsafe {
         run(sig, info, context);
-        restart::lead(&mut *context);
+        (upcalls::get().restart)(&mut *context);
     }
 }
 

@@ -10,8 +10,8 @@ use std::ptr::NonNull;
 use rustix::io::{self, Errno};
 use rustix::mm::{madvise, Advice, MapFlags, ProtFlags};
 
-use super::sparse;
 use super::mapped;
+use super::sparse;
 
 /// What this process may do with the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

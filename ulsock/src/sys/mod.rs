@@ -16,10 +16,12 @@ pub mod map;
 pub mod mapped;
 pub mod mask;
 pub mod pid;
+pub mod poll;
 pub mod proc;
 mod ranges;
 pub mod raw;
 pub mod sparse;
+pub mod spin;
 pub mod tcp;
 pub mod text;
 pub mod unix;
@@ -80,6 +82,7 @@ pub fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 }
 
 pub fn is_regular(stat: &rustix::fs::Stat) -> bool {
+    use rustix::fs::FileType;
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 

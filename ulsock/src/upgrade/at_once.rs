@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use super::confirm::answer_claims;
 use super::look;
-use crate::conn::wait::Deadline;
 use crate::conn::{self, Handle};
+use crate::control::Locked;
+use crate::deadline::Deadline;
 use crate::family::Family;
-use crate::process::{self, Locked};
+use crate::process;
 use crate::reason::Reason;
 use crate::record::{flag, Role, State};
 
@@ -87,7 +88,7 @@ fn answer_own(family: &Family) -> bool {
         }
     }
     for number in &answered {
-        if let Some(fd) = crate::lifecycle::fd_of(*number) {
+        if let Some(fd) = crate::family::fd_of(*number) {
             conn::begin_now(Handle::new(family, *number, fd));
         }
     }

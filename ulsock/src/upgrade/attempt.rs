@@ -12,12 +12,10 @@ use crate::family::Family;
 use crate::layout::{CLAIMER, CONFIRMED, RELEASED};
 use crate::link::Link;
 use crate::offers::{Key, Offer};
-use crate::options;
 use crate::pair::{Claim, Pair};
 use crate::process;
 use crate::reason::Reason;
 use crate::record::{flag, Record, Role};
-use crate::sockopt;
 use crate::sys::users::names_one_user;
 use crate::sys::{diag, tcp};
 use crate::unhooked;
@@ -239,8 +237,8 @@ impl Attempt<'_> {
         let unfit = local == peer
             || !established
             || tcp::is_mptcp(self.socket)
-            || options::is_asynchronous(self.socket);
-        if unfit || sockopt::needs_kernel(self.socket) {
+            || crate::conn::socket_options::is_asynchronous(self.socket);
+        if unfit || crate::conn::socket_options::needs_kernel(self.socket) {
             return Err(Reason::Call);
         }
         Ok(())

@@ -10,7 +10,6 @@ use crate::channel::Channel;
 use crate::conn::nic;
 use crate::control::Control;
 use crate::daemon::{self, Answer};
-use crate::lifecycle;
 use crate::reason::Reason;
 use crate::record::{flag, Role, State};
 use crate::sys::tcp;
@@ -91,7 +90,7 @@ fn take_answers(attempt: &Attempt<'_>, control: &mut Control, netns: u64) {
                 }
             }
             Answer::Claimed(link) => {
-                let fd = lifecycle::fd_of(number);
+                let fd = crate::family::fd_of(number);
                 let Some(fd) = fd.filter(|_| !control.claims.contains_key(&number)) else {
                     control.retire(link);
                     continue;

@@ -5,16 +5,16 @@ use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
 
 use super::{by_broker, elsewhere};
-use crate::sys::users::names_one_user;
 use crate::control::Control;
 use crate::family::Family;
+use crate::holders;
 use crate::layout::{CONFIRMED, OFFERER};
 use crate::link::Link;
 use crate::log;
 use crate::pair::{Claim, Other, Pair, Verdict};
-use crate::passing;
 use crate::reason::Reason;
 use crate::record::{flag, Record, Role, State};
+use crate::sys::users::names_one_user;
 
 /// Offering side: reads the mail, and gives the records whose claims it has answered.
 pub(super) fn answer_claims(family: &Family, control: &mut Control) -> Vec<u32> {
@@ -131,7 +131,7 @@ fn examine(
 }
 
 fn confirmed(family: &Family, control: &mut Control, number: u32, link: Box<Link>) {
-    let Some(fd) = crate::lifecycle::fd_of(number) else {
+    let Some(fd) = crate::family::fd_of(number) else {
         return;
     };
     // SAFETY: the number was taken from our own table just now.
@@ -152,7 +152,7 @@ pub(super) fn held_back(number: u32, record: &Record) -> Option<Reason> {
     if shared {
         return Some(Reason::Shared);
     }
-    (!passing::is_alone(record)).then_some(Reason::Passed)
+    (!holders::is_alone(record)).then_some(Reason::Passed)
 }
 
 /// Both ends know each other: from here on every call on this connection is ours.
@@ -176,7 +176,7 @@ pub(super) fn establish(
     if let Some(reason) = held_back(number, record) {
         return refuse(record, &link, reason);
     }
-    crate::options::load(record, socket);
+    crate::conn::socket_options::load(record, socket);
     // A daemon asks those who are ready to be asked. Who sleeps inside the gate does not hear of it.
     if !link.is_nic || record.rx.gate.is_idle() {
         link.mine().stage.store(CONFIRMED, Ordering::Release);

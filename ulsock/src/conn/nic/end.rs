@@ -13,10 +13,9 @@ use super::super::recv::Step;
 use super::super::Conn;
 use super::hear::Heard;
 use crate::inline;
-use crate::link::{Rings, CLOSED};
 use crate::message::Message;
 use crate::record::flag;
-use crate::upkeep;
+use crate::rings::{Rings, CLOSED};
 
 impl Conn<'_> {
     /// [F22] Has the peer's program ended its stream on the link, and has all of it been read?
@@ -84,7 +83,7 @@ impl Conn<'_> {
         let (now, asked) = (crate::sys::clock::coarse_ms(), &self.record.nic.asked);
         if asked.load(Ordering::Relaxed) == 0 {
             asked.store(now, Ordering::Relaxed);
-            upkeep::is_wanted_in(super::watch::DEADLINE);
+            crate::reclaim_timer::is_wanted_in(super::watch::DEADLINE);
         }
         self.record.set(flag::LOOK);
         if now < asked.load(Ordering::Relaxed) + super::watch::DEADLINE {

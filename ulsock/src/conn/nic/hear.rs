@@ -8,8 +8,8 @@ use rustix::net::RecvFlags;
 
 use super::super::Conn;
 use crate::layout::NIC_LEVEL;
-use crate::link::Rings;
 use crate::record::flag;
+use crate::rings::Rings;
 
 /// What stands next in the kernel's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

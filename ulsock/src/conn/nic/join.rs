@@ -13,12 +13,11 @@ use super::super::begin::begin_tx;
 use super::super::Conn;
 use super::patience::{allows_long_waits, Wait};
 use crate::backoff::Backoff;
+use crate::inline;
 use crate::layout::{CONFIRMED, NIC_LEVEL};
 use crate::reason::Reason;
 use crate::record::{flag, Role};
 use crate::sys::{random, tcp};
-use crate::upkeep;
-use crate::{epoll, inline};
 
 /// Milliseconds until the next proposal, after one that has failed; doubled each time, up to the longest.
 const FIRST_PAUSE: u64 = 10;
@@ -73,7 +72,10 @@ impl Conn<'_> {
 
     #[cold]
     fn attend_now(&self, asked: u64) {
-        if self.record.role() == Role::Accepted && !self.is_begun() && epoll::put_off(self.handle) {
+        if self.record.role() == Role::Accepted
+            && !self.is_begun()
+            && (crate::conn::readiness::told().put_off)(self.handle)
+        {
             return;
         }
         self.record.nic.tried.store(asked, Ordering::Relaxed);

@@ -9,25 +9,9 @@ use rustix::net::{SendFlags, Shutdown};
 use super::super::{send, Conn};
 use crate::chaos;
 use crate::config::Step;
-use crate::link::Rings;
 use crate::reason::Reason;
-use crate::record::flag;
-
-/// A record that has still to be written to the kernel, and how much of it.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Owed {
-    bytes: [u8; LENGTH],
-    /// So many of the last ones.
-    left: u32,
-}
-
-impl Owed {
-    pub const NONE: Owed = Owed {
-        bytes: [0; LENGTH],
-        left: 0,
-    };
-}
+use crate::record::{flag, Owed};
+use crate::rings::Rings;
 
 impl Conn<'_> {
     /// [F15] [F16] Leaves the rings of the link, in both directions. Under the sending lock. The slots of

@@ -30,9 +30,7 @@ use crate::link::Link;
 use crate::record::{flag, Record, Role};
 
 pub use hear::Heard;
-pub use leave::Owed;
 pub use watch::{before_sleep, has_sent, look as look_after, LOOK};
-pub use worth::Worth;
 
 /// What both ends and the engine have of a promotion.
 struct Segment<'a>(&'a Link);

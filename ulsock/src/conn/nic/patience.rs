@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::super::ration::Ration;
-use super::super::wait::Deadline;
-use crate::{thread, upkeep};
+use crate::deadline::Deadline;
+use crate::thread;
 
 const SHORTEST: Duration = Duration::from_millis(5);
 /// In a process with other threads: on a crowded host the answer takes a few turns of the scheduler, and the next try

@@ -11,7 +11,7 @@ use crate::conn::{send, Conn, Handle};
 use crate::family::RECORDS;
 use crate::link::Link;
 use crate::record::{flag, NOTHING_WAITS};
-use crate::{inline, lifecycle, process, upkeep, waiter};
+use crate::{inline, waiter};
 
 /// Milliseconds without an acknowledgement until a side fails over.
 pub const DEADLINE: u64 = 500;
@@ -54,7 +54,7 @@ fn note_send() {
 pub fn before_sleep() {
     if SENT.load(Ordering::Relaxed) {
         SENT.store(false, Ordering::Relaxed);
-        upkeep::is_wanted_in(LOOK);
+        crate::reclaim_timer::is_wanted_in(LOOK);
     }
 }
 
@@ -73,8 +73,8 @@ pub fn look() -> bool {
 }
 
 fn look_at(number: u32) -> bool {
-    let handle = process::family()
-        .zip(lifecycle::fd_of(number))
+    let handle = crate::family::own()
+        .zip(crate::family::fd_of(number))
         .map(|(family, fd)| Handle::new(family, number, fd));
     let Some(conn) = handle.and_then(Conn::enter).filter(|conn| conn.is_nic()) else {
         forget(number);

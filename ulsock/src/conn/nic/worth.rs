@@ -5,16 +5,16 @@
 //! and on the link. If the link is not faster the connection goes back; when the next one tries is the process's
 //! business ([`trials`](super::trials)).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use rustix::time::{clock_gettime, ClockId};
 
 use super::super::{send, Conn};
 use super::trials::TRIALS;
 use crate::config::Nic;
+use crate::process;
 use crate::reason::Reason;
 use crate::record::{flag, Role};
-use crate::{process, upkeep};
 
 /// Messages of a window, there and back together, and the most that it may take, in nanoseconds: a
 /// program that pauses measures its pauses.
@@ -22,35 +22,6 @@ const WINDOW: u64 = 64;
 /// So many windows on the link are compared, the best of them.
 const WINDOWS: u64 = 3;
 const LONGEST: u64 = 500_000_000;
-
-/// What a connection has measured, in the socket record.
-#[derive(Default)]
-#[repr(C)]
-pub struct Worth {
-    /// Where the window began: time and messages.
-    at: AtomicU64,
-    messages: AtomicU64,
-    /// Nanoseconds per message on the kernel, the least of some windows; 0: not known.
-    kernel: AtomicU64,
-    /// Windows on the link, and the least of them.
-    windows: AtomicU64,
-    link: AtomicU64,
-}
-
-impl Worth {
-    pub fn reset(&self) {
-        for word in [&self.at, &self.messages, &self.kernel, &self.windows] {
-            word.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// On the other carrier from now on.
-    pub fn begin(&self) {
-        self.at.store(0, Ordering::Relaxed);
-        self.windows.store(0, Ordering::Relaxed);
-        self.link.store(u64::MAX, Ordering::Relaxed);
-    }
-}
 
 fn is_asked() -> bool {
     !matches!(process::config().nic, Nic::Daemon | Nic::Inline)

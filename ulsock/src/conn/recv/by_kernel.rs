@@ -9,8 +9,8 @@ use rustix::net::RecvFlags;
 use super::{Asked, Step};
 use crate::conn::buffers::Incoming;
 use crate::conn::Conn;
-use crate::link::Rings;
 use crate::record::{flag, Counts};
+use crate::rings::Rings;
 use crate::sys::tcp;
 
 impl Conn<'_> {

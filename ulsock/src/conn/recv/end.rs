@@ -10,9 +10,9 @@ use rustix::net::RecvFlags;
 use super::{Asked, Step};
 use crate::conn::buffers::Incoming;
 use crate::conn::{rouse_peer, Conn};
-use crate::link::Rings;
 use crate::reason::Reason;
 use crate::record::flag;
+use crate::rings::Rings;
 use crate::sys::tcp;
 
 impl Conn<'_> {

@@ -7,9 +7,9 @@ use netstack::ring::{Hostile, Sender, Slots};
 
 use crate::chaos;
 use crate::conn::Conn;
-use crate::link::Rings;
 use crate::reason::Reason;
 use crate::record::flag;
+use crate::rings::Rings;
 use crate::sys::tcp;
 
 /// So much the kernel takes at once of who has sent it nothing yet.

@@ -6,12 +6,12 @@ use libc::epoll_event;
 
 use super::{Slept, Wait, ZERO};
 use crate::epoll::asked;
-use crate::sys::epoll::raw_wait;
 use crate::epoll::look;
 use crate::epoll::set::Lain;
 use crate::epoll::state::State;
 use crate::epoll::turns::Turn;
 use crate::sys::door::Door;
+use crate::sys::epoll::raw_wait;
 
 /// What a look has to do with the kernel's members.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use super::program::{door_of, knock, streams, waiter, End};
 use super::world::{eventually, World};
 use super::{promoted, show_and_promote};
 use crate::channel::{Channel, ChannelError};
-use crate::daemon::ALL;
 use crate::doorbell::{Doorbell, DoorbellKind};
+use crate::message::EVERY_COOKIE;
 use crate::message::{Message, VERSION};
 use crate::reason::Reason;
 

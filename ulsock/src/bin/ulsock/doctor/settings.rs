@@ -3,6 +3,7 @@
 use tabled::builder::Builder;
 use tabled::settings::Style;
 use ulsock::config::{Config, Guarding, Report, Spin};
+use ulsock::log::Level;
 use ulsock::probe;
 
 /// One line for each setting.

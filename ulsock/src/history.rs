@@ -8,6 +8,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::process;
+use crate::record::{flag, Counts, Record, Role};
+
 /// Lengths are told apart in steps of a half or a third, and finer where upgrades begin to pay.
 const STEPS: usize = 18;
 const LENGTHS: [u32; STEPS] = [
@@ -153,6 +156,47 @@ fn add(counter: &AtomicU32, n: u32) {
 fn fade(counter: &AtomicU32, parts: u32) {
     let known = counter.load(Ordering::Relaxed);
     counter.store(known - known.div_ceil(parts), Ordering::Relaxed);
+}
+
+/// Of this process's listeners, and of the ports that it connects to; some may share one.
+static HISTORIES: [History; 64] = [const { History::new() }; 64];
+
+fn history(record: &Record) -> &'static History {
+    &HISTORIES[record.history.load(Ordering::Relaxed) as usize % HISTORIES.len()]
+}
+
+/// A connection has got its record. `kin` is a number that it shares with those like it.
+#[inline]
+pub fn born(record: &Record, role: Role, kin: u32) {
+    // Listeners and ports side by side are kept apart.
+    let kin = 2 * kin + u32::from(role == Role::Connected);
+    record.history.store(kin, Ordering::Relaxed);
+    let after = process::config().upgrade_after;
+    let after = after.unwrap_or_else(|| history(record).after());
+    record.calls.store(0, Ordering::Relaxed);
+    record.first_look.store(after, Ordering::Relaxed);
+    record.next_look.store(after, Ordering::Relaxed);
+}
+
+/// A socket has got its record before it is a connection: no call of it is one to look at.
+pub fn not_yet(record: &Record) {
+    record.next_look.store(u32::MAX, Ordering::Relaxed);
+}
+
+/// It has ended: what it was like is told to those that follow.
+#[inline]
+pub fn ended(record: &Record) {
+    let calls = record.calls.load(Ordering::Relaxed);
+    let count = |counts: &Counts| counts.messages.load(Ordering::Relaxed);
+    let end = if record.has(flag::UPGRADED) {
+        End::Upgraded
+    } else if calls >= record.first_look.load(Ordering::Relaxed) {
+        End::Failed
+    } else {
+        End::Plain
+    };
+    let messages = count(&record.tx.counts) + count(&record.rx.counts);
+    history(record).note(messages.max(calls.into()), end);
 }
 
 #[cfg(test)]

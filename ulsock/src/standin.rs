@@ -15,14 +15,14 @@ use rustix::net::{
     SocketType,
 };
 
-use super::buffers::Buffers;
-use super::handover::is_gone;
-use super::{recv, Handle};
+use crate::conn::buffers::Buffers;
+use crate::conn::handover::is_gone;
+use crate::conn::{recv, Handle};
 use crate::epoll;
+use crate::life;
 use crate::lifecycle;
 use crate::log;
 use crate::options;
-use crate::process;
 use crate::relay::{self, Relay};
 use crate::sys::fds::Transient;
 use crate::sys::tcp;
@@ -54,13 +54,15 @@ fn replace_by(
     far: &Transient,
 ) -> io::Result<()> {
     options::copy(socket, near.as_fd())?;
-    let record = process::family().ok_or(Errno::BADF)?.record(handle.number);
+    let record = crate::family::own()
+        .ok_or(Errno::BADF)?
+        .record(handle.number);
     // The relay holds the connection from now on, and knows it as we do: bytes may be on their way
     // that we have read already. It is there before the first byte is taken.
     record.share();
     let relay = relay::start(Relay {
         ends: [socket, far.as_fd()],
-        begin: &process::note_new_process,
+        begin: &life::note_new_process,
         receive: &|into| receive(handle, into),
     });
     if relay.is_err() {

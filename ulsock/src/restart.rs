@@ -13,11 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use libc::{c_int, c_long, dl_phdr_info, ucontext_t, REG_RAX, REG_RCX, REG_RDI, REG_RDX, REG_RIP};
 
 use crate::cancel;
-use crate::io::Way;
-use crate::process;
 use crate::record::State;
 use crate::table::{self, Slot};
 use crate::thread::Thread;
+use crate::way::Way;
 
 /// The hook of a system call, by the call's number: -1 and `errno` when it fails.
 pub type Hooked = unsafe extern "C" fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long;
@@ -107,7 +106,7 @@ fn is_another(fd: c_int, way: Way) -> bool {
         Slot::Internal => return true,
         Slot::Foreign | Slot::Fresh | Slot::Listener | Slot::Epoll(_) => return false,
     };
-    let Some(record) = process::family().map(|family| family.record(number)) else {
+    let Some(record) = crate::family::own().map(|family| family.record(number)) else {
         return false;
     };
     match record.state() {
