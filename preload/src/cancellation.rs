@@ -2,7 +2,7 @@
 //! it needs to be a good cancellation point.
 
 use libc::{c_int, pthread_t};
-use ulsock::api;
+use sockets::api;
 
 hooks! {
     redhook fn pthread_cancel(thread: pthread_t) -> c_int {

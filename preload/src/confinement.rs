@@ -2,7 +2,7 @@
 
 use crate::errno;
 use libc::{PR_SET_SECCOMP, c_char, c_int, c_ulong};
-use ulsock::api;
+use sockets::api;
 
 hooks! {
     variadic fn prctl(option: c_int, arg2: c_ulong, arg3: c_ulong, arg4: c_ulong, arg5: c_ulong) -> c_int {

@@ -4,7 +4,7 @@
 //! a read, or a vector, of no bytes.
 
 use libc::{c_int, c_void, iovec, off_t, off64_t, size_t, sockaddr, socklen_t, ssize_t};
-use ulsock::api::{self, First, Verdict};
+use sockets::api::{self, First, Verdict};
 
 /// UIO_MAXIOV; the kernel refuses longer vectors, so those are its business.
 fn countable(count: c_int) -> bool {

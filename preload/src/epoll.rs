@@ -3,8 +3,8 @@
 use crate::errno;
 use crate::readiness::from_millis;
 use libc::{c_int, epoll_event, sigset_t, timespec};
+use sockets::api::{self, Begun, Doze, Verdict};
 use std::ptr::null;
-use ulsock::api::{self, Begun, Doze, Verdict};
 
 fn opened(fd: c_int) -> c_int {
     if fd >= 0 {

@@ -2,9 +2,9 @@
 //! its connections ready first.
 
 use libc::{FILE, c_char, c_int, c_void, pid_t};
+use sockets::api;
 use std::ffi::CStr;
 use std::ptr::null;
-use ulsock::api;
 
 use crate::errno;
 use crate::list::List;

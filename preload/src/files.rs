@@ -3,7 +3,7 @@
 
 use crate::errno;
 use libc::{c_char, c_int, c_uint, c_void, mode_t, pid_t, sigset_t};
-use ulsock::api;
+use sockets::api;
 
 fn opened(fd: c_int) -> c_int {
     if fd >= 0 {

@@ -3,11 +3,11 @@
 //! its functions that make a ring are hooked too.
 
 use libc::{ENOSYS, RTLD_NEXT, RTLD_NOLOAD, RTLD_NOW, c_int, c_long, c_uint, c_void};
+use sockets::api;
 use std::ffi::CStr;
 use std::mem::transmute;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
-use ulsock::api;
 
 use crate::errno;
 

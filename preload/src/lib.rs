@@ -1,6 +1,6 @@
 //! libulsock_preload.so: one thin exported function per libc symbol, nothing else.
 //!
-//! A hook asks `ulsock::api` what becomes of the call and turns the verdict into libc's return
+//! A hook asks `sockets::api` what becomes of the call and turns the verdict into libc's return
 //! value. Hooks never allocate, lock or log; a call that is not about one of our sockets costs the
 //! question alone.
 

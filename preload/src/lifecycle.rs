@@ -2,8 +2,8 @@
 
 use crate::errno;
 use libc::{EFAULT, EINPROGRESS, EINTR, c_int, c_uint, sockaddr, sockaddr_storage, socklen_t};
+use sockets::api::{self, Verdict};
 use std::mem::{MaybeUninit, size_of};
-use ulsock::api::{self, Verdict};
 
 type RealAccept = unsafe extern "C" fn(c_int, *mut sockaddr, *mut socklen_t, c_int) -> c_int;
 

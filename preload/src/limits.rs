@@ -3,7 +3,7 @@
 
 use crate::errno;
 use libc::{c_int, c_uint, pid_t, rlimit};
-use ulsock::api;
+use sockets::api;
 
 /// Sets a limit by `set`, which gets it as the kernel is to have it.
 unsafe fn setting(

@@ -5,7 +5,7 @@
 
 use crate::errno;
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
-use ulsock::api::{self, Passing, Verdict};
+use sockets::api::{self, Passing, Verdict};
 
 /// Before a send: tells `api` about control data. A bad message is left for the kernel to refuse, and
 /// without connections there is none to be passed on.

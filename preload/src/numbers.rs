@@ -8,9 +8,9 @@
 use crate::{confinement, data, epoll, exec, io_uring, lifecycle, limits, messages, options};
 use crate::{errno, process, readiness, streams};
 use libc::{CLONE_THREAD, CLONE_VM, RTLD_NEXT, c_int, c_long, c_void, sigset_t, timespec};
+use sockets::api::{self, Verdict};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
-use ulsock::api::{self, Verdict};
 
 type SyscallFunction = unsafe extern "C" fn(c_long, ...) -> c_long;
 

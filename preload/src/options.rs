@@ -2,7 +2,7 @@
 
 use crate::errno;
 use libc::{F_DUPFD, F_DUPFD_CLOEXEC, c_int, c_ulong, c_void, sockaddr, socklen_t};
-use ulsock::api::{self, Verdict};
+use sockets::api::{self, Verdict};
 
 /// linux/sockios.h; not in the libc crate.
 const SIOCATMARK: c_ulong = 0x8905;

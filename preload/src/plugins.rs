@@ -5,7 +5,7 @@ mod rebind;
 
 use libc::{LM_ID_BASE, RTLD_DEEPBIND, c_char, c_int, c_long, c_void};
 use rebind::Loaded;
-use ulsock::api;
+use sockets::api;
 
 hooks! {
     /// Forwarded, for libc looks at its caller: where it searches depends on that.

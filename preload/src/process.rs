@@ -2,7 +2,7 @@
 
 use crate::errno;
 use libc::{CLONE_THREAD, CLONE_VM, c_char, c_int, c_void, pid_t};
-use ulsock::api;
+use sockets::api;
 
 /// Both ways out of a call that forks.
 pub fn forking(fork: impl FnOnce() -> pid_t) -> pid_t {

@@ -2,9 +2,9 @@
 //! refuse goes to it as it came.
 
 use libc::{c_int, fd_set, nfds_t, pollfd, sigset_t, suseconds_t, timespec, timeval};
+use sockets::api::{self, Verdict};
 use std::mem::MaybeUninit;
 use std::ptr::null;
-use ulsock::api::{self, Verdict};
 
 const NANOS: i64 = 1_000_000_000;
 

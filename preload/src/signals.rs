@@ -8,10 +8,10 @@ use libc::{
     EINVAL, SA_NODEFER, SA_RESETHAND, SA_RESTART, SIG_BLOCK, SIG_ERR, SIG_UNBLOCK, c_int,
     sighandler_t, sigset_t,
 };
+use sockets::api;
 use std::mem::zeroed;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use ulsock::api;
 
 /// SIG_HOLD of the System V functions.
 const SIG_HOLD: sighandler_t = 2;

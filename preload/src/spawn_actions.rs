@@ -6,9 +6,9 @@
 //! it expects, all sockets return to the kernel.
 
 use libc::{c_int, c_void, posix_spawn_file_actions_t};
+use sockets::api;
 use std::mem::{size_of, zeroed};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use ulsock::api;
 
 /// The beginning of posix_spawn_file_actions_t.
 #[repr(C)]

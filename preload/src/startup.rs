@@ -9,8 +9,8 @@ use crate::{
     numbers, options, plugins, process, readiness, signals, streams,
 };
 use libc::{c_int, c_void};
+use sockets::api;
 use std::ptr::null_mut;
-use ulsock::api;
 
 /// Every hooked symbol, by the function that looks up its real counterpart. `hooks!` is the only
 /// way to declare a hook and fills its group; a group that is missing here is a dead-code warning.

@@ -3,7 +3,7 @@
 
 use crate::errno;
 use libc::{FILE, c_char, c_int, c_uint, c_void, iovec, loff_t, size_t, ssize_t};
-use ulsock::api;
+use sockets::api;
 
 /// Before libc closes a stream's fd by itself. Streams without an fd (fopencookie) have none to
 /// forget, and asking for it must not show in errno.

@@ -1,0 +1,170 @@
+//! `ulsock doctor`: what ulsock would do here, with which settings, and why it would not. It only looks
+//! and tries; what is wrong it names with its cure.
+
+mod directory;
+mod settings;
+pub mod trial;
+
+use std::process::ExitCode;
+
+use crate::probe;
+use rendezvous::config::Config;
+
+use crate::failure::{Failure, Outcome};
+use crate::install::{Install, LIBRARY};
+use crate::preload;
+
+/// What was found, as it is printed, and how much of it is bad.
+#[derive(Default)]
+struct Findings {
+    problems: usize,
+}
+
+impl Findings {
+    fn title(&self, text: &str) {
+        println!("\n{text}");
+    }
+
+    /// A line that is neither good nor bad.
+    fn note(&self, text: &str) {
+        println!("       {text}");
+    }
+
+    /// True if it is well.
+    fn check<E: std::fmt::Display>(&mut self, what: &str, found: Result<String, E>) -> bool {
+        match &found {
+            Ok(text) => println!("  ok   {what}: {text}"),
+            Err(problem) => {
+                self.problems += 1;
+                println!("  BAD  {what}: {problem}");
+            }
+        }
+        found.is_ok()
+    }
+}
+
+pub fn run() -> Outcome {
+    let name = rustix::system::uname();
+    println!(
+        "ulsock {} on {} {}",
+        env!("CARGO_PKG_VERSION"),
+        name.nodename().to_string_lossy(),
+        name.machine().to_string_lossy()
+    );
+    let mut findings = Findings::default();
+    let config = settings(&mut findings);
+    run_directory(&mut findings, config.as_ref());
+    host(&mut findings);
+    let library = library(&mut findings);
+    self_test(&mut findings, config.as_ref(), library);
+    println!("\n{}", verdict(findings.problems));
+    Ok(match findings.problems {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(Failure::WORK),
+    })
+}
+
+/// The settings, if they can be used.
+fn settings(findings: &mut Findings) -> Option<Config> {
+    findings.title("Settings");
+    match Config::from_env() {
+        Ok(config) => {
+            findings.note(&settings::table(&config).replace('\n', "\n       "));
+            if !config.enabled {
+                let off = "everything stays on kernel TCP: unset it, or set it to 1";
+                findings.check("ULSOCK=0", Err(off));
+            }
+            Some(config)
+        }
+        Err(error) => {
+            findings.check("variable", Err(error));
+            None
+        }
+    }
+}
+
+/// That of the settings; of the default ones where these cannot be used.
+fn run_directory(findings: &mut Findings, config: Option<&Config>) {
+    findings.title("Run directory");
+    let default = Config::default();
+    let path = &config.unwrap_or(&default).run_dir;
+    findings.check(&path.display().to_string(), directory::look(path));
+    if let Some(text) = directory::host_daemon(path) {
+        findings.note(&format!("the host's nicd: {text}"));
+    }
+}
+
+fn host(findings: &mut Findings) {
+    findings.title("Host");
+    for probe in probe::all() {
+        findings.check(probe.what, probe.found);
+    }
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    findings.note(&match cpus {
+        1 => "1 CPU: two ends give way to each other, and sleep".to_owned(),
+        _ => format!("{cpus} CPUs: up to {cpus} waiters of a user spin at the same time"),
+    });
+}
+
+fn library(findings: &mut Findings) -> Option<std::ffi::OsString> {
+    findings.title("Library");
+    let found = || {
+        let install = Install::locate()?;
+        install.prepare(&[LIBRARY])?;
+        let path = install.library()?;
+        let preload = preload::with_library(&path, std::env::var_os("LD_PRELOAD"))?;
+        Ok::<_, Failure>((path, preload))
+    };
+    match found() {
+        Ok((path, preload)) => {
+            findings.check(LIBRARY, Ok::<_, Failure>(path.display().to_string()));
+            Some(preload)
+        }
+        Err(failure) => {
+            findings.check(LIBRARY, Err(failure));
+            None
+        }
+    }
+}
+
+/// Tries it, unless it is known that this cannot work.
+fn self_test(
+    findings: &mut Findings,
+    config: Option<&Config>,
+    library: Option<std::ffi::OsString>,
+) {
+    findings.title("Self-test: two processes, a connection, round trips of 64 B (median)");
+    let (Some(_), Some(library)) = (config.filter(|config| config.enabled), library) else {
+        findings.note("not made: the problems above come first");
+        return;
+    };
+    let kernel = trial::on_kernel();
+    let ours = trial::on_ulsock(&library);
+    let times = match (&kernel, &ours) {
+        (Ok(kernel), Ok(ours)) => Some(kernel.us / ours.us),
+        _ => None,
+    };
+    findings.check("on kernel TCP", kernel.map(|trial| trial.text()));
+    findings.check("on ulsock", ours.map(|trial| trial.text()));
+    if let Some(times) = times {
+        findings.note(&speed(times));
+    }
+}
+
+fn speed(times: f64) -> String {
+    let busy = match times < 1.0 {
+        true => ": are the CPUs busy? `ulsock compare` measures with more care",
+        false => "",
+    };
+    format!("ulsock was {times:.1} times as fast as kernel TCP{busy}")
+}
+
+fn verdict(problems: usize) -> String {
+    match problems {
+        0 => "All is well: TCP connections between programs under `ulsock run` on this host leave \
+              kernel TCP."
+            .to_owned(),
+        1 => "One problem: see the line that says BAD.".to_owned(),
+        several => format!("{several} problems: see the lines that say BAD."),
+    }
+}

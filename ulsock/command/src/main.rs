@@ -1,0 +1,60 @@
+//! The `ulsock` command: starts programs on ulsock, lists live connections, races ulsock against kernel
+//! TCP, says whether it works here, and is the daemon of a host. Each subcommand has a file of its own;
+//! this one only parses and dispatches.
+#![deny(unsafe_code)]
+
+mod compare;
+mod doctor;
+mod failure;
+mod install;
+mod nicd;
+mod preload;
+mod probe;
+mod run;
+mod top;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Unmodified programs leave kernel TCP inside a cluster.
+#[derive(Parser)]
+#[command(name = "ulsock", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start a program on ulsock
+    Run(run::Options),
+    /// List the live connections of this host, and why some stay on kernel TCP
+    Top(top::Options),
+    /// Race ulsock against kernel TCP on this machine
+    Compare(compare::Options),
+    /// Say what ulsock would do here and why, and try it
+    Doctor,
+    /// Run the daemon that joins this host to others by the NIC, or ask it, or prepare it
+    Nicd(nicd::Options),
+    #[command(name = doctor::trial::SUBCOMMAND, hide = true)]
+    DoctorEnd(doctor::trial::End),
+    #[command(name = compare::guard::SUBCOMMAND, hide = true)]
+    CompareGuard { folders: Vec<std::path::PathBuf> },
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Run(options) => run::run(options),
+        Command::Top(options) => top::run(&options),
+        Command::Compare(options) => compare::run(options),
+        Command::Doctor => doctor::run(),
+        Command::Nicd(options) => nicd::run(&options),
+        Command::DoctorEnd(end) => doctor::trial::end(&end),
+        Command::CompareGuard { folders } => Ok(compare::guard::run(&folders)),
+    };
+    outcome.unwrap_or_else(|failure| {
+        eprintln!("ulsock: {failure}");
+        ExitCode::from(failure.status)
+    })
+}

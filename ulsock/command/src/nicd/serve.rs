@@ -1,0 +1,103 @@
+//! `ulsock nicd`: runs the daemon of this host until a signal ends it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ::nicd::caps::{self, User};
+use ::nicd::identity::{Identity, KEY_FILE};
+use ::nicd::peers::{Peers, PEERS_FILE};
+use ::nicd::{self, Impairment, Nicd, PortKind};
+use clap::{Args, ValueEnum};
+use netstack::phy::ivshmem;
+
+use super::check;
+use crate::failure::{Failure, Outcome};
+use crate::preload;
+
+#[derive(Args)]
+pub struct Options {
+    /// Which hosts there are
+    #[arg(long, value_name = "FILE", default_value = PEERS_FILE)]
+    peers: PathBuf,
+    /// The private key of this host
+    #[arg(long, value_name = "FILE", default_value = KEY_FILE)]
+    key: PathBuf,
+    /// How frames get to the network
+    #[arg(long, value_enum, default_value = "packet")]
+    port: Port,
+    /// The device of --port ivshmem
+    #[arg(long, value_name = "FILE", default_value = ivshmem::DEVICE)]
+    device: PathBuf,
+    /// Users whose programs may run the NIC's engine themselves (ULSOCK_NIC=inline): they can send any frame
+    #[arg(long, value_name = "USER,...", value_delimiter = ',')]
+    lease_to: Vec<String>,
+    /// Go on as this user, with no more rights than the NIC needs
+    #[arg(long)]
+    user: Option<String>,
+    /// For tests: treat what arrives as a bad network would
+    ///
+    /// Comma separated: loss=, duplication=, reordering= (such frames come 0.5 ms late) and corruption= (one bit
+    /// is turned over), each 0% to 100%, with 0% for what is not named; and seed=, a number, which decides
+    /// which frames it strikes (1 if not named). For example:
+    /// loss=1%,duplication=1%,reordering=1%,corruption=0.5%,seed=7
+    #[arg(long, value_name = "WORDS")]
+    impair: Option<Impairment>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Port {
+    /// AF_PACKET: works on every interface
+    Packet,
+    /// AF_XDP: past the kernel's protocols
+    Xdp,
+    /// Between virtual machines of one host: shared memory, by the module ulnic
+    Ivshmem,
+}
+
+pub fn run(options: &Options) -> Outcome {
+    let config = preload::configuration()?;
+    let Options { peers, key, .. } = options;
+    Peers::load(peers).map_err(|why| check::refusal(peers, &why))?;
+    let identity =
+        Identity::load(key).map_err(|why| Failure::setup(format!("{} {why}", key.display())))?;
+    let port = match options.port {
+        Port::Packet => PortKind::Packet,
+        Port::Xdp => PortKind::Xdp,
+        Port::Ivshmem => PortKind::Ivshmem,
+    };
+    let started = Nicd::start(nicd::Options {
+        run_dir: &config.run_dir,
+        peers_file: peers,
+        identity,
+        port,
+        device: options.device.clone(),
+        impairment: options.impair.clone(),
+        lease_to: uids(&options.lease_to)?,
+    });
+    let mut nicd = started.map_err(Failure::setup)?;
+    settle(options.user.as_deref())?;
+    nicd.run();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Of users by name or number.
+fn uids(users: &[String]) -> Result<Vec<u32>, Failure> {
+    let find = |user: &String| match user.parse() {
+        Ok(uid) => Ok(uid),
+        Err(_) => User::find(user).map(|user| user.uid),
+    };
+    let uids = users.iter().map(find).collect::<Result<_, _>>();
+    uids.map_err(|why| Failure::setup(format!("--lease-to: {why}")))
+}
+
+/// Everything that takes more rights is open.
+fn settle(user: Option<&str>) -> Result<(), Failure> {
+    let user = user.map(User::find).transpose();
+    let user = user.map_err(|why| Failure::setup(format!("--user: {why}")))?;
+    let missing = caps::settle(user);
+    let missing = missing.map_err(|why| Failure::setup(format!("cannot give up rights: {why}")))?;
+    if !missing.is_empty() {
+        eprintln!("ulsock: {missing}");
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! `ulsock nicd status`: asks the daemon that runs here how things are.
+
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+use ::nicd::{self, Status};
+use clap::Args;
+
+use crate::failure::{Failure, Outcome};
+use crate::preload;
+
+#[derive(Args)]
+pub struct Options {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(options: &Options) -> Outcome {
+    let config = preload::configuration()?;
+    let status = nicd::ask(&config.run_dir).map_err(|why| match why.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => Failure::work(format!(
+            "no nicd runs in this network namespace ({}): start it with `ulsock nicd`",
+            config.run_dir.display()
+        )),
+        _ => Failure::work(format!("nicd does not answer: {why}")),
+    })?;
+    let shown = if options.json {
+        let text = serde_json::to_string(&status);
+        text.map_err(|why| Failure::work(why.to_string()))? + "\n"
+    } else {
+        text(&status)
+    };
+    // Whoever read us may have seen enough.
+    let _ = std::io::stdout().write_all(shown.as_bytes());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Names of interfaces and of hosts can have anything in them.
+fn plain(text: &str) -> String {
+    os::plain::plain(text.as_bytes())
+}
+
+fn text(status: &Status) -> String {
+    let mut lines = vec![format!(
+        "nicd {} at {}, serving {} programs; in containers {}, with {} connections introduced",
+        status.pid,
+        plain(&status.address),
+        status.programs,
+        status.guests,
+        status.introduced
+    )];
+    for peer in &status.peers {
+        let state = match (peer.in_touch, peer.link_up) {
+            (true, true) => format!(
+                "up on {}, {:.0} us",
+                plain(&peer.interface),
+                peer.round_trip
+            ),
+            (true, false) if !peer.why.is_empty() => format!("no link: {}", plain(&peer.why)),
+            (true, false) if peer.at_rest => "at rest, no connection needs the link".to_owned(),
+            (true, false) => "link down".to_owned(),
+            (false, _) => "its nicd is not in touch".to_owned(),
+        };
+        lines.push(format!(
+            "  {} {}: {state}; connections: {} by the NIC, {} ready, {} shown; packets: {} sent, {} received, {} lost",
+            plain(&peer.address), plain(&peer.name), peer.served, peer.claimed, peer.shown,
+            peer.packets_sent, peer.packets_received, peer.packets_lost
+        ));
+    }
+    for interface in &status.interfaces {
+        lines.push(format!(
+            "  {}: port {}; {} frames sent, {} received, {} of strangers{}",
+            plain(&interface.name),
+            if interface.open { "open" } else { "closed" },
+            interface.frames_sent,
+            interface.frames_received,
+            interface.strangers,
+            match interface.trouble.as_str() {
+                "" => String::new(),
+                trouble => format!("; trouble: {}", plain(trouble)),
+            }
+        ));
+    }
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,103 @@
+//! The environment of a program that runs on ulsock, and of one that must not.
+//! `run` and `compare` start their programs through here.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use rendezvous::config::Config;
+use rendezvous::rundir::RunDir;
+
+use crate::failure::Failure;
+use crate::install::LIBRARY;
+
+/// Reads the configuration as the library will, and refuses what it could not work with.
+pub fn check_configuration() -> Result<(), Failure> {
+    let config = configuration()?;
+    if config.enabled {
+        open_run_dir(&config)?;
+    }
+    Ok(())
+}
+
+pub fn configuration() -> Result<Config, Failure> {
+    Config::from_env().map_err(|error| Failure::setup(error.to_string()))
+}
+
+pub fn open_run_dir(config: &Config) -> Result<RunDir, Failure> {
+    let path = &config.run_dir;
+    RunDir::open(path).map_err(|error| Failure::setup(format!("{}: {error}", path.display())))
+}
+
+/// `LD_PRELOAD` with `library` in front of what `current` holds.
+pub fn with_library(library: &Path, current: Option<OsString>) -> Result<OsString, Failure> {
+    if library
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .any(|&byte| is_separator(byte))
+    {
+        return Err(Failure::setup(format!(
+            "{}: LD_PRELOAD cannot hold a path with a space or colon; set ULSOCK_LIB to a link elsewhere",
+            library.display()
+        )));
+    }
+    let mut value = library.as_os_str().to_owned();
+    let others = without_library(current);
+    if !others.is_empty() {
+        value.push(":");
+        value.push(others);
+    }
+    Ok(value)
+}
+
+/// `LD_PRELOAD` without our library, wherever it was loaded from.
+pub fn without_library(current: Option<OsString>) -> OsString {
+    let current = current.unwrap_or_default();
+    let others: Vec<&[u8]> = current
+        .as_bytes()
+        .split(|&byte| is_separator(byte))
+        .filter(|path| is_foreign(path))
+        .collect();
+    OsString::from_vec(others.join(&b':'))
+}
+
+/// ld.so(8) splits `LD_PRELOAD` at spaces and colons, and knows no escape.
+fn is_separator(byte: u8) -> bool {
+    byte == b' ' || byte == b':'
+}
+
+fn is_foreign(path: &[u8]) -> bool {
+    !path.is_empty() && !path.ends_with(LIBRARY.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(library: &str, current: Option<&str>) -> Option<OsString> {
+        with_library(Path::new(library), current.map(OsString::from)).ok()
+    }
+
+    #[test]
+    fn library_comes_first_and_once() {
+        assert_eq!(
+            with("/l/libulsock_preload.so", None).unwrap(),
+            "/l/libulsock_preload.so"
+        );
+        assert_eq!(
+            with(
+                "/l/libulsock_preload.so",
+                Some("a.so /old/libulsock_preload.so:b.so")
+            )
+            .unwrap(),
+            "/l/libulsock_preload.so:a.so:b.so"
+        );
+    }
+
+    #[test]
+    fn separators_in_the_path_are_refused() {
+        assert!(with("/my dir/libulsock_preload.so", None).is_none());
+        assert!(with("/my:dir/libulsock_preload.so", None).is_none());
+    }
+}

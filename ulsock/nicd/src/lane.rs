@@ -1,0 +1,346 @@
+//! One interface: its port, and the engine that serves all peers behind it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use firmware::{Bells, EndpointId, Engine, Rest};
+use netstack::link::window::Adaptive;
+use netstack::phy::xdp::{self, Mode, Refusal, Steering};
+use netstack::phy::{ivshmem, packet, Interface, Ivshmem, PacketPort, Port, Trouble, Wanted, Xdp};
+use netstack::port::{Capabilities, Frame, PortCounters};
+use netstack::ring::{Slots, Tripwire};
+use netstack::time::Instant;
+use rustix::io::Errno;
+use rustix::net::netdevice::index_to_name;
+use rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
+
+use super::impair::Impairment;
+use super::line::LineId;
+use rendezvous::engine_endpoint::Block;
+use rendezvous::pair::Pair;
+use shm::layout::OFFERER;
+use shm::waiter::WAITERS;
+
+/// How frames get to the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// AF_PACKET: everywhere.
+    Packet,
+    /// AF_XDP: past the kernel's protocols.
+    Xdp,
+    /// To other virtual machines of this one's host, by the memory that they share.
+    Ivshmem,
+}
+
+/// How all ports of the daemon are made.
+#[derive(Clone, Debug)]
+pub struct Make {
+    pub kind: Kind,
+    /// Of the shared memory.
+    pub device: PathBuf,
+    /// Of ours and of the peers' frames.
+    pub udp: u16,
+    pub impairment: Option<Impairment>,
+}
+
+/// Why an interface has no port.
+#[derive(Debug)]
+pub enum NoPort {
+    Interface(Errno),
+    Packet(Errno),
+    Steering(Refusal),
+    Xdp(Errno),
+    /// Of this path.
+    Ivshmem(PathBuf, Errno),
+}
+
+impl fmt::Display for NoPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoPort::Interface(errno) => write!(f, "the interface cannot be used: {errno}"),
+            NoPort::Packet(Errno::PERM | Errno::ACCESS) => {
+                f.write_str("no packet socket: run nicd as root, or give it CAP_NET_RAW")
+            }
+            NoPort::Packet(errno) => write!(f, "no packet socket: {errno}"),
+            NoPort::Steering(why) => write!(f, "{why}: use --port packet"),
+            NoPort::Xdp(errno) => write!(f, "no XDP socket ({errno}): use --port packet"),
+            NoPort::Ivshmem(device, Errno::NOENT) => {
+                let device = device.display();
+                write!(
+                    f,
+                    "there is no {device}: load the module ulnic, or name its --device"
+                )
+            }
+            NoPort::Ivshmem(device, Errno::ADDRINUSE) => {
+                let device = device.display();
+                write!(f, "{device} serves another interface, or another nicd")
+            }
+            NoPort::Ivshmem(device, errno) => write!(f, "{}: {errno}", device.display()),
+        }
+    }
+}
+
+pub type LaneEngine = Engine<Block, Adaptive>;
+
+pub struct Lane {
+    pub interface: u32,
+    pub name: String,
+    /// Our own addresses that frames come to.
+    addresses: Vec<IpAddr>,
+    make: Make,
+    pub port: Box<dyn Port>,
+    is_open: bool,
+    /// Of the port that is open, or was.
+    pub mtu: usize,
+    /// When somebody needed it last.
+    pub needed: Instant,
+    pub engine: LaneEngine,
+    pub ropes: Ropes,
+    pub trouble: Option<Trouble>,
+}
+
+impl Lane {
+    pub fn open(make: Make, interface: u32, address: IpAddr, now: Instant) -> Result<Lane, NoPort> {
+        let addresses = vec![address];
+        let (name, port) = make.open(interface, &addresses)?;
+        Ok(Lane {
+            interface,
+            name,
+            addresses,
+            make,
+            mtu: port.capabilities().mtu,
+            port,
+            is_open: true,
+            needed: now,
+            engine: Engine::default(),
+            ropes: Ropes::default(),
+            trouble: None,
+        })
+    }
+
+    /// Whether frames to this address of ours come here; if not, the port has to be opened anew.
+    pub fn serves(&self, address: IpAddr) -> bool {
+        self.addresses.contains(&address)
+    }
+
+    /// Opens the port anew, for this address too.
+    pub fn reopen(&mut self, address: IpAddr, now: Instant) -> Result<(), NoPort> {
+        if !self.serves(address) {
+            self.addresses.push(address);
+        }
+        // The old one goes first: a queue has one socket, an interface one program.
+        self.close();
+        let (name, port) = self.make.open(self.interface, &self.addresses)?;
+        self.mtu = port.capabilities().mtu;
+        (self.name, self.port, self.trouble) = (name, port, None);
+        (self.is_open, self.needed) = (true, now);
+        Ok(())
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// The interface is gone, or nobody needs it. The engine may still have to part with its peers.
+    pub fn close(&mut self) {
+        self.port = Box::new(Nowhere(vec![0; 1 << 16]));
+        self.is_open = false;
+    }
+
+    pub fn poll(&mut self, now: Instant) -> Rest {
+        self.engine.poll(now, &mut self.port, &mut self.ropes)
+    }
+}
+
+impl Make {
+    /// The interface's name, and a port to it.
+    fn open(&self, index: u32, addresses: &[IpAddr]) -> Result<(String, Box<dyn Port>), NoPort> {
+        let socket = socket_with(
+            AddressFamily::INET,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC,
+            None,
+        );
+        let name = socket.and_then(|socket| index_to_name(socket.as_fd(), index));
+        let name = name.map_err(NoPort::Interface)?;
+        let interface = Interface::find(&name).map_err(NoPort::Interface)?;
+        let wanted = Wanted {
+            port: self.udp,
+            addresses: addresses.to_vec(),
+        };
+        let port = self.port(&interface, &wanted)?;
+        let port = match &self.impairment {
+            Some(impairment) => impairment.wrap(port),
+            None => port,
+        };
+        Ok((name, port))
+    }
+
+    fn port(&self, interface: &Interface, wanted: &Wanted) -> Result<Box<dyn Port>, NoPort> {
+        Ok(match self.kind {
+            Kind::Packet => {
+                let port = PacketPort::open(interface, wanted, packet::PacketOptions::default());
+                Box::new(port.map_err(NoPort::Packet)?)
+            }
+            Kind::Xdp => {
+                let mode = Mode::best(interface);
+                let steering = Steering::attach(interface, wanted, mode);
+                let steering = Arc::new(steering.map_err(NoPort::Steering)?);
+                let port = Xdp::open(&steering, xdp::XdpOptions::default());
+                Box::new(port.map_err(NoPort::Xdp)?)
+            }
+            Kind::Ivshmem => {
+                let Interface { mtu, address, .. } = *interface;
+                let options = ivshmem::IvshmemOptions::of_daemon(self.device.clone(), mtu, address);
+                let port = Ivshmem::open(&options);
+                Box::new(port.map_err(|errno| NoPort::Ivshmem(options.device, errno))?)
+            }
+        })
+    }
+}
+
+/// The port of a lane that has none: all that is sent is lost.
+struct Nowhere(Vec<u8>);
+
+impl Port for Nowhere {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            mtu: 1500,
+            address: [0; 6],
+            offload: Default::default(),
+        }
+    }
+
+    fn receive(&mut self, _now: Instant) -> Option<Frame<'_>> {
+        None
+    }
+
+    fn slot(&mut self) -> Option<&mut [u8]> {
+        Some(&mut self.0)
+    }
+
+    fn commit(&mut self, _length: usize) {}
+
+    fn flush(&mut self, _now: Instant) -> Result<(), Trouble> {
+        Ok(())
+    }
+
+    fn counters(&mut self) -> PortCounters {
+        PortCounters::default()
+    }
+}
+
+/// How the engine reaches the programs that it serves.
+#[derive(Default)]
+pub struct Ropes {
+    by_endpoint: HashMap<EndpointId, Rope>,
+    /// Lines that the daemon itself has to look after: their wires have been tripped.
+    pub own: Vec<LineId>,
+    /// Those whose bells have not come yet: they are behind other mail in the program's channel. By the address of
+    /// its pair, which they keep.
+    unheard: HashMap<usize, Vec<Unheard>>,
+}
+
+/// A ring that nobody has heard.
+struct Unheard {
+    pair: Arc<Pair>,
+    block: Block,
+    name: u32,
+}
+
+impl Unheard {
+    /// Whether it was in vain, and the program is still there.
+    fn ring_in_vain(&self) -> bool {
+        let heard = self
+            .pair
+            .ring(&self.block.segment, OFFERER, self.block.conn, self.name);
+        !heard && !self.pair.is_dead()
+    }
+}
+
+struct Rope {
+    line: LineId,
+    block: Block,
+    /// `None`: the program is gone, or has left the connection to us.
+    pair: Option<Arc<Pair>>,
+}
+
+impl Ropes {
+    pub fn tie(&mut self, endpoint: EndpointId, line: LineId, block: Block, pair: Arc<Pair>) {
+        let rope = Rope {
+            line,
+            block,
+            pair: Some(pair),
+        };
+        self.by_endpoint.insert(endpoint, rope);
+    }
+
+    /// Whose endpoint it is.
+    pub fn line(&self, endpoint: EndpointId) -> Option<LineId> {
+        Some(self.by_endpoint.get(&endpoint)?.line)
+    }
+
+    /// The program does not listen any more: we do.
+    pub fn take_over(&mut self, endpoint: EndpointId) {
+        if let Some(rope) = self.by_endpoint.get_mut(&endpoint) {
+            rope.pair = None;
+        }
+    }
+
+    /// More of a program's mail has been read: its bells may have come.
+    pub fn ring_again(&mut self, pair: &Arc<Pair>) {
+        let key = Arc::as_ptr(pair) as usize;
+        if let Some(mut unheard) = self.unheard.remove(&key) {
+            unheard.retain(Unheard::ring_in_vain);
+            if !unheard.is_empty() {
+                self.unheard.insert(key, unheard);
+            }
+        }
+    }
+
+    /// The program is gone.
+    pub fn forget(&mut self, pair: &Arc<Pair>) {
+        self.unheard.remove(&(Arc::as_ptr(pair) as usize));
+    }
+
+    pub fn untie(&mut self, endpoint: EndpointId) {
+        self.by_endpoint.remove(&endpoint);
+    }
+}
+
+impl Bells for Ropes {
+    fn ring(&mut self, endpoint: EndpointId, wire: &Tripwire, slots: Slots) {
+        let Some(rope) = self.by_endpoint.get(&endpoint) else {
+            return;
+        };
+        let Some(pair) = &rope.pair else {
+            self.own.push(rope.line);
+            return;
+        };
+        let mut left = slots;
+        while left != 0 {
+            let name = wire.name(left.trailing_zeros() as usize);
+            left &= left - 1;
+            if !pair.ring(&rope.block.segment, OFFERER, rope.block.conn, name) {
+                keep(&mut self.unheard, pair, &rope.block, name);
+            }
+        }
+    }
+}
+
+/// The names are the program's own words: with more of them than it can have waiters it has to look by itself.
+#[cold]
+fn keep(unheard: &mut HashMap<usize, Vec<Unheard>>, pair: &Arc<Pair>, block: &Block, name: u32) {
+    let of_program = unheard.entry(Arc::as_ptr(pair) as usize).or_default();
+    if of_program.len() < WAITERS && !pair.is_dead() {
+        of_program.push(Unheard {
+            pair: pair.clone(),
+            block: block.clone(),
+            name,
+        });
+    }
+}

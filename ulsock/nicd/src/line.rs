@@ -1,0 +1,97 @@
+//! A line: one connection that a program has shown, from then until nobody needs its block any more.
+
+use firmware::EndpointId;
+use netstack::time::Instant;
+
+use super::heir::Heir;
+use super::shares::Held;
+use super::words::Tuple;
+use os::fds::InternalFd;
+use rendezvous::engine_endpoint::Block;
+
+/// Never used twice.
+pub type LineId = u64;
+
+/// Where an endpoint is: the lane, and its name there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub lane: usize,
+    pub endpoint: EndpointId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The peer's end has not been shown, or its host cannot be reached yet.
+    Shown,
+    /// The program has a block, and nothing has been proposed.
+    Claimed,
+    /// [F2] A's program has proposed.
+    Proposed { epoch: u64, name: u64 },
+    /// [F3] B's program has been asked by that line of the peer's.
+    Asked { epoch: u64, name: u64, from: u64 },
+    /// The engine has it.
+    Served(Place),
+    /// The program's own engine has it.
+    Inline,
+    /// The engine has let go of it.
+    Over,
+}
+
+pub struct Line {
+    /// Of its user's shares: a place, and the descriptor that is [entrusted](Self::entrusted) to us or an heir's.
+    pub _held: [Held; 2],
+    /// `None`: its process is dead.
+    pub program: Option<u32>,
+    pub cookie: u64,
+    /// [F1] Our end has connected: it is A.
+    pub connected: bool,
+    pub tuple: Tuple,
+    /// The UDP port of the program's own engine, as the peer's daemon was told; 0: it has none.
+    pub lease: u16,
+    /// Who serves the other end.
+    pub host: usize,
+    pub since: Instant,
+    pub stage: Stage,
+    pub block: Option<Block>,
+    /// Both programs have an engine of their own: the number of the route from ours to the peer's.
+    pub route: Option<u32>,
+    /// [F31] What we go on with if the program is killed.
+    pub entrusted: Option<InternalFd>,
+    /// Of B: the line of A's that has been told that our program looks at its block. Of A: the peer's
+    /// program looks at its own.
+    pub ready_for: Option<LineId>,
+    /// [C11] The peer has all that the program wrote, and its end.
+    pub end_acked: bool,
+    /// Both directions have been carried to their ends.
+    pub closed: bool,
+    /// [F24]
+    pub heir: Option<Heir>,
+}
+
+impl Line {
+    pub fn place(&self) -> Option<Place> {
+        match self.stage {
+            Stage::Served(place) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// [F31]
+    pub fn is_entrusted(&self) -> bool {
+        self.block.as_ref().is_some_and(Block::is_entrusted)
+    }
+
+    /// We have a socket that is none of our business any more.
+    pub fn has_lost_trust(&self) -> bool {
+        self.entrusted.is_some() && !self.is_entrusted()
+    }
+
+    /// Its block can serve a promotion that is still to be proposed, or it will get one. B may be asked again: who
+    /// asked it may have given up.
+    pub fn is_fresh(&self) -> bool {
+        matches!(
+            self.stage,
+            Stage::Shown | Stage::Claimed | Stage::Asked { .. }
+        )
+    }
+}

@@ -1,0 +1,375 @@
+//! How a line gets from being shown to the engine (docs/failover.md).
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use firmware::{EndpointId, PeerId, Refused};
+use netstack::failover::{Prepare, Segment};
+use netstack::time::Instant;
+
+use super::daemon::Nicd;
+use super::host::Theirs;
+use super::line::{Line, LineId, Place, Stage};
+use super::say;
+use super::words::{Proposal, Tuple, Word};
+use rendezvous::engine_endpoint::Block;
+use rendezvous::pair::Claim;
+
+impl Nicd {
+    /// The daemon of a host has been shown the other end of a connection. `false`: it has been shown too
+    /// much.
+    pub(super) fn hear_of(
+        &mut self,
+        host: usize,
+        tuple: Tuple,
+        theirs: Theirs,
+        time: Instant,
+    ) -> bool {
+        // Only the daemon that the peers file names for an address speaks for it.
+        if self.behind(tuple.remote.ip()) != Some(host) {
+            self.complain_of(host, tuple, time);
+            return true;
+        }
+        let fits = self.hosts[host].note(tuple, theirs);
+        if let Some(id) = self.lines.of(&tuple) {
+            self.claim(id, time);
+            self.attend(id, time);
+        }
+        fits
+    }
+
+    fn complain_of(&mut self, host: usize, tuple: Tuple, time: Instant) {
+        if self.complain_at <= time {
+            self.complain_at = time + Duration::from_secs(1);
+            let (title, ip) = (self.title(host), tuple.remote.ip());
+            say!("{title}: speaks for {ip}, which is not among its nets= in our peers file");
+        }
+    }
+
+    /// Both ends have been shown, and the link is up: the program gets a block, if it has none. If the link is at
+    /// rest, it gets up.
+    pub(super) fn claim(&mut self, id: LineId, time: Instant) {
+        let Some(line) = self.lines.get(id).filter(|line| line.is_fresh()) else {
+            return;
+        };
+        let (host, has_block) = (line.host, line.stage != Stage::Shown);
+        if !self.hosts[host].knows_other_end(line) {
+            return;
+        }
+        if self.hosts[host].at_rest {
+            self.want(host, time);
+        } else if self.hosts[host].up && !has_block {
+            self.give_block(id);
+        }
+    }
+
+    /// Nothing comes of it if there is no memory, or the program does not read: it will be tried again.
+    fn give_block(&mut self, id: LineId) -> Option<()> {
+        let route = self.route_for(id);
+        let line = self.lines.get_mut(id)?;
+        let number = line.program?;
+        let program = self.programs.get_mut(&number)?;
+        let block = Block::allocate(&program.pair)?;
+        let claim = Claim {
+            offer_cookie: line.cookie,
+            claim_cookie: 0,
+            segment: block.segment.number,
+            conn: block.conn,
+        };
+        if !program.pair.send_claim(claim) {
+            block.was_not_claimed();
+            return None;
+        }
+        if block.segment.number as usize == program.segments.len() {
+            if program.segments.is_empty() {
+                self.with_blocks.push(number);
+            }
+            program.segments.push(block.segment.clone());
+        }
+        let place = (block.segment.number, block.conn);
+        program.by_block.insert(place, id);
+        if line.connected && line.ready_for.is_some() {
+            block.confirm();
+        }
+        line.block = Some(block);
+        line.route = route;
+        line.stage = Stage::Claimed;
+        Some(())
+    }
+
+    /// The program has rung for a line, or somebody thinks that it may have something new.
+    pub(super) fn attend(&mut self, id: LineId, time: Instant) {
+        if self.lines.get(id).is_some_and(Line::has_lost_trust) {
+            self.give_back_trust(id);
+        }
+        let Some(line) = self.lines.get(id) else {
+            return;
+        };
+        let Some(block) = line.block.as_ref() else {
+            return;
+        };
+        if block.is_released() && line.heir.is_none() {
+            self.part_with(id, time);
+            return;
+        }
+        let epoch = block.theirs().promotion.epoch.load(Ordering::Acquire);
+        match line.stage {
+            Stage::Claimed if line.connected && epoch != 0 => self.propose(id, epoch, time),
+            Stage::Claimed | Stage::Asked { .. } if epoch == 0 => self.say_ready(id, time),
+            Stage::Asked { .. } if epoch != 0 => self.answer(id, epoch, time),
+            Stage::Served(place) => {
+                self.lanes[place.lane].engine.notice(place.endpoint);
+                self.prod = true;
+            }
+            _ => {}
+        }
+    }
+
+    /// B's program looks at its block: A's daemon hears of it, once for each of its lines.
+    fn say_ready(&mut self, id: LineId, time: Instant) {
+        let Some(line) = self.lines.get_mut(id) else {
+            return;
+        };
+        let (host, confirmed) = (
+            line.host,
+            line.block.as_ref().is_some_and(Block::is_confirmed),
+        );
+        let other = self.hosts[host]
+            .other_end(&line.tuple)
+            .map(|other| other.id);
+        if line.connected || !confirmed || line.ready_for == other {
+            return;
+        }
+        line.ready_for = other;
+        if let Some(to) = other {
+            self.tell(host, Word::Ready { to }, time);
+        }
+    }
+
+    pub(super) fn hear_ready(&mut self, host: usize, id: LineId) {
+        let line = self.lines.get_mut(id).filter(|line| line.host == host);
+        if let Some(line) = line.filter(|line| line.connected) {
+            line.ready_for = Some(id);
+            if let Some(block) = line.block.as_ref().filter(|_| line.stage == Stage::Claimed) {
+                block.confirm();
+            }
+        }
+    }
+
+    /// The program has let go of its block. If it has left the connection to us, it has said so before.
+    fn part_with(&mut self, id: LineId, time: Instant) {
+        if let Some(number) = self.lines.get(id).and_then(|line| line.program) {
+            self.hear_all(number, time);
+        }
+        self.dismiss(id, time);
+    }
+
+    pub(super) fn destroy(&mut self, place: Place, time: Instant) {
+        self.lanes[place.lane].engine.destroy(time, place.endpoint);
+        self.prod = true;
+    }
+
+    /// [F2] A's library proposes.
+    fn propose(&mut self, id: LineId, epoch: u64, time: Instant) {
+        let Some(line) = self.lines.get_mut(id) else {
+            return;
+        };
+        let host = line.host;
+        let other = self.hosts[host].other_end(&line.tuple);
+        let Some(other) = other.filter(|_| self.hosts[host].up) else {
+            self.refuse(id, epoch);
+            return;
+        };
+        let Some(block) = &line.block else {
+            return;
+        };
+        let promotion = &block.theirs().promotion;
+        self.next_name = self.next_name.wrapping_add(1);
+        let name = self.next_name;
+        let proposal = Proposal {
+            to: other.id,
+            from: id,
+            name,
+            epoch,
+            key: promotion.key.load(Ordering::Relaxed),
+            sent: promotion.sent.load(Ordering::Relaxed),
+            received: promotion.received.load(Ordering::Relaxed),
+            inline: line.route.is_some(),
+        };
+        line.stage = Stage::Proposed { epoch, name };
+        self.tell(host, Word::Prepare(proposal), time);
+    }
+
+    /// Nothing comes of a proposal of our program's.
+    fn refuse(&mut self, id: LineId, epoch: u64) {
+        if let Some(line) = self.lines.get_mut(id) {
+            line.stage = Stage::Over;
+            if let Some(block) = &line.block {
+                let refused = &block.ours().promotion.refused;
+                refused.store(epoch, Ordering::Release);
+            }
+        }
+        self.wake(id);
+    }
+
+    /// Everybody of the program who waits for that line shall look.
+    pub(super) fn wake(&self, id: LineId) {
+        let line = self.lines.get(id);
+        let pair = line
+            .and_then(|line| line.program)
+            .and_then(|number| self.programs.get(&number))
+            .map(|program| &program.pair);
+        let block = line.and_then(|line| line.block.as_ref());
+        if let (Some(pair), Some(block)) = (pair, block) {
+            block.wake(pair);
+        }
+    }
+
+    /// [F2] A proposal has come: B's library is asked.
+    pub(super) fn ask(&mut self, host: usize, it: Proposal, time: Instant) {
+        let known = |nicd: &Nicd| {
+            nicd.lines.get(it.to).is_some_and(|line| {
+                let mirrored = nicd.hosts[host].is_known(&line.tuple, it.from);
+                line.host == host && !line.connected && mirrored
+            })
+        };
+        if !known(self) || self.write_proposal(&it).is_none() {
+            let no = Word::Decline {
+                to: it.from,
+                epoch: it.epoch,
+            };
+            self.tell(host, no, time);
+            return;
+        }
+        self.wake(it.to);
+    }
+
+    /// `None`: its block is not one to be asked about.
+    fn write_proposal(&mut self, it: &Proposal) -> Option<()> {
+        // The peer's daemon may have seen the link come up before us.
+        if self.lines.get(it.to)?.stage == Stage::Shown {
+            self.give_block(it.to);
+        }
+        let line = self.lines.get_mut(it.to)?;
+        let block = line.block.as_ref()?;
+        let may_ask = matches!(line.stage, Stage::Claimed | Stage::Asked { .. });
+        let agreed = block.theirs().promotion.epoch.load(Ordering::Acquire);
+        if !may_ask || agreed != 0 || it.epoch == 0 || it.inline != line.route.is_some() {
+            return None;
+        }
+        block.tell_place(it.name, line.route);
+        block.ours().promotion.put(&Prepare {
+            epoch: it.epoch,
+            key: it.key,
+            sent: it.sent,
+            received: it.received,
+        });
+        line.stage = Stage::Asked {
+            epoch: it.epoch,
+            name: it.name,
+            from: it.from,
+        };
+        Some(())
+    }
+
+    /// [F3] B's library has agreed: the engine expects the connection.
+    fn answer(&mut self, id: LineId, agreed: u64, time: Instant) {
+        let Some(line) = self.lines.get(id) else {
+            return;
+        };
+        let (host, stage) = (line.host, line.stage);
+        let Stage::Asked { epoch, name, from } = stage else {
+            return;
+        };
+        if line.route.is_some() && agreed == epoch {
+            self.lines.set_stage(id, Stage::Inline);
+            self.tell(host, Word::Agree { to: from, epoch }, time);
+            return;
+        }
+        let block = line.block.clone().filter(|_| agreed == epoch);
+        let place = block.and_then(|block| {
+            self.enter(id, &block, |engine, peer| {
+                engine.expect(peer, name, block.clone())
+            })
+        });
+        let word = match place {
+            Some(_) => Word::Agree { to: from, epoch },
+            None => Word::Decline { to: from, epoch },
+        };
+        if place.is_none() {
+            self.let_down(id);
+        }
+        self.tell(host, word, time);
+    }
+
+    /// [F9] B's library has agreed to what will not be: it finds its word frozen, and resumes.
+    fn let_down(&mut self, id: LineId) {
+        if let Some(line) = self.lines.get_mut(id) {
+            line.stage = Stage::Over;
+            if let Some(block) = &line.block {
+                block.freeze();
+            }
+        }
+        self.wake(id);
+    }
+
+    /// [F6] AGREE has come: A's engine opens the connection.
+    pub(super) fn open(&mut self, host: usize, id: LineId, agreed: u64, time: Instant) {
+        let Some(line) = self.lines.get(id).filter(|line| line.host == host) else {
+            return;
+        };
+        let Stage::Proposed { epoch, name } = line.stage else {
+            return;
+        };
+        let block = line.block.clone().filter(|_| agreed == epoch);
+        let Some(block) = block else {
+            return;
+        };
+        if line.route.is_some() {
+            block.tell_place(name, line.route);
+            let word = &block.ours().promotion.agreed;
+            word.store(epoch, Ordering::Release);
+            self.lines.set_stage(id, Stage::Inline);
+            self.wake(id);
+            return;
+        }
+        let place = self.enter(id, &block, |engine, peer| {
+            engine.open(time, peer, name, block.clone())
+        });
+        if place.is_none() {
+            self.refuse(id, epoch);
+        }
+    }
+
+    /// Gives a block to the engine that serves its host.
+    fn enter(
+        &mut self,
+        id: LineId,
+        block: &Block,
+        join: impl FnOnce(&mut super::lane::LaneEngine, PeerId) -> Result<EndpointId, Refused<Block>>,
+    ) -> Option<Place> {
+        let line = self.lines.get_mut(id)?;
+        let pair = self.programs.get(&line.program?)?.pair.clone();
+        let way = self.hosts[line.host].way?;
+        let lane = &mut self.lanes[way.lane];
+        let endpoint = join(&mut lane.engine, way.peer).ok()?;
+        lane.ropes.tie(endpoint, id, block.clone(), pair);
+        let place = Place {
+            lane: way.lane,
+            endpoint,
+        };
+        line.stage = Stage::Served(place);
+        self.prod = true;
+        Some(place)
+    }
+
+    pub(super) fn hear_no(&mut self, host: usize, id: LineId, epoch: u64) {
+        let line = self.lines.get(id).filter(|line| line.host == host);
+        let proposed = line.is_some_and(
+            |line| matches!(line.stage, Stage::Proposed { epoch: ours, .. } if ours == epoch),
+        );
+        if proposed {
+            self.refuse(id, epoch);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! How things are: what `ulsock nicd status` shows.
+
+use std::fs::Metadata;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::broker::Broker;
+use super::daemon::Nicd;
+use super::door;
+use super::line::Stage;
+use rendezvous::channel::address::daemon_file;
+
+/// For an answer, and how long that may be.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LONGEST: u64 = 16 << 20;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Status {
+    pub pid: u32,
+    pub address: String,
+    pub programs: usize,
+    /// Programs in containers, and connections whose two ends it has brought together.
+    pub guests: usize,
+    pub introduced: u64,
+    pub peers: Vec<PeerStatus>,
+    pub interfaces: Vec<InterfaceStatus>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct PeerStatus {
+    pub name: String,
+    pub address: String,
+    /// The two daemons are in touch.
+    pub in_touch: bool,
+    pub link_up: bool,
+    /// There is none, because no connection needs it.
+    pub at_rest: bool,
+    /// Why there is no link.
+    pub why: String,
+    pub interface: String,
+    /// Smoothed, in microseconds.
+    pub round_trip: f64,
+    /// Connections by how far they are.
+    pub shown: usize,
+    pub claimed: usize,
+    pub served: usize,
+    pub packets_sent: u64,
+    pub packets_received: u64,
+    pub packets_lost: u64,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct InterfaceStatus {
+    pub name: String,
+    /// Its port is open.
+    pub open: bool,
+    pub trouble: String,
+    pub frames_sent: u64,
+    pub frames_received: u64,
+    pub strangers: u64,
+    pub hostile: u64,
+    pub polls: u64,
+    pub looks: u64,
+    pub wakes: u64,
+}
+
+/// Asks the daemon of this network namespace.
+pub fn ask(run_dir: &Path) -> io::Result<Status> {
+    let name = format!("{}{}", &*daemon_file(door::namespace()?)?, door::STATUS);
+    ask_at(&run_dir.join(name))
+}
+
+fn ask_at(door: &Path) -> io::Result<Status> {
+    // A stranger's would have us wait, or read without end.
+    if !rendezvous::rundir::may_be_daemon(door.symlink_metadata()?.uid(), run_dir_of(door)?.uid()) {
+        return Err(ErrorKind::PermissionDenied.into());
+    }
+    let stream = UnixStream::connect(door)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut text = String::new();
+    stream.take(LONGEST).read_to_string(&mut text)?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+fn run_dir_of(door: &Path) -> io::Result<Metadata> {
+    door.parent().ok_or(ErrorKind::NotFound)?.symlink_metadata()
+}
+
+impl Nicd {
+    pub(super) fn status(&self) -> String {
+        let counts = self.counts();
+        let status = Status {
+            pid: std::process::id(),
+            address: self.me.control.to_string(),
+            programs: self.programs.len(),
+            guests: self.broker.as_ref().map_or(0, Broker::guests),
+            introduced: self.broker.as_ref().map_or(0, |broker| broker.found),
+            peers: self
+                .others()
+                .into_iter()
+                .map(|host| self.peer(host, counts[host]))
+                .collect(),
+            interfaces: self.lanes.iter().map(interface).collect(),
+        };
+        serde_json::to_string(&status).unwrap_or_default()
+    }
+
+    /// Of each host's connections, by how far they are: shown, claimed and served.
+    fn counts(&self) -> Vec<[usize; 3]> {
+        let mut counts = vec![[0; 3]; self.hosts.len()];
+        for (_, line) in self.lines.iter() {
+            let stage = match line.stage {
+                Stage::Shown => 0,
+                Stage::Claimed | Stage::Proposed { .. } | Stage::Asked { .. } => 1,
+                Stage::Served(_) | Stage::Inline => 2,
+                Stage::Over => continue,
+            };
+            counts[line.host][stage] += 1;
+        }
+        counts
+    }
+
+    fn peer(&self, number: usize, [shown, claimed, served]: [usize; 3]) -> PeerStatus {
+        let host = &self.hosts[number];
+        let peer = host.peer.as_ref();
+        let lane = host.way.map(|way| &self.lanes[way.lane]);
+        let link = host
+            .way
+            .and_then(|way| self.lanes[way.lane].engine.link(way.peer));
+        let counters = link.map(|link| link.counters()).unwrap_or_default();
+        let rtt = link
+            .and_then(|link| link.path(0))
+            .filter(|path| path.rtt.is_known())
+            .map(|path| path.rtt.smoothed());
+        PeerStatus {
+            name: peer.and_then(|peer| peer.name.clone()).unwrap_or_default(),
+            address: peer
+                .map(|peer| peer.control.to_string())
+                .unwrap_or_default(),
+            in_touch: host.is_in_touch(),
+            link_up: host.up,
+            at_rest: host.at_rest,
+            why: host.unfit.clone().unwrap_or_default(),
+            interface: lane.map(|lane| lane.name.clone()).unwrap_or_default(),
+            round_trip: rtt.map_or(0.0, |rtt| rtt.as_secs_f64() * 1e6),
+            shown,
+            claimed,
+            served,
+            packets_sent: counters.packets_sent,
+            packets_received: counters.packets_received,
+            packets_lost: counters.packets_lost,
+        }
+    }
+}
+
+fn interface(lane: &super::lane::Lane) -> InterfaceStatus {
+    let counters = lane.engine.counters();
+    InterfaceStatus {
+        name: lane.name.clone(),
+        open: lane.is_open(),
+        trouble: lane.trouble.map(|it| format!("{it:?}")).unwrap_or_default(),
+        frames_sent: counters.frames_sent,
+        frames_received: counters.frames_received,
+        strangers: counters.strangers,
+        hostile: counters.hostile,
+        polls: counters.polls,
+        looks: counters.looks,
+        wakes: counters.wakes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::chown;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+    use rendezvous::rundir::scratch::Scratch;
+
+    /// Needs root.
+    #[test]
+    fn a_stranger_is_not_asked() {
+        let dir = Scratch::new();
+        let door = dir.path.join("nicd.7.status");
+        let listener = UnixListener::bind(&door).unwrap();
+        chown(&door, Some(1002), None).unwrap();
+        assert_eq!(
+            ask_at(&door).unwrap_err().kind(),
+            ErrorKind::PermissionDenied
+        );
+        listener.set_nonblocking(true).unwrap();
+        assert!(listener.accept().is_err(), "nobody has come");
+    }
+
+    #[test]
+    fn an_answer_without_end_is_none() {
+        let dir = Scratch::new();
+        let door = dir.path.join("nicd.7.status");
+        let listener = UnixListener::bind(&door).unwrap();
+        let talker = std::thread::spawn(move || {
+            let (mut asker, _) = listener.accept().unwrap();
+            while asker.write(&[b' '; 1 << 16]).is_ok() {}
+        });
+        assert!(ask_at(&door).is_err());
+        talker.join().unwrap();
+    }
+}

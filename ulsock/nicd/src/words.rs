@@ -1,0 +1,230 @@
+//! What two daemons say to each other about connections, and its bytes.
+//!
+//! Fixed layouts in network byte order, one per kind. The peer may be hostile: a length or value that
+//! does not fit exactly yields `None`.
+
+use std::net::SocketAddr;
+
+use rendezvous::codec::{mapped, Reader};
+
+/// Version of all that follows.
+pub const VERSION: u16 = 2;
+
+/// A connection, as one of its ends sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tuple {
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+}
+
+impl Tuple {
+    /// Both addresses as they are on the wire: a socket of IPv6 may speak IPv4.
+    pub fn new(local: SocketAddr, remote: SocketAddr) -> Tuple {
+        let plain = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
+        Tuple {
+            local: plain(local),
+            remote: plain(remote),
+        }
+    }
+
+    /// As the other end sees it.
+    pub fn mirrored(self) -> Tuple {
+        Tuple {
+            local: self.remote,
+            remote: self.local,
+        }
+    }
+}
+
+/// One of the sender's lines, `id` in its own count; or one of the receiver's, by the count of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// First on every channel, from both sides. Another life knows nothing of what was said before.
+    Hello { version: u16, life: u64 },
+    /// A program has shown this connection here.
+    Shown {
+        id: u64,
+        tuple: Tuple,
+        connected: bool,
+        /// The UDP port of the program's own engine; 0: it has none for this connection.
+        lease: u16,
+    },
+    /// That line is no more.
+    Withdrawn { id: u64 },
+    /// B's library has its block, and looks at it: A's may propose.
+    Ready { to: u64 },
+    /// [F2] A's library proposes.
+    Prepare(Proposal),
+    /// [F3] B's library agrees.
+    Agree { to: u64, epoch: u64 },
+    /// Nothing comes of that proposal.
+    Decline { to: u64, epoch: u64 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    pub to: u64,
+    pub from: u64,
+    /// [C1] Of the connection on the link.
+    pub name: u64,
+    pub epoch: u64,
+    pub key: u64,
+    pub sent: u64,
+    pub received: u64,
+    /// Both programs' own engines carry it.
+    pub inline: bool,
+}
+
+const HELLO: u8 = 1;
+const SHOWN: u8 = 2;
+const WITHDRAWN: u8 = 3;
+const PREPARE: u8 = 4;
+const AGREE: u8 = 5;
+const DECLINE: u8 = 6;
+const READY: u8 = 7;
+
+impl Word {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(64);
+        let mut put = |kind: u8, fields: &[u64]| {
+            bytes.push(kind);
+            bytes.extend(fields.iter().flat_map(|field| field.to_be_bytes()));
+        };
+        match *self {
+            Word::Hello { version, life } => put(HELLO, &[version.into(), life]),
+            Word::Shown {
+                id,
+                tuple,
+                connected,
+                lease,
+            } => {
+                put(SHOWN, &[id, connected.into(), lease.into()]);
+                for end in [tuple.local, tuple.remote] {
+                    bytes.extend(mapped(end.ip()).octets());
+                    bytes.extend(end.port().to_be_bytes());
+                }
+            }
+            Word::Withdrawn { id } => put(WITHDRAWN, &[id]),
+            Word::Prepare(it) => put(
+                PREPARE,
+                &[
+                    it.to,
+                    it.from,
+                    it.name,
+                    it.epoch,
+                    it.key,
+                    it.sent,
+                    it.received,
+                    it.inline.into(),
+                ],
+            ),
+            Word::Agree { to, epoch } => put(AGREE, &[to, epoch]),
+            Word::Decline { to, epoch } => put(DECLINE, &[to, epoch]),
+            Word::Ready { to } => put(READY, &[to]),
+        }
+        bytes
+    }
+
+    /// Reads a word that must fill `bytes` exactly.
+    pub fn decode(bytes: &[u8]) -> Option<Word> {
+        let (kind, bytes) = bytes.split_first()?;
+        let mut rest = Reader(bytes);
+        let word = match *kind {
+            HELLO => Word::Hello {
+                version: rest.u64_be()?.try_into().ok()?,
+                life: rest.u64_be()?,
+            },
+            SHOWN => {
+                let (id, connected) = (rest.u64_be()?, rest.bool_be()?);
+                let lease = rest.u64_be()?.try_into().ok()?;
+                let tuple = Tuple::new(rest.address_be()?, rest.address_be()?);
+                Word::Shown {
+                    id,
+                    tuple,
+                    connected,
+                    lease,
+                }
+            }
+            WITHDRAWN => Word::Withdrawn { id: rest.u64_be()? },
+            PREPARE => Word::Prepare(Proposal {
+                to: rest.u64_be()?,
+                from: rest.u64_be()?,
+                name: rest.u64_be()?,
+                epoch: rest.u64_be()?,
+                key: rest.u64_be()?,
+                sent: rest.u64_be()?,
+                received: rest.u64_be()?,
+                inline: rest.bool_be()?,
+            }),
+            AGREE => Word::Agree {
+                to: rest.u64_be()?,
+                epoch: rest.u64_be()?,
+            },
+            READY => Word::Ready { to: rest.u64_be()? },
+            DECLINE => Word::Decline {
+                to: rest.u64_be()?,
+                epoch: rest.u64_be()?,
+            },
+            _ => return None,
+        };
+        rest.0.is_empty().then_some(word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_word() -> impl Strategy<Value = Word> {
+        let end = any::<(IpAddr, u16)>().prop_map(|(ip, port)| SocketAddr::new(ip, port));
+        let tuple = (end.clone(), end).prop_map(|(local, remote)| Tuple::new(local, remote));
+        prop_oneof![
+            any::<(u16, u64)>().prop_map(|(version, life)| Word::Hello { version, life }),
+            (any::<(u64, bool, u16)>(), tuple).prop_map(|((id, connected, lease), tuple)| {
+                Word::Shown {
+                    id,
+                    tuple,
+                    connected,
+                    lease,
+                }
+            }),
+            any::<u64>().prop_map(|id| Word::Withdrawn { id }),
+            any::<([u64; 7], bool)>().prop_map(|(words, inline)| {
+                let [to, from, name, epoch, key, sent, received] = words;
+                Word::Prepare(Proposal {
+                    to,
+                    from,
+                    name,
+                    epoch,
+                    key,
+                    sent,
+                    received,
+                    inline,
+                })
+            }),
+            any::<u64>().prop_map(|to| Word::Ready { to }),
+            any::<[u64; 2]>().prop_map(|[to, epoch]| Word::Agree { to, epoch }),
+            any::<[u64; 2]>().prop_map(|[to, epoch]| Word::Decline { to, epoch }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn there_and_back(word in any_word()) {
+            let bytes = word.encode();
+            prop_assert_eq!(Word::decode(&bytes), Some(word));
+            for length in 0..bytes.len() {
+                prop_assert_eq!(Word::decode(&bytes[..length]), None);
+            }
+            prop_assert_eq!(Word::decode(&[&bytes[..], &[0]].concat()), None);
+        }
+
+        #[test]
+        fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..70)) {
+            let _ = Word::decode(&bytes);
+        }
+    }
+}

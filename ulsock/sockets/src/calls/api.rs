@@ -1,0 +1,64 @@
+//! What the preload library calls: one function per intercepted libc call, nothing else.
+//!
+//! Every function may be called from any thread at any time and leaves `errno` alone.
+
+use libc::c_int;
+
+pub use crate::calls::descriptors::{close, close_range, dup_over, duped, fd_opened, shutdown};
+pub use crate::calls::io::{
+    read, readv, recv, recv_first, recvfrom, recvmmsg, recvmsg, send, send_first, sendfile,
+    sendmmsg, sendmsg, takes_address, write, writev, First,
+};
+pub use crate::calls::life::{
+    before_exec, exec_failed, exiting, fork_child, fork_parent, fork_prepare, start as init,
+};
+pub use crate::calls::limits::{
+    before_limit, concerns as limit_concerns_us, limit_set, lower as lower_limit,
+    raised as raised_limit,
+};
+pub use crate::calls::opening::{
+    accepted, before_connect, connected, is_listener, listening, socket_opened,
+};
+pub use crate::calls::options::{fcntl, ioctl};
+pub use crate::calls::passing::{passing_fds, peek_begins, peek_ends, received_fds, Passing};
+pub use crate::calls::restart::init as restarts;
+pub use crate::calls::return_all::{
+    before_chroot, before_plugin, before_sandbox, before_spawn, before_spawn_of_all,
+};
+pub use crate::calls::sockopt::{getsockopt, option_read, option_set, setsockopt};
+pub use crate::calls::vfork::{
+    child as vfork_child, parent as vfork_parent, prepare as vfork_prepare,
+};
+pub use crate::promote::unhooked::ring_made as io_uring_made;
+pub use crate::ready::epoll::{epoll_ctl, epoll_wait, time_of_wait, Begun, Doze};
+pub use crate::ready::poll::poll;
+pub use crate::ready::select::{select, select_limit};
+pub use crate::runtime::cancel::{
+    init as cancellation, requested as cancelling, type_changed as cancel_type_changed,
+};
+pub use crate::runtime::process::is_on;
+pub use crate::runtime::signal::{init as signals, sigaction, RealSigaction};
+pub use crate::state::verdict::{guard, Counted, InFlight, Verdict};
+pub use os::access::{copy, is_readable, load, load_if_any, load_word, store};
+pub use os::mlock::mlockall;
+
+/// After a successful `epoll_create`.
+pub fn epoll_opened(fd: c_int) {
+    crate::calls::descriptors::fd_opened(fd);
+    crate::ready::epoll::opened(fd);
+}
+
+/// Has there been any TCP connection?
+pub fn has_connections() -> bool {
+    crate::runtime::process::is_on() && crate::state::process_group::own().is_some()
+}
+
+/// Before a new program is started that this descriptor is handed to.
+pub fn to_program(fd: c_int) {
+    crate::conn::handover::to_kernel(fd, rendezvous::reason::Reason::Exec);
+}
+
+/// Before a call that we do not handle on an accelerated connection (`splice`, `fdopen`...).
+pub fn to_kernel(fd: c_int) {
+    crate::conn::handover::to_kernel(fd, rendezvous::reason::Reason::Call);
+}

@@ -1,0 +1,225 @@
+//! Calls with one buffer: what nearly every program makes.
+
+use libc::{c_int, c_void, iovec, sockaddr, socklen_t};
+
+use super::{enter, receive, transmit, Quick, Way, KERNEL_ONLY};
+use crate::conn::buffers::{Piece, MOST};
+use crate::conn::{self, Handle};
+use crate::promote;
+use crate::runtime::cancel;
+use crate::state::process_group::Family;
+use crate::state::record::{Record, State};
+use crate::state::table::{self, Slot, Word};
+use crate::state::verdict::{Counted, Verdict};
+use os::access;
+use os::pointer::{fault, is_bad, Fault};
+
+/// A call with one buffer, in the usual case: on a connection whose rings are ready.
+#[inline(always)]
+fn first(
+    word: Word,
+    fd: c_int,
+    buf: *const c_void,
+    len: usize,
+    quick: impl FnOnce(&'static Family, &'static Record, Handle) -> Option<usize>,
+) -> Option<usize> {
+    let (number, family) = (word.record()?, crate::state::process_group::own()?);
+    let record = family.record(number);
+    if record.state() != State::Managed || len == 0 || is_bad(buf, len) {
+        return None;
+    }
+    cancel::point();
+    quick(family, record, Handle::of(record, number, fd))
+}
+
+#[inline(never)]
+fn receive_first(
+    fd: c_int,
+    buf: *mut c_void,
+    len: usize,
+    flags: c_int,
+    word: Word,
+) -> Option<usize> {
+    first(word, fd, buf, len, |family, record, handle| {
+        let mut piece = Piece::new(buf.cast());
+        conn::quick::recv(family, record, handle, &mut piece, len, flags)
+    })
+}
+
+#[inline(never)]
+fn transmit_first(
+    fd: c_int,
+    buf: *const c_void,
+    len: usize,
+    flags: c_int,
+    word: Word,
+) -> Option<usize> {
+    if len > conn::quick::MOST {
+        return None;
+    }
+    first(word, fd, buf, len, |family, record, handle| {
+        let mut piece = Piece::new(buf.cast_mut().cast());
+        conn::quick::send(family, record, handle, &mut piece, len, flags).then_some(len)
+    })
+}
+
+/// A usual call on plain kernel TCP: a straight line for short connections. Apart from the rest, so
+/// that calls on rings do not pay for it.
+#[inline(never)]
+fn plain(fd: c_int, way: Way, len: usize, flags: c_int) -> Option<Verdict> {
+    let Slot::Record(number) = table::get(fd) else {
+        return None;
+    };
+    let family = crate::state::process_group::own()?;
+    let record = family.record(number);
+    let usual = len > 0 && flags & (KERNEL_ONLY | libc::MSG_ERRQUEUE) == 0;
+    if !usual || record.state() != State::Plain {
+        return None;
+    }
+    if record.stays_on_kernel() {
+        return Some(Verdict::Counted(Counted::new(record, way)));
+    }
+    promote::note_call(family, number, record, fd);
+    if record.state() == State::Managed {
+        return None;
+    }
+    enter(record, way).map(Verdict::Kernel)
+}
+
+/// What became of a call with one buffer at once.
+pub enum First {
+    /// Not ours: call the real function.
+    Foreign,
+    /// Done in user space with this result, as is usual.
+    Done(isize),
+    /// Neither: go on with [`read`], [`recv`], [`write`] or [`send`].
+    Other,
+}
+
+/// The usual case of [`read`] and [`recv`].
+///
+/// # Safety
+/// As libc's `recv`.
+#[inline(always)]
+pub unsafe fn recv_first(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> First {
+    let Some(word) = table::attended(fd) else {
+        return First::Foreign;
+    };
+    receive_first(fd, buf, len, flags, word).map_or(First::Other, |n| First::Done(n as isize))
+}
+
+/// The usual case of [`write`] and [`send`].
+///
+/// # Safety
+/// As libc's `send`.
+#[inline(always)]
+pub unsafe fn send_first(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> First {
+    let Some(word) = table::attended(fd) else {
+        return First::Foreign;
+    };
+    transmit_first(fd, buf, len, flags, word).map_or(First::Other, |n| First::Done(n as isize))
+}
+
+/// After [`recv_first`].
+///
+/// # Safety
+/// As libc's `read`.
+pub unsafe fn read(fd: c_int, buf: *mut c_void, len: usize) -> Verdict {
+    // Unlike recv, the kernel's read of no bytes does not look at the socket.
+    if len == 0 {
+        return crate::state::verdict::guard(fd);
+    }
+    if is_refused(buf, len) {
+        return crate::state::verdict::guard(fd);
+    }
+    if let Some(verdict) = plain(fd, Way::In, len, 0) {
+        return verdict;
+    }
+    receive(fd, &[piece(buf, len.min(MOST))], 0, Quick::Refused)
+}
+
+/// After [`recv_first`].
+///
+/// # Safety
+/// As libc's `recv`.
+pub unsafe fn recv(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> Verdict {
+    if let Some(verdict) = plain(fd, Way::In, len, flags) {
+        return verdict;
+    }
+    receive(fd, &[piece(buf, len.min(MOST))], flags, Quick::Refused)
+}
+
+/// After [`send_first`].
+///
+/// # Safety
+/// As libc's `write`.
+pub unsafe fn write(fd: c_int, buf: *const c_void, len: usize) -> Verdict {
+    if is_refused(buf, len) {
+        return crate::state::verdict::guard(fd);
+    }
+    if let Some(verdict) = plain(fd, Way::Out, len, 0) {
+        return verdict;
+    }
+    let list = [piece(buf.cast_mut(), len.min(MOST))];
+    transmit(fd, &list, 0, Quick::Refused)
+}
+
+/// After [`send_first`].
+///
+/// # Safety
+/// As libc's `send`.
+pub unsafe fn send(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> Verdict {
+    if let Some(verdict) = plain(fd, Way::Out, len, flags) {
+        return verdict;
+    }
+    let list = [piece(buf.cast_mut(), len.min(MOST))];
+    transmit(fd, &list, flags, Quick::Refused)
+}
+
+/// Other calls cut a length that is too long; read and write fail before they look at the socket, if not all of it
+/// lies in user space.
+#[inline]
+fn is_refused(buf: *const c_void, len: usize) -> bool {
+    len > MOST && fault(buf, len) == Some(Fault::Refused)
+}
+
+/// Would the kernel take this address along, and it is ours to ignore?
+pub fn takes_address(fd: c_int, addr: *const sockaddr, len: socklen_t) -> bool {
+    table::attended(fd).is_some()
+        && len as usize <= size_of::<libc::sockaddr_storage>()
+        && access::is_readable(addr, len as usize)
+}
+
+fn piece(buf: *mut c_void, len: usize) -> iovec {
+    iovec {
+        iov_base: buf,
+        iov_len: len,
+    }
+}
+
+/// # Safety
+/// As libc's `recvfrom`.
+pub unsafe fn recvfrom(
+    fd: c_int,
+    buf: *mut c_void,
+    len: usize,
+    flags: c_int,
+    addr: *mut sockaddr,
+    addrlen: *mut socklen_t,
+) -> Verdict {
+    // SAFETY: by contract.
+    let verdict = unsafe { recv(fd, buf, len, flags) };
+    if matches!(verdict, Verdict::Done(_)) && !addr.is_null() {
+        // SAFETY: any bytes are a length.
+        let room = unsafe { access::load(addrlen) };
+        if room.is_some_and(|room| room > i32::MAX as socklen_t) {
+            return Verdict::Fail(libc::EINVAL);
+        }
+        // A TCP socket names no sender. As in the kernel, what has been received is gone if that
+        // cannot be told.
+        if room.is_none() || !access::store(addrlen, 0) {
+            return Verdict::Fail(libc::EFAULT);
+        }
+    }
+    verdict
+}

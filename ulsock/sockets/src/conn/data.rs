@@ -1,0 +1,246 @@
+//! Waiting for data to receive, from either carrier.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use libc::{c_short, POLLIN, POLLPRI, POLLRDHUP};
+use netstack::ring::{Look, RxState};
+
+use super::kept::Kept;
+use super::recv::{ask_for_kernel, prefer_ring};
+use super::wait::{sleep, Slot, Woken};
+use super::watch::Watch;
+use super::{send, Conn, Handle};
+use crate::conn::reclaim::Nap;
+use crate::runtime::chaos;
+use crate::runtime::deadline::Deadline;
+use crate::runtime::signal::Seen;
+use crate::runtime::sleep_state::{Sleep, What};
+use crate::runtime::spin;
+use crate::state::record::flag;
+use shm::waiter;
+
+/// How often a peek that wants more than is there looks again: what is left in the kernel's queue, now
+/// or behind what the ring holds, keeps its poll from telling about more.
+const PACE: Duration = Duration::from_millis(1);
+
+/// What a receive waits for.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    /// So many bytes.
+    pub least: u64,
+    /// So many are there and were left there, by a peek.
+    pub there: u64,
+    /// An urgent byte is something to look at: the receive passes over it, or ends in front of it. Not for
+    /// a peek, which leaves it there and would be woken by it for ever.
+    pub urgent: bool,
+}
+
+/// Waits until the stream has moved on by as many bytes as are wanted, or there is something else to
+/// look at.
+pub fn wait(
+    conn: Conn<'_>,
+    wanted: Wanted,
+    deadline: Deadline,
+    seen: Seen,
+    kept: &mut Kept,
+) -> Woken {
+    if seen.any_handler(conn.me) {
+        return Woken::Interrupted;
+    }
+    let (me, producer) = (conn.me, &conn.link.rx_shared().producer);
+    let (tail, epoch) = (
+        producer.tail.load(Ordering::Relaxed),
+        producer.epoch.load(Ordering::Relaxed),
+    );
+    let moved = || {
+        producer.tail.load(Ordering::Relaxed) != tail
+            || producer.epoch.load(Ordering::Relaxed) != epoch
+            || me.deferred.any()
+    };
+    let on_ring = conn.record.rx.carrier.load(Ordering::Relaxed) != 0;
+    if on_ring && spin::until(&me.spin, || conn.peer_is_near(), moved) {
+        return Woken::Look(0);
+    }
+    kept.note(&conn);
+    sleep_for_data(conn, wanted, on_ring, deadline, seen)
+}
+
+/// What was too little may be enough now: whoever of this process waits for it looks again.
+pub fn wake_readers(handle: Handle) {
+    if let Some(conn) = Conn::enter(handle) {
+        waiter::ring_all(&conn.link.rx_shared().wait.data);
+    }
+    // The members of sets last: this hangs their wires up again.
+    (super::readiness::told().touch)(handle);
+}
+
+/// The program changed something that wakes whoever sleeps on a kernel socket.
+pub fn stir(handle: Handle) {
+    if let Some(conn) = Conn::enter(handle) {
+        conn.stir();
+    }
+}
+
+impl Conn<'_> {
+    /// Threads of our own that wait look again; epoll sets hear the kernel.
+    pub(super) fn stir(&self) {
+        self.record.stirs.fetch_add(1, Ordering::AcqRel);
+        waiter::ring_all(&self.link.tx_shared().room.space);
+        waiter::ring_threads(&self.link.rx_shared().wait.data);
+    }
+}
+
+fn sleep_for_data(
+    conn: Conn<'_>,
+    wanted: Wanted,
+    on_ring: bool,
+    deadline: Deadline,
+    seen: Seen,
+) -> Woken {
+    let (me, socket, handle) = (conn.me, conn.socket, conn.handle);
+    let waiter = me
+        .waiter()
+        .filter(|waiter| conn.link.pair.hand_over(waiter));
+    let Some(bed) = Sleep::prepare(me, seen) else {
+        return Woken::Look(0);
+    };
+    let nap = Nap::on_connection();
+    let slot = Slot::take(&conn.record.rx.slots);
+    let (Some(waiter), Some(slot)) = (waiter, slot) else {
+        return sleep_on_kernel(conn, bed, nap, wanted, deadline);
+    };
+    let slot = slot.keep();
+    bed.hold(handle, What::Data(slot as u8));
+    chaos::be_late();
+    let (events, until) = conn.listen_on_link(listen_to(wanted, nap.limit(deadline)));
+    let watched = wanted.urgent && until.is_never() && Watch(waiter).is_worth_while(&conn);
+    if watched {
+        bed.watch(handle);
+    }
+    bed.lie_down(waiter);
+    let ready = arm_data(&conn, slot, waiter.number, wanted);
+    send::serve(&conn);
+    // Signals must get through while asleep.
+    drop(conn);
+    let woken = if ready {
+        Woken::Look(0)
+    } else if watched && handle.is_open() {
+        Watch(waiter).sleep(&bed)
+    } else {
+        paced(sleep(&bed, Some(waiter), socket, events, until), deadline)
+    };
+    drop(bed);
+    nap.end();
+    if on_ring {
+        chaos::drag();
+    }
+    if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle.here())) {
+        conn.note_kernel_events(events);
+        conn.look_after_link();
+        send::serve(&conn);
+        if on_ring {
+            conn.link.guard.note();
+        }
+        conn.guard();
+    }
+    woken
+}
+
+impl Conn<'_> {
+    /// [F15] What is unacknowledged on the link limits the sleep; and an end that the kernel shows only
+    /// asks, and would wake for ever.
+    fn listen_on_link(&self, (events, until): (c_short, Deadline)) -> (c_short, Deadline) {
+        if self.is_only_asked() && self.record.nic.asked.load(Ordering::Relaxed) != 0 {
+            return (0, until.min(Deadline::after(PACE)));
+        }
+        if self.has_unacknowledged() {
+            let limit = Duration::from_millis(super::nic::LOOK);
+            return (events, until.min(Deadline::after(limit)));
+        }
+        (events, until)
+    }
+}
+
+/// The kernel socket's events, and until when.
+fn listen_to(wanted: Wanted, deadline: Deadline) -> (c_short, Deadline) {
+    match wanted.there {
+        0 if wanted.urgent => (POLLIN | POLLPRI | POLLRDHUP, deadline),
+        0 => (POLLIN | POLLRDHUP, deadline),
+        _ => (POLLRDHUP, deadline.min(Deadline::after(PACE))),
+    }
+}
+
+/// The end of a pace is not the end of the wait.
+fn paced(woken: Woken, deadline: Deadline) -> Woken {
+    match woken {
+        Woken::TimedOut if !deadline.passed() => Woken::Look(0),
+        woken => woken,
+    }
+}
+
+/// No bell to be rung with: asks for the kernel, and then sleeps on it alone. If bytes came into
+/// the ring at this very moment, the sender sees the wish after publishing them, or we see them now.
+fn sleep_on_kernel(
+    conn: Conn<'_>,
+    bed: Sleep,
+    nap: Nap,
+    wanted: Wanted,
+    deadline: Deadline,
+) -> Woken {
+    let (socket, handle) = (conn.socket, conn.handle);
+    ask_for_kernel(&conn);
+    let ready = conn
+        .lock_rx()
+        .is_none_or(|mut held| something_there(&conn, held.state(), wanted.there));
+    // A peer that has become another program waits for what is in our own ring.
+    send::serve(&conn);
+    let (events, until) = listen_to(wanted, nap.limit(deadline));
+    drop(conn);
+    if ready {
+        nap.end();
+        return Woken::Look(0);
+    }
+    let woken = paced(sleep(&bed, None, socket, events, until), deadline);
+    drop(bed);
+    nap.end();
+    if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle.here())) {
+        conn.note_kernel_events(events);
+        send::serve(&conn);
+    }
+    woken
+}
+
+/// `true`: something is there already; do not sleep. Before management begins there is nothing in
+/// the ring, but the bell is hung up all the same: another thread may begin while this one sleeps.
+fn arm_data(conn: &Conn<'_>, slot: usize, name: u32, wanted: Wanted) -> bool {
+    let Some(mut held) = conn.lock_rx() else {
+        return true;
+    };
+    let managed = conn.record.rx.gate.is_closed();
+    prefer_ring(conn, held.state());
+    let rx = conn.receiver(held.state());
+    // Never beyond what the ring can hold: the sender would wait for us.
+    let least = wanted.least.min(wanted.there + rx.size() / 2).max(1);
+    rx.arm_data(slot, name, rx.state.pos + least);
+    // The kernel's end is level-triggered, the link's is told once.
+    if conn.is_to_attend() || conn.ends_on_link(held.state()) {
+        return true;
+    }
+    managed && something_there(conn, held.state(), wanted.there)
+}
+
+/// Anything that [`Conn::take`] would find, without taking it: more ring bytes than those that were
+/// left `there`, or a mark to pass.
+fn something_there(conn: &Conn<'_>, state: &mut RxState, there: u64) -> bool {
+    if conn.record.has(flag::BROKEN) {
+        return false;
+    }
+    let before = state.carrier();
+    match conn.receiver(state).look() {
+        // In a smaller ring it has to be armed for less.
+        Ok(Look::Ring(n)) => n > there || state.carrier() != before,
+        Err(_) => true,
+        Ok(Look::Kernel { .. }) => before.is_ring(),
+    }
+}

@@ -1,0 +1,157 @@
+//! What the kernel's stream brings to a connection that is on the link, or was ([F17] to [F19], [F21]).
+
+use netstack::failover::record::LENGTH;
+use netstack::failover::{Arrived, Segment as _, Stage, Tip};
+use netstack::ring::{Receiver, RxState, Sender};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+
+use super::super::Conn;
+use crate::state::record::flag;
+use rendezvous::rings::Rings;
+use shm::layout::NIC_LEVEL;
+
+/// What stands next in the kernel's stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Bytes of the program, or nothing but such can come.
+    Plain,
+    /// A record, which has been read: look again.
+    Record,
+    /// Nothing that can be read yet.
+    Nothing,
+    /// The stream has ended, as far as the kernel knows.
+    End(Result<(), Errno>),
+}
+
+impl Conn<'_> {
+    /// Looks at the first bytes in the kernel. Under the receiving lock, not the sending one.
+    #[cold]
+    pub(in crate::conn) fn hear(&self, rx: &mut Receiver<'_, Rings>) -> Result<Heard, Errno> {
+        let mut bytes = [0u8; LENGTH];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let n = match rustix::net::recv(self.socket, &mut bytes, flags) {
+            Ok((0, _)) => return Ok(Heard::End(Ok(()))),
+            Ok((n, _)) => n,
+            Err(Errno::AGAIN) => return Ok(Heard::Nothing),
+            Err(Errno::INTR) => return Ok(Heard::Record),
+            Err(error) => {
+                self.keep_error(error);
+                return Ok(Heard::End(Err(error)));
+            }
+        };
+        let Some(mut held) = self.lock_tx() else {
+            return Ok(Heard::Nothing);
+        };
+        self.enter_link(held.state(), rx.state);
+        let mut tx = self.sender(held.state());
+        if !rx.state.on_ring() {
+            let at = rx.state.taken_from_kernel();
+            self.failover(|side| side.took_up_to(at));
+        }
+        let arrived = self.failover(|side| side.look(&bytes[..n], &self.segment()));
+        let heard = self.failover(|side| side.has_heard());
+        let (stage, joined) = (self.stage(), self.is_joining());
+        if joined && stage != Stage::Joining {
+            self.record.clear(flag::JOINING);
+        }
+        match arrived.map_err(|_| self.broken())? {
+            // Behind a record they wait until the ring has been read out.
+            Arrived::Plain { .. } if rx.state.on_ring() && !heard => Err(self.broken()),
+            Arrived::Plain { .. } => Ok(Heard::Plain),
+            Arrived::Record => {
+                self.throw_away(LENGTH)?;
+                if stage == Stage::Frozen && !rx.state.on_ring() {
+                    // It opened at this very moment: the ring may have bytes.
+                    *rx.state = RxState::begin_on_ring(rx.state.pos, NIC_LEVEL);
+                }
+                if rx.state.on_ring() && heard {
+                    let from = self.failover(|side| side.at());
+                    rx.mark_for_sender(from);
+                }
+                let tail = self.segment().tail();
+                self.resume(&mut tx, tail);
+                self.answer(&mut tx);
+                self.end_trust_if_plain();
+                Ok(Heard::Record)
+            }
+            Arrived::NotYet if stage == Stage::Over => Err(self.broken()),
+            Arrived::Part | Arrived::NotYet => Ok(Heard::Nothing),
+        }
+    }
+
+    /// The peer's record, if one must come before the connection can be closed, has been read; or none will come,
+    /// for the kernel's stream has ended.
+    pub(in crate::conn) fn hear_out(&self) -> bool {
+        if !self.record.has(flag::RECORD_MAY_COME) || !self.record.rx.gate.is_closed() {
+            return true;
+        }
+        let Some(mut held) = self.lock_rx() else {
+            return true;
+        };
+        let last = self.read_records(&mut self.receiver(held.state()));
+        let Some(_held) = self.lock_tx() else {
+            return true;
+        };
+        let has_ended = matches!(last, Ok(Heard::End(_)));
+        has_ended || self.failover(|side| side.has_heard()) || self.record.has(flag::BROKEN)
+    }
+
+    fn throw_away(&self, n: usize) -> Result<(), Errno> {
+        let mut bytes = [0u8; LENGTH];
+        rustix::net::recv(self.socket, &mut bytes[..n], RecvFlags::DONTWAIT).map(drop)
+    }
+
+    /// [F18]
+    fn answer(&self, tx: &mut Sender<'_, Rings>) {
+        let (tail, written) = (self.segment().tail(), tx.state.written);
+        if let Some(record) = self.failover(|side| side.answer(tail, written)) {
+            self.owe(&record);
+            let _ = self.flush_resend(tx);
+        }
+    }
+
+    /// Reads records that are the next thing from the kernel, so that what it has is what the program
+    /// reads; says what is there instead. Under the receiving lock.
+    pub(in crate::conn) fn read_records(
+        &self,
+        rx: &mut Receiver<'_, Rings>,
+    ) -> Result<Heard, Errno> {
+        let may_come = self.record.has(flag::RECORD_MAY_COME)
+            || rx.state.on_ring() && self.record.has(flag::LOOK);
+        if !self.record.has(flag::NIC) || !may_come || self.record.has(flag::BROKEN) {
+            return Ok(Heard::Nothing);
+        }
+        loop {
+            match self.hear(rx)? {
+                Heard::Record => {}
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// The kernel's stream has ended like this, and its bytes have been read: what it means. `None`: not
+    /// what it says, as yet. Under the receiving lock.
+    pub(in crate::conn) fn judge_end(
+        &self,
+        rx: &Receiver<'_, Rings>,
+        end: Result<(), Errno>,
+    ) -> Option<Result<(), Errno>> {
+        let _held = self.lock_tx()?;
+        // An error that was taken off the socket leaves what looks like an end.
+        let end = self.untold().map_or(end, Err);
+        let tip = match end {
+            Ok(()) => Tip::Fin,
+            Err(_) => Tip::Broken,
+        };
+        let tail = rx.state.on_ring().then(|| self.segment().tail());
+        if !rx.state.on_ring() {
+            let at = rx.state.taken_from_kernel();
+            self.failover(|side| side.took_up_to(at));
+        }
+        match self.failover(|side| side.end(tip, tail, rx.state.pos))? {
+            Tip::Fin => Some(Ok(())),
+            Tip::Broken => Some(self.end_by_verdict(end)),
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Receiving on a managed connection: the call, and the choice between ring and kernel socket.
+
+mod by_kernel;
+mod end;
+
+use std::sync::atomic::Ordering;
+
+use libc::{c_int, MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL};
+use netstack::ring::{Look, Receiver, RxState};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+
+use super::begin::begin_rx;
+use super::buffers::{Bin, Incoming};
+use super::data::{self, Wanted};
+use super::kept::Kept;
+use super::midway::Midway;
+use super::nic::Heard;
+use super::wait::{Over, Woken};
+use super::{send, Conn, Handle};
+use crate::runtime::chaos;
+use crate::runtime::deadline::Deadline;
+use crate::runtime::signal::Seen;
+use crate::runtime::thread::Thread;
+use crate::state::record::{flag, Counts};
+use os::tcp;
+use rendezvous::rings::Rings;
+
+/// What a look brought.
+pub(super) enum Step {
+    Moved(usize),
+    /// Something has changed: look again.
+    Again,
+    Empty,
+    /// The mark of urgent data: a call that has got bytes ends in front of it.
+    Mark,
+    Eof,
+}
+
+/// What a look is for.
+#[derive(Clone, Copy)]
+struct Asked {
+    len: usize,
+    flags: c_int,
+    /// An empty ring is not the last word: look at the kernel socket now and then.
+    glance: bool,
+    /// The call has got bytes already.
+    begun: bool,
+}
+
+/// Receives up to `len` bytes; `None` when nothing came and the call has to begin again: the connection is not managed
+/// any more, or a handler with SA_RESTART has run.
+pub fn recv(
+    handle: Handle,
+    into: &mut dyn Incoming,
+    len: usize,
+    flags: c_int,
+) -> Option<Result<usize, Errno>> {
+    let (mut midway, mut kept) = (Midway::default(), Kept::default());
+    let result = receive(handle, into, len, flags, &mut midway, &mut kept);
+    midway.end();
+    kept.end();
+    result
+}
+
+fn receive(
+    mut handle: Handle,
+    into: &mut dyn Incoming,
+    len: usize,
+    flags: c_int,
+    midway: &mut Midway,
+    kept: &mut Kept,
+) -> Option<Result<usize, Errno>> {
+    let me = Thread::me()?;
+    let seen = Seen::now(me);
+    let mut got = 0;
+    let (mut deadline, mut least, mut patient) = (None, None, None);
+    // Why the wait has ended: what is there now is all that this call gets.
+    let mut over = None;
+    crate::runtime::engine_flag::glance();
+    loop {
+        let Some(conn) = Conn::enter(handle) else {
+            return match over {
+                _ if got > 0 => Some(Ok(got)),
+                // A handler has closed it.
+                Some(Over::Fails(error)) => Some(Err(error)),
+                Some(Over::Restarts) | None => None,
+            };
+        };
+        conn.attend();
+        // As in the kernel, what holds when the call begins.
+        let patient = *patient
+            .get_or_insert_with(|| flags & MSG_DONTWAIT == 0 && !conn.record.has(flag::NONBLOCK));
+        let least = *least.get_or_insert_with(|| match flags & MSG_WAITALL {
+            0 => len.min(conn.lowat()),
+            _ => len,
+        });
+        // An error is the next call's to tell, and to ask for it would take it off the socket.
+        if got > 0 && conn.ends_in_error() {
+            return Some(Ok(got));
+        }
+        let mut left_there = 0;
+        if flags & MSG_PEEK != 0 && least > 1 && patient && over.is_none() {
+            // A peek leaves what is there: it is made when there is enough.
+            let asked = Asked {
+                len,
+                flags,
+                glance: false,
+                begun: false,
+            };
+            left_there = match conn.take(&mut Bin, asked) {
+                Ok(Step::Again) => continue,
+                // What stands before an urgent byte is enough: what is behind comes with a later call.
+                Ok(Step::Moved(n)) if conn.has_urgent() => n.max(least),
+                Ok(Step::Moved(n)) => n,
+                Ok(_) => 0,
+                Err(error) => return Some(Err(conn.report(error))),
+            };
+        }
+        if left_there == 0 || left_there >= least || conn.record.has(flag::PEER_FIN) {
+            let asked = Asked {
+                len: len - got,
+                flags,
+                glance: got == 0 && !patient,
+                begun: got > 0,
+            };
+            match conn.take(into, asked) {
+                Ok(Step::Again) => {
+                    midway.note(got > 0, handle);
+                    continue;
+                }
+                Ok(Step::Moved(n)) => got += n,
+                Ok(Step::Empty) => {}
+                Ok(Step::Mark | Step::Eof) => return Some(Ok(got)),
+                Err(error) if got > 0 => {
+                    conn.keep_error(error);
+                    return Some(Ok(got));
+                }
+                Err(error) => return Some(Err(conn.report(error))),
+            }
+        }
+        conn.guard();
+        if got >= least || (flags & MSG_PEEK != 0 && got > 0) {
+            return Some(Ok(got));
+        }
+        match over.or((!patient).then_some(Over::Fails(Errno::AGAIN))) {
+            None => {}
+            Some(_) if got > 0 => return Some(Ok(got)),
+            Some(Over::Fails(error)) => return Some(Err(error)),
+            Some(Over::Restarts) => return None,
+        }
+        let deadline = *deadline.get_or_insert_with(|| {
+            Deadline::of_socket(conn.record.recv_timeout_us.load(Ordering::Relaxed))
+        });
+        let wanted = Wanted {
+            least: (least - got) as u64,
+            there: left_there as u64,
+            urgent: flags & MSG_PEEK == 0,
+        };
+        midway.note(got > 0 || deadline.has_end(), handle);
+        let woken = data::wait(conn, wanted, deadline, seen, kept);
+        handle = handle.here();
+        over = match woken {
+            Woken::Look(_) => None,
+            Woken::Interrupted => Some(Over::by_handler(seen, me, deadline)),
+            Woken::TimedOut => Some(Over::Fails(Errno::AGAIN)),
+            Woken::Failed(error) => Some(Over::Fails(error)),
+        };
+    }
+}
+
+impl Conn<'_> {
+    #[inline]
+    pub fn lowat(&self) -> usize {
+        self.record.recv_lowat.load(Ordering::Relaxed).max(1) as usize
+    }
+
+    /// Takes what is there now.
+    fn take(&self, into: &mut dyn Incoming, asked: Asked) -> Result<Step, Errno> {
+        let gate = &self.record.rx.gate;
+        if !gate.is_closed() && !begin_rx(self) && gate.enter() {
+            let result = self.take_plain(into, asked);
+            gate.leave();
+            return result;
+        }
+        let mut held = self.lock_rx().ok_or(Errno::AGAIN)?;
+        if !gate.is_closed() {
+            return Ok(Step::Again);
+        }
+        if chaos::strikes() {
+            chaos_wish(self, held.state());
+        }
+        if self.record.has(flag::BROKEN) && held.state().wants_ring() {
+            self.ask_past_ring(held.state());
+        }
+        let result = if asked.flags & MSG_PEEK != 0 {
+            self.settle(&mut self.receiver(held.state()))?;
+            let mut ahead = held.state().clone();
+            let mut rx = Receiver {
+                peek: true,
+                ..self.receiver(&mut ahead)
+            };
+            self.take_locked(&mut rx, into, asked)
+        } else {
+            let mut rx = self.receiver(held.state());
+            self.take_locked(&mut rx, into, asked)
+        };
+        self.note_carriers(None, Some(held.state()));
+        result
+    }
+
+    /// Not under management yet: kernel TCP as it is, without waiting.
+    fn take_plain(&self, into: &mut dyn Incoming, asked: Asked) -> Result<Step, Errno> {
+        if asked.begun && tcp::at_mark(self.socket) {
+            return Ok(Step::Mark);
+        }
+        let flags = RecvFlags::from_bits_retain((asked.flags & MSG_PEEK) as u32);
+        match into.kernel_recv(self.socket, asked.len, flags) {
+            Ok(0) if asked.len > 0 => Ok(Step::Eof),
+            Ok(n) => {
+                self.record
+                    .rx
+                    .counts
+                    .kernel_bytes
+                    .fetch_add(n as u64, Ordering::Relaxed);
+                Ok(Step::Moved(n))
+            }
+            Err(Errno::AGAIN) => Ok(Step::Empty),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn take_locked(
+        &self,
+        rx: &mut Receiver<'_, Rings>,
+        into: &mut dyn Incoming,
+        asked: Asked,
+    ) -> Result<Step, Errno> {
+        let (mut got, mut shown) = (0, 0);
+        while got < asked.len {
+            let rest = Asked {
+                len: asked.len - got,
+                begun: asked.begun || got > 0,
+                ..asked
+            };
+            let look = self.look(rx)?;
+            if matches!(look, Look::Kernel { .. }) && self.record.has(flag::RECORD_MAY_COME) {
+                match self.hear(rx)? {
+                    Heard::Plain | Heard::End(_) => {}
+                    Heard::Record => continue,
+                    // No record has an urgent byte.
+                    Heard::Nothing if tcp::at_mark(self.socket) => {}
+                    Heard::Nothing => break,
+                }
+            }
+            let step = match look {
+                Look::Ring(0) => break,
+                Look::Kernel { .. } if !rest.begun && !rx.peek && rx.stays_on_kernel() => {
+                    return self.pull_all(rx, into, rest.len)
+                }
+                Look::Ring(n) => self.pull_ring(rx, into, n.min(rest.len as u64)),
+                Look::Kernel { .. } => self.pull_kernel(rx, into, rest, got == 0, &mut shown),
+            };
+            match step {
+                Ok(Step::Again) => {}
+                Ok(Step::Moved(n)) => got += n,
+                Ok(_) if got > 0 => break,
+                Err(error) if got > 0 => {
+                    self.keep_error(error);
+                    break;
+                }
+                // Of the program's memory, not of the connection.
+                Err(Errno::FAULT) => return Err(Errno::FAULT),
+                other => return self.ended(rx, other),
+            }
+        }
+        if got > 0 {
+            Counts::add(&self.record.rx.counts.messages, u64::from(!rx.peek));
+            // The kernel's reader keeps up with the program: an urgent byte that comes now finds both in one
+            // place. If it fails, the next call does too.
+            if !rx.peek && rx.has_left_ring() {
+                let _ = self.settle(rx);
+            }
+            return Ok(Step::Moved(got));
+        }
+        if asked.len > 0 && self.should_probe(asked.glance) {
+            return self.probe(rx);
+        }
+        Ok(Step::Empty)
+    }
+
+    fn pull_ring(
+        &self,
+        rx: &mut Receiver<'_, Rings>,
+        into: &mut dyn Incoming,
+        n: u64,
+    ) -> Result<Step, Errno> {
+        let slots = rx.pull(n, into);
+        if into.has_failed() {
+            return Err(Errno::FAULT);
+        }
+        self.ring_space(slots);
+        if !rx.peek {
+            Counts::add(&self.record.rx.counts.ring_bytes, n);
+            if !self.record.has(flag::UPGRADED) {
+                self.record.set(flag::UPGRADED);
+            }
+        }
+        Ok(Step::Moved(n as usize))
+    }
+
+    /// Wakes a sender who waits for space.
+    pub(super) fn ring_space(&self, slots: netstack::ring::Slots) {
+        if !self.link.ring(&self.link.rx_shared().room.space, slots) {
+            // It sleeps without a bell that we know: our own direction's mark reaches it.
+            send::poke(self);
+        }
+    }
+
+    #[inline]
+    pub(super) fn look(&self, rx: &mut Receiver<'_, Rings>) -> Result<Look, Errno> {
+        if self.record.has(flag::BROKEN) {
+            return Ok(BY_KERNEL);
+        }
+        rx.look().map_err(|_| self.broken())
+    }
+}
+
+/// As the kernel carries it, with no end known.
+const BY_KERNEL: Look = Look::Kernel {
+    skip: 0,
+    limit: u64::MAX,
+};
+
+/// Once the reasons for the kernel are gone, a ring is welcome again. Not before the direction is under management:
+/// until then a thread may sleep in the kernel's own receive, where nothing tells it of a ring. Under the receiving lock.
+pub fn prefer_ring(conn: &Conn<'_>, state: &mut RxState) {
+    let is_managed = conn.record.rx.gate.is_closed();
+    if is_managed && !state.wants_ring() && conn.may_use_ring() {
+        conn.link.mine().shared.store(0, Ordering::Release);
+        let slots = conn.receiver(state).wish(true);
+        conn.ring_space(slots);
+    }
+}
+
+/// Throws away what the kernel carries a second time: the next reader may not know how to, and if
+/// this process ends the kernel takes it for unread, and resets the connection.
+pub fn settle(conn: &Conn<'_>) {
+    if !conn.record.rx.gate.is_closed() {
+        return;
+    }
+    if let Some(mut held) = conn.lock_rx() {
+        let _ = conn.settle(&mut conn.receiver(held.state()));
+    }
+}
+
+/// Asks the sender to go back to the kernel.
+pub fn ask_for_kernel(conn: &Conn<'_>) {
+    if let Some(mut held) = conn.lock_rx() {
+        let slots = conn.receiver(held.state()).wish(false);
+        drop(held);
+        conn.ring_space(slots);
+    }
+}
+
+/// A test aid: the receiver changes its mind about carriers.
+#[cold]
+pub(super) fn chaos_wish(conn: &Conn<'_>, state: &mut RxState) {
+    let ring = chaos::random() & 1 == 0 && conn.may_use_ring();
+    let slots = conn.receiver(state).wish(ring);
+    conn.link.ring(&conn.link.rx_shared().room.space, slots);
+}

@@ -1,0 +1,347 @@
+//! Sending on a managed connection: the call, and one step of it on the ring or by the kernel.
+
+mod carrier;
+
+use std::sync::atomic::Ordering;
+
+use libc::{c_int, MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL};
+use netstack::ring::{Hostile, Sender, Slots};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+
+use super::begin::begin_tx;
+use super::buffers::Outgoing;
+use super::kept::Kept;
+use super::midway::Midway;
+use super::space;
+use super::wait::{Over, Woken};
+use super::{nic, Conn, Handle};
+use crate::runtime::chaos;
+use crate::runtime::deadline::Deadline;
+use crate::runtime::signal::Seen;
+use crate::runtime::thread::Thread;
+use crate::state::record::{flag, Counts};
+use os::tcp;
+use rendezvous::rings::Rings;
+use shm::order;
+
+pub use carrier::{leave, leave_before_urgent, poke, serve};
+
+/// What is missing for the rest of a send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    Nothing,
+    RingSpace,
+    KernelSpace,
+    /// Another thread takes the connection to the link just now.
+    Link,
+}
+
+struct Step {
+    moved: usize,
+    lack: Lack,
+}
+
+/// Sends `len` bytes; `None` when nothing was sent and the call has to begin again: the connection is not managed any
+/// more, or a handler with SA_RESTART has run.
+pub fn send(
+    handle: Handle,
+    out: &mut dyn Outgoing,
+    len: usize,
+    flags: c_int,
+) -> Option<Result<usize, Errno>> {
+    let (mut midway, mut kept) = (Midway::default(), Kept::default());
+    let result = transmit(handle, out, len, flags, &mut midway, &mut kept);
+    midway.end();
+    kept.end();
+    result
+}
+
+fn transmit(
+    mut handle: Handle,
+    out: &mut dyn Outgoing,
+    len: usize,
+    flags: c_int,
+    midway: &mut Midway,
+    kept: &mut Kept,
+) -> Option<Result<usize, Errno>> {
+    let me = Thread::me()?;
+    let seen = Seen::now(me);
+    let mut sent = 0;
+    let (mut deadline, mut patient) = (None, None);
+    loop {
+        let Some(conn) = Conn::enter(handle) else {
+            return (sent > 0).then_some(Ok(sent));
+        };
+        // The peer has repeated its last bytes to the kernel, and this side may never receive again.
+        if conn.peer_closed() {
+            super::recv::settle(&conn);
+        }
+        // As in the kernel, what holds when the call begins.
+        let patient = *patient
+            .get_or_insert_with(|| flags & MSG_DONTWAIT == 0 && !conn.record.has(flag::NONBLOCK));
+        if conn.is_nic() {
+            conn.join_before_send(len);
+        }
+        let step = match conn.step(out, len - sent, flags) {
+            Ok(step) => step,
+            Err(error) if sent > 0 => {
+                conn.keep_error(error);
+                return Some(Ok(sent));
+            }
+            Err(error) => {
+                let error = conn.report(error);
+                return Some(Err(fail(conn, error, flags)));
+            }
+        };
+        conn.guard();
+        sent += step.moved;
+        if sent == len || step.lack == Lack::Nothing {
+            return Some(Ok(sent));
+        }
+        if step.lack == Lack::Link {
+            midway.note(sent > 0, handle);
+            continue;
+        }
+        if !patient {
+            drop(conn);
+            (super::readiness::told().send_blocked)(handle);
+            return Some(if sent > 0 {
+                Ok(sent)
+            } else {
+                Err(Errno::AGAIN)
+            });
+        }
+        let deadline = *deadline.get_or_insert_with(|| {
+            Deadline::of_socket(conn.record.send_timeout_us.load(Ordering::Relaxed))
+        });
+        midway.note(sent > 0 || deadline.has_end(), handle);
+        let woken = space::wait(conn, step.lack, (len - sent) as u64, deadline, seen, kept);
+        handle = handle.here();
+        let over = match woken {
+            Woken::Look(_) => continue,
+            Woken::Interrupted => Over::by_handler(seen, me, deadline),
+            Woken::TimedOut => Over::Fails(Errno::AGAIN),
+            Woken::Failed(error) => Over::Fails(error),
+        };
+        return match over {
+            _ if sent > 0 => Some(Ok(sent)),
+            Over::Fails(error) => Some(Err(error)),
+            Over::Restarts => None,
+        };
+    }
+}
+
+/// EPIPE comes with its signal, outside of the critical section.
+#[cold]
+fn fail(conn: Conn<'_>, error: Errno, flags: c_int) -> Errno {
+    drop(conn);
+    if error == Errno::PIPE && flags & MSG_NOSIGNAL == 0 {
+        crate::runtime::signal::broken_pipe();
+    }
+    error
+}
+
+impl Conn<'_> {
+    /// Moves what can be moved now.
+    fn step(&self, out: &mut dyn Outgoing, len: usize, flags: c_int) -> Result<Step, Errno> {
+        let gate = &self.record.tx.gate;
+        if !gate.is_closed() && !begin_tx(self) && gate.enter() {
+            let result = self.step_plain(out, len, flags);
+            gate.leave();
+            return result;
+        }
+        let mut held = self.lock_tx().ok_or(Errno::AGAIN)?;
+        if !gate.is_closed() {
+            return Ok(Step {
+                moved: 0,
+                lack: Lack::KernelSpace,
+            });
+        }
+        let mut tx = self.sender(held.state());
+        let result = self.step_locked(&mut tx, out, len, flags);
+        self.note_carriers(Some(held.state()), None);
+        result
+    }
+
+    /// Not under management yet: kernel TCP as it is, without waiting.
+    fn step_plain(&self, out: &mut dyn Outgoing, len: usize, flags: c_int) -> Result<Step, Errno> {
+        let flags = SendFlags::from_bits_retain((flags & !MSG_DONTWAIT) as u32);
+        match out.kernel_send(self.socket, len, flags) {
+            Ok(n) => {
+                order::spoke_by_kernel();
+                self.record
+                    .tx
+                    .counts
+                    .kernel_bytes
+                    .fetch_add(n as u64, Ordering::Relaxed);
+                Ok(Step {
+                    moved: n,
+                    lack: if n == len || n == 0 {
+                        Lack::Nothing
+                    } else {
+                        Lack::KernelSpace
+                    },
+                })
+            }
+            Err(Errno::AGAIN) => Ok(Step {
+                moved: 0,
+                lack: Lack::KernelSpace,
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn step_locked(
+        &self,
+        tx: &mut Sender<'_, Rings>,
+        out: &mut dyn Outgoing,
+        len: usize,
+        flags: c_int,
+    ) -> Result<Step, Errno> {
+        let mut moved = 0;
+        if self.is_joining() {
+            return Ok(Step {
+                moved,
+                lack: Lack::Link,
+            });
+        }
+        if self.is_nic() && tx.state.on_ring() && self.record.has(flag::SHUT) {
+            return Err(Errno::PIPE);
+        }
+        let patient = flags & MSG_DONTWAIT == 0 && !self.record.has(flag::NONBLOCK);
+        Counts::add(&self.record.tx.counts.messages, 1);
+        if tx.state.on_ring() {
+            self.glance_before_send();
+        }
+        if chaos::strikes() && !self.is_nic() {
+            self.shrink(tx).map_err(|Hostile| self.broken())?;
+        }
+        loop {
+            self.follow_wish(tx).map_err(|Hostile| self.broken())?;
+            if self.must_flush(tx) && !self.flush_resend(tx)? {
+                return Ok(Step {
+                    moved,
+                    lack: Lack::KernelSpace,
+                });
+            }
+            if !tx.state.on_ring() {
+                return self.by_kernel(tx, out, len, flags, moved);
+            }
+            let want = (len - moved) as u64;
+            let room = tx.free(want).map_err(|Hostile| self.broken())?;
+            // As in the kernel, what several threads send is not mixed while there is room for it.
+            let whole = patient && want <= tx.size() / 2;
+            let mut ended = false;
+            if !whole || room >= want {
+                let n = self
+                    .push(tx, out, len - moved)
+                    .map_err(|Hostile| self.broken())?;
+                moved += n;
+                if out.has_failed() && moved == 0 {
+                    return Err(Errno::FAULT);
+                }
+                // A file has ended before the program thought, or memory is not what it says.
+                ended = (n as u64) < want.min(room);
+            }
+            // Once more after publishing: a receiver that asked for the kernel at this very moment
+            // may have seen neither these bytes nor a bell.
+            if tx.wishes_change() {
+                continue;
+            }
+            if moved == len || ended {
+                return Ok(Step {
+                    moved,
+                    lack: Lack::Nothing,
+                });
+            }
+            if !self
+                .make_room(tx, patient)
+                .map_err(|Hostile| self.broken())?
+            {
+                return Ok(Step {
+                    moved,
+                    lack: Lack::RingSpace,
+                });
+            }
+        }
+    }
+
+    #[inline]
+    fn push(
+        &self,
+        tx: &mut Sender<'_, Rings>,
+        out: &mut dyn Outgoing,
+        len: usize,
+    ) -> Result<usize, Hostile> {
+        let wire = &self.link.tx_shared().wait.data;
+        let mut unheard = false;
+        let n = tx.push(len as u64, out, |slots| {
+            unheard |= !self.link.ring(wire, slots)
+        })?;
+        Counts::add(&self.record.tx.counts.ring_bytes, n);
+        if self.is_nic() {
+            nic::has_sent(self.link);
+        }
+        if unheard {
+            self.poke(tx);
+        }
+        Ok(n as usize)
+    }
+
+    /// Wakes whoever waits for data of ours.
+    pub(super) fn ring_data(&self, tx: &mut Sender<'_, Rings>, slots: Slots) {
+        if !self.link.ring(&self.link.tx_shared().wait.data, slots) {
+            self.poke(tx);
+        }
+    }
+
+    fn by_kernel(
+        &self,
+        tx: &mut Sender<'_, Rings>,
+        out: &mut dyn Outgoing,
+        len: usize,
+        flags: c_int,
+        mut moved: usize,
+    ) -> Result<Step, Errno> {
+        self.note_kernel_call();
+        let flags = SendFlags::from_bits_retain((flags & !MSG_DONTWAIT) as u32);
+        while moved < len {
+            match out.kernel_send(self.socket, len - moved, flags) {
+                Ok(0) => break,
+                Ok(n) => {
+                    order::spoke_by_kernel();
+                    tx.sent_by_kernel(n as u64);
+                    self.has_spoken();
+                    Counts::add(&self.record.tx.counts.kernel_bytes, n as u64);
+                    moved += n;
+                }
+                Err(Errno::AGAIN) => {
+                    return Ok(Step {
+                        moved,
+                        lack: Lack::KernelSpace,
+                    })
+                }
+                Err(Errno::INTR) => {}
+                Err(error) if moved > 0 => {
+                    self.keep_error(error);
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if flags.bits() & MSG_MORE as u32 != 0 {
+            self.record.set(flag::HELD_BACK);
+        } else if self.record.has(flag::HELD_BACK) {
+            self.record
+                .put(flag::HELD_BACK, tcp::is_corked(self.socket).unwrap_or(true));
+        }
+        if self.is_kept_from_ring() {
+            self.let_go_of_tail();
+        }
+        Ok(Step {
+            moved,
+            lack: Lack::Nothing,
+        })
+    }
+}

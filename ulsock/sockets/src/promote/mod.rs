@@ -1,0 +1,180 @@
+//! From plain kernel TCP to a ring pair: offer, claim, confirm.
+//!
+//! Called at a few of a connection's data calls (the 1st, 2nd, 4th, 8th... after it has shown that
+//! it lives). The connecting side offers, the accepting side claims, the connecting side confirms;
+//! each checks the other end with the kernel before it shares memory with it. Nobody waits.
+
+pub mod at_once;
+mod attempt;
+mod by_broker;
+mod by_daemon;
+mod confirm;
+mod elsewhere;
+mod stay;
+pub mod unhooked;
+
+use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::atomic::Ordering;
+
+use crate::runtime::process;
+use crate::runtime::thread::Thread;
+use crate::state::control::Control;
+use crate::state::control::Locked;
+use crate::state::process_group::Family;
+use crate::state::record::{flag, Record, Role, State};
+use attempt::{Attempt, Progress};
+use rendezvous::reason::Reason;
+
+/// Calls at which a look may be put off because the control state was in use.
+const MOST_MISSED: u32 = 4;
+/// Looks are spaced by at most this many calls.
+const FARTHEST_LOOK: u32 = 256;
+
+/// Counts a data call on a plain connection and, now and then, tries to upgrade it.
+#[inline]
+pub fn note_call(family: &Family, number: u32, record: &Record, fd: RawFd) {
+    let calls = record.calls.load(Ordering::Relaxed).wrapping_add(1);
+    record.calls.store(calls, Ordering::Relaxed);
+    if calls >= record.next_look.load(Ordering::Relaxed) {
+        look_at_call(family, number, record, fd, calls);
+    }
+}
+
+#[cold]
+fn look_at_call(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
+    look(family, number, record, fd, calls);
+    if calls == 1 {
+        at_once::at_first_call(family, number, fd);
+    }
+}
+
+fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
+    let after = record.first_look.load(Ordering::Relaxed);
+    if calls < after {
+        return record.next_look.store(after, Ordering::Relaxed);
+    }
+    if let Some(reason) = process::frozen_for() {
+        if !record.has(flag::PINNED) {
+            record.set_reason(reason);
+        }
+        return record.next_look.store(u32::MAX, Ordering::Relaxed);
+    }
+    // Upgrading takes memory, which a signal handler must not.
+    match Thread::me() {
+        None => return record.set_reason(Reason::Memory),
+        Some(me) if me.in_handler() => return record.set_reason(Reason::Handler),
+        Some(_) => {}
+    }
+    let Some(mut locked) = lock(calls.wrapping_sub(record.next_look.load(Ordering::Relaxed)))
+    else {
+        return;
+    };
+    let Some(control) = locked.control() else {
+        let later = calls.saturating_add(FARTHEST_LOOK);
+        record.set_reason(Reason::RunDir);
+        return record.next_look.store(later, Ordering::Relaxed);
+    };
+    // Another thread may have finished it before we got the lock.
+    if record.state() != State::Plain {
+        return;
+    }
+    if record.has(flag::PARTED) && !control.drop_retired() {
+        record.set_reason(Reason::PeerGone);
+        return record.next_look.store(calls + 1, Ordering::Relaxed);
+    }
+    if record.has(flag::PINNED) {
+        return stay::stay(control, number, record);
+    }
+    let step = calls.saturating_sub(after).clamp(1, FARTHEST_LOOK);
+    record
+        .next_look
+        .store(calls.saturating_add(step), Ordering::Relaxed);
+    if let Some(reason) = confirm::held_back(number, record) {
+        withdraw(family, control, number, record);
+        return record.set_reason(reason);
+    }
+    record.pid.store(os::pid::get(), Ordering::Relaxed);
+    // SAFETY: the program is calling with this fd; if it closes it meanwhile, the calls below fail.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    let attempt = Attempt {
+        family,
+        number,
+        record,
+        socket,
+    };
+    if let Some(reason) = attempt.leads_elsewhere(control) {
+        record.set_reason(reason);
+        return stay::stay(control, number, record);
+    }
+    let was_offered = control.offers.contains_key(&number);
+    let here = match record.role() {
+        Role::Connected => attempt.as_connected(control),
+        Role::Accepted => attempt.as_accepted(control),
+    };
+    let may_seek = match record.role() {
+        // Who shares our run directory has not taken the offer.
+        Role::Connected => was_offered,
+        Role::Accepted => matches!(here, Err(Reason::NoPeer)),
+    };
+    let result = match attempt.is_to_other_host() {
+        true => by_daemon::attempt(&attempt, control, here),
+        false => here,
+    };
+    let result = match may_seek {
+        true => by_broker::attempt(&attempt, control, result),
+        false => result,
+    };
+    if !matches!(result, Ok(Progress::Soon | Progress::Shown)) && attempt.may_stay(control, calls) {
+        stay::stay(control, number, record);
+    }
+    match result {
+        Ok(Progress::Waiting) => {}
+        // The answer may come any time now: look again soon.
+        Ok(Progress::Soon | Progress::Shown) => {
+            record.next_look.store(calls + 1, Ordering::Relaxed);
+        }
+        // It has withdrawn its offer, for the reason that it gave.
+        Err(Reason::NoPeer) if record.has(flag::REFUSED) => {}
+        Err(reason) => record.set_reason(reason),
+    }
+}
+
+/// Before others get the connection too, who would offer or claim it anew; it is known already that it must not have
+/// rings now. Afterwards no thread is about to give it some. `false`: nobody can say so.
+pub fn hold_back(family: &Family, number: u32) -> bool {
+    let Some(mut locked) = Locked::wait() else {
+        return false;
+    };
+    let (Some(control), record) = (locked.control(), family.record(number)) else {
+        return false;
+    };
+    withdraw(family, control, number, record);
+    if let Some(link) = control.claims.get(&number) {
+        // The other end may be taking it up just now.
+        link.part();
+        control.forget(number);
+        record.clear(flag::PENDING);
+    }
+    true
+}
+
+/// The other end may have answered the offer: it is told why not, and finds no more of it.
+fn withdraw(family: &Family, control: &mut Control, number: u32, record: &Record) {
+    if control.offers.contains_key(&number) {
+        confirm::answer_claims(family, control);
+        if record.state() == State::Plain {
+            control.forget(number);
+            record.clear(flag::PENDING);
+        }
+    }
+}
+
+/// If somebody else is at it, this connection's turn comes at its next call; but on a crowded
+/// machine somebody always is, so after a few calls it waits.
+fn lock(missed: u32) -> Option<Locked> {
+    if missed < MOST_MISSED {
+        Locked::take()
+    } else {
+        Locked::wait()
+    }
+}

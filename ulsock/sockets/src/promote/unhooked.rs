@@ -1,0 +1,75 @@
+//! Descriptors by which a program passes our hooks, and what it does there we do not see: rings of io_uring, whose
+//! operations name a socket, and epoll sets that were made past libc (the crate rustix does so), to which sockets are added
+//! in the same way. A process that has one keeps its sockets on kernel TCP.
+//!
+//! A ring is noticed when libc's `syscall` or liburing makes it. What is made by the instruction itself, or inherited, is found
+//! out when a connection is about to be upgraded: at a few of the descriptors each time, so that it costs little however
+//! many there are.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use crate::runtime::process;
+use crate::runtime::upcalls;
+use crate::state::table::{self, Slot};
+use os::proc;
+use rendezvous::reason::Reason;
+
+/// Numbers looked at for the first connection: these things are made at the start of a program.
+const FIRST: i32 = 64;
+/// Numbers looked at for each further one, in turn.
+const STEP: i32 = 8;
+/// Above are connections, as a rule.
+const END: i32 = 1024;
+
+static RING_MADE: AtomicBool = AtomicBool::new(false);
+static NEXT: AtomicI32 = AtomicI32::new(0);
+/// The number of a set that was not in our table when it was looked at.
+static SUSPECT: AtomicI32 = AtomicI32::new(NONE);
+const NONE: i32 = -1;
+
+/// The process has made a ring of io_uring.
+pub fn ring_made() {
+    if process::is_on() && !RING_MADE.swap(true, Ordering::AcqRel) {
+        (upcalls::get().return_all)(Reason::IoUring);
+    }
+}
+
+/// Why the connections of this process must stay on the kernel, as far as can be seen cheaply.
+pub fn found() -> Option<Reason> {
+    if let Some(reason) = process::frozen_for() {
+        return Some(reason);
+    }
+    let suspect = SUSPECT.swap(NONE, Ordering::Relaxed);
+    if suspect != NONE && kind(suspect) == Some(Reason::Waiters) {
+        (upcalls::get().return_all)(Reason::Waiters);
+        return Some(Reason::Waiters);
+    }
+    let begin = NEXT.load(Ordering::Relaxed);
+    let end = if begin == 0 { FIRST } else { begin + STEP };
+    NEXT.store(if end >= END { 1 } else { end }, Ordering::Relaxed);
+    let (number, reason) = (begin..end).find_map(|fd| Some((fd, kind(fd)?)))?;
+    match reason {
+        Reason::IoUring => ring_made(),
+        // Another thread may have made it just now, and be about to tell us: the next look decides.
+        _ => SUSPECT.store(number, Ordering::Relaxed),
+    }
+    Some(reason)
+}
+
+/// What the descriptor would mean for our connections, if it is none of ours.
+fn kind(fd: i32) -> Option<Reason> {
+    if table::get(fd) != Slot::Foreign {
+        return None;
+    }
+    // SAFETY: the number is only named; if nothing is open there, the question fails.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    let mut room = [0_u8; 32];
+    let len = proc::describe(socket, &mut room).ok()?;
+    match &room[..len] {
+        b"anon_inode:[io_uring]" => Some(Reason::IoUring),
+        // Ours by now, if a thread was about to say so.
+        b"anon_inode:[eventpoll]" if table::get(fd) == Slot::Foreign => Some(Reason::Waiters),
+        _ => None,
+    }
+}

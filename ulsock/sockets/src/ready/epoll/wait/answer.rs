@@ -1,0 +1,154 @@
+//! What a wait answers, in the order in which it came: what rings have, and what the kernel has.
+
+use std::sync::atomic::Ordering;
+
+use libc::epoll_event;
+
+use super::{Slept, Wait, ZERO};
+use crate::ready::epoll::asked;
+use crate::ready::epoll::look;
+use crate::ready::epoll::set::Lain;
+use crate::ready::epoll::state::State;
+use crate::ready::epoll::turns::Turn;
+use os::door::Door;
+use os::epoll::raw_wait;
+
+/// What a look has to do with the kernel's members.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kernel {
+    InTurn,
+    HasTold,
+}
+
+impl Wait {
+    /// How many there are, and whether a question has been answered since: then there may be more.
+    #[inline]
+    pub(super) fn look(&self, events: &mut [epoll_event]) -> (usize, bool) {
+        let Some(mut held) = self.set.hold() else {
+            return (0, false);
+        };
+        held.state().collect();
+        if held.state().is_kernels_turn_through_sets() {
+            drop(held);
+            self.set.refresh();
+            match self.set.hold() {
+                Some(again) => held = again,
+                None => return (0, false),
+            }
+        }
+        let told = self.gather(held.state(), events, Kernel::InTurn);
+        let asked = held.take_asked();
+        drop(held);
+        asked::answer(&asked);
+        (told, !asked.is_empty())
+    }
+
+    /// What there is to tell, in the order in which it came. The set is held all the time: a member that becomes ours between
+    /// the kernel's answer and ours would be told twice.
+    fn gather(&self, state: &mut State, events: &mut [epoll_event], kernel: Kernel) -> usize {
+        if state.has_left() {
+            return self.gather_apart(state, events, kernel);
+        }
+        if !state.has_managed() {
+            return 0;
+        }
+        state.collect();
+        let turn = match kernel {
+            Kernel::InTurn if state.queued() > 0 => state.turns.next(),
+            _ => Turn::Rings,
+        };
+        let newest = state.newest();
+        let mut told = match turn {
+            Turn::KernelBefore(ticket) => self.ask_kernel_before(state, events, ticket),
+            Turn::Rings | Turn::KernelToo => 0,
+        };
+        let rings = look::gather(state, &mut events[told..], newest, &self.set.spin);
+        told += rings;
+        if turn == Turn::KernelToo && rings > 0 {
+            match told < events.len() {
+                true => told += self.ask_kernel(state, &mut events[told..]),
+                false => state.turns.no_room(),
+            }
+        }
+        // Who has no place in this answer, or is told at every wait, is for another thread too.
+        if told > 0 && state.queued() > 0 && self.set.sleepers.load(Ordering::Relaxed) > 0 {
+            state.ring_myself();
+        }
+        told
+    }
+
+    /// The kernel and we both know something of the same member: never both in one answer.
+    #[cold]
+    fn gather_apart(&self, state: &mut State, events: &mut [epoll_event], kernel: Kernel) -> usize {
+        if kernel == Kernel::HasTold {
+            return 0;
+        }
+        if state.turns.next_apart() {
+            let told = self.ask_kernel(state, events);
+            if told > 0 {
+                return told;
+            }
+        }
+        let told = state.tell_left(events);
+        if !state.has_managed() {
+            return told;
+        }
+        state.collect();
+        let newest = state.newest();
+        told + look::gather(state, &mut events[told..], newest, &self.set.spin)
+    }
+
+    /// What came before the member with this ticket: by rings, and then by the kernel.
+    fn ask_kernel_before(
+        &self,
+        state: &mut State,
+        events: &mut [epoll_event],
+        ticket: u64,
+    ) -> usize {
+        let newest = state.newest();
+        let before = ticket.saturating_sub(1);
+        let mut told = look::gather(state, events, before, &self.set.spin);
+        match told < events.len() {
+            true => {
+                let queued = state.queued();
+                told += self.ask_kernel(state, &mut events[told..]);
+                state.newest_first(queued, newest);
+            }
+            false => state.turns.no_room(),
+        }
+        told
+    }
+
+    /// The members that the kernel watches.
+    fn ask_kernel(&self, state: &mut State, events: &mut [epoll_event]) -> usize {
+        let door = Door::always_open();
+        let found = raw_wait(door, self.epfd, events, Some(ZERO), std::ptr::null());
+        let told = found.map_or(0, |n| state.keep_theirs(events, n).all);
+        state.turns.asked(told > 0);
+        told
+    }
+
+    /// The kernel has told these `n` in a sleep. What rings have comes where the kernel has told that they rang.
+    pub(super) fn merge(&self, events: &mut [epoll_event], n: usize, lain: &Lain) -> Slept {
+        let Some(mut held) = self.set.hold() else {
+            return Slept::Told(n);
+        };
+        let state = held.state();
+        let kept = state.keep_theirs(events, n);
+        state.turns.asked(kept.all > 0);
+        if kept.all == 0 {
+            return Slept::Look;
+        }
+        // One that has become ours meanwhile would be told twice.
+        if kept.all == events.len() || state.conversions != lain.conversions {
+            return Slept::Told(kept.all);
+        }
+        let rings = self.gather(state, &mut events[kept.all..], Kernel::HasTold);
+        let told = kept.all + rings;
+        events[kept.before..told].rotate_left(kept.all - kept.before);
+        let asked = held.take_asked();
+        drop(held);
+        asked::answer(&asked);
+        Slept::Told(told)
+    }
+}

@@ -1,0 +1,5 @@
+//! Readiness: `poll`, `select` and epoll sets.
+
+pub mod epoll;
+pub mod poll;
+pub mod select;

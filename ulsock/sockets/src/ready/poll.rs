@@ -1,0 +1,427 @@
+//! `poll` over fds of which some are managed connections.
+//!
+//! Managed ones are looked at in user space; for the sleep their wires are armed and the kernel
+//! polls the program's other fds, the managed kernel sockets and our bells in one call.
+
+mod lists;
+mod sleep;
+
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use libc::{c_short, nfds_t, pollfd, sigset_t, timespec, POLLIN, POLLNVAL, POLLPRI};
+use rustix::io::Errno;
+use rustix::time::Timespec;
+
+use crate::conn::{Conn, Handle};
+use crate::runtime::cancel;
+use crate::runtime::deadline::Deadline;
+use crate::runtime::signal::Seen;
+use crate::runtime::sleep_state::Sleep;
+use crate::runtime::spin;
+use crate::runtime::thread::{Critical, Thread};
+use crate::state::process_group::record_of;
+use crate::state::record::{Record, State};
+use crate::state::table::{self, Slot};
+use crate::state::verdict::Verdict;
+use lists::Watched;
+pub use lists::{Lists, FEW};
+use os::access;
+use os::poll::poll_now;
+
+pub const ZERO: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
+
+/// # Safety
+/// As libc's `ppoll`.
+pub unsafe fn poll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> Verdict {
+    // Without a connection nothing is ours to look at.
+    if count == 0 || count > 1 << 20 || crate::state::process_group::own().is_none() {
+        return Verdict::Bypass;
+    }
+    let count = count as usize;
+    if !access::is_readable(fds, count * size_of::<pollfd>()) {
+        return Verdict::Bypass;
+    }
+    // SAFETY: they can be read.
+    let list = unsafe { std::slice::from_raw_parts(fds, count) };
+    if !list.iter().any(|entry| is_ours(entry.fd)) {
+        return Verdict::Bypass;
+    }
+    // SAFETY: any bytes are a time.
+    let time = unsafe { access::load_if_any(timeout) };
+    let limit = time.and_then(|time| Limit::new(time.as_ref()));
+    let Some(limit) = limit.filter(|_| access::is_mask(mask)) else {
+        return Verdict::Bypass;
+    };
+    if !can_be_answered(fds, count) {
+        return without_room(list, limit, mask);
+    }
+    // SAFETY: they can be read and written.
+    let list = unsafe { std::slice::from_raw_parts_mut(fds, count) };
+    match poll_ours(list, limit, mask) {
+        Some(Ok(n)) => Verdict::Done(n as isize),
+        Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
+        None => Verdict::Bypass,
+    }
+}
+
+/// Can all answers be written? One in each page is, and nothing else of the list: another thread may
+/// be changing the rest.
+fn can_be_answered(fds: *mut pollfd, count: usize) -> bool {
+    const STEP: usize = access::PAGE / size_of::<pollfd>();
+    // SAFETY: below `count`, in a list that can be read.
+    let can = |at: usize| unsafe { access::can_write(&raw mut (*fds.add(at)).revents) };
+    can(0)
+        && (count == 1 || can(count - 1) && (1..count.div_ceil(STEP)).all(|page| can(page * STEP)))
+}
+
+/// A list that can only be read: the kernel waits, and then cannot answer.
+#[cold]
+fn without_room(list: &[pollfd], limit: Limit, mask: *const sigset_t) -> Verdict {
+    match poll_ours(&mut list.to_vec(), limit, mask) {
+        Some(Ok(_)) => Verdict::Fail(libc::EFAULT),
+        Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
+        None => Verdict::Bypass,
+    }
+}
+
+/// The lists of a call that sleeps, which a handler has interrupted.
+pub fn clear(lists: *mut ()) {
+    // SAFETY: on the stack of the call, which goes on when the handler has returned.
+    unsafe { *lists.cast::<Lists>() = Lists::default() };
+}
+
+#[inline]
+pub fn is_ours(fd: RawFd) -> bool {
+    matches!(
+        table::get(fd),
+        Slot::Record(_) | Slot::Epoll(_) | Slot::Internal
+    )
+}
+
+#[derive(Clone, Copy)]
+pub struct Limit {
+    deadline: Deadline,
+    pub impatient: bool,
+}
+
+impl Limit {
+    /// `None` for a time that the kernel shall refuse itself.
+    pub fn new(time: Option<&timespec>) -> Option<Limit> {
+        let Some(time) = time else {
+            return Some(Limit {
+                deadline: Deadline::never(),
+                impatient: false,
+            });
+        };
+        if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) {
+            return None;
+        }
+        let time = Duration::new(time.tv_sec as u64, time.tv_nsec as u32);
+        Some(Limit {
+            deadline: Deadline::after(time),
+            impatient: time.is_zero(),
+        })
+    }
+}
+
+/// `None`: the kernel answers.
+pub fn poll_ours(
+    fds: &mut [pollfd],
+    limit: Limit,
+    mask: *const sigset_t,
+) -> Option<Result<usize, Errno>> {
+    cancel::point();
+    let critical = Critical::enter()?;
+    let me = critical.0;
+    let mut poll = Poll {
+        fds,
+        lists: Lists::default(),
+        limit,
+        mask,
+        me,
+        seen: Seen::now(me),
+        capped: false,
+        answered: false,
+        bed: None,
+        critical: Some(critical),
+    };
+    Some(poll.run())
+}
+
+/// What a daemon asks can be agreed to only while nobody is inside the gates.
+#[inline]
+fn attend_before_gates(record: &Record, handle: Handle) {
+    if !record.rx.gate.is_closed() {
+        if let Some(conn) = Conn::enter(handle) {
+            conn.attend();
+        }
+    }
+}
+
+/// All of it happens inside a critical section but the sleep, so that a handler never finds gates
+/// entered or wires armed; fields are dropped in this order, the critical section last.
+struct Poll<'a> {
+    fds: &'a mut [pollfd],
+    lists: Lists,
+    limit: Limit,
+    mask: *const sigset_t,
+    me: &'static Thread,
+    seen: Seen,
+    /// A consumer that does not read shows only by the time that passes.
+    capped: bool,
+    /// The sleep has ended with the kernel's answer about the fds that are not managed.
+    answered: bool,
+    bed: Option<Sleep>,
+    critical: Option<Critical>,
+}
+
+impl Poll<'_> {
+    fn run(&mut self) -> Result<usize, Errno> {
+        loop {
+            crate::runtime::engine_flag::glance();
+            self.classify();
+            if self.limit.impatient {
+                self.glance();
+                return match self.finish()? {
+                    0 => self.check_signals(),
+                    n => Ok(n),
+                };
+            }
+            // What was ready a moment ago may not be any more (somebody else took it, a consumer
+            // moved on): zero is for the timeout alone.
+            if self.managed_ready() {
+                match self.finish()? {
+                    0 => {}
+                    n => return Ok(n),
+                }
+            }
+            if !self.block_signals()? || self.spin() {
+                continue;
+            }
+            if self.sleep()? {
+                let kernels_alone = self.answered && self.lists.watched.is_empty();
+                match self.finish()? {
+                    // The kernel has found that the time is up.
+                    0 if kernels_alone => return Ok(0),
+                    0 => {}
+                    n => return Ok(n),
+                }
+            }
+            if self.limit.deadline.passed() {
+                self.limit.impatient = true;
+            }
+        }
+    }
+
+    /// Who is managed, and who must stay as he is while we wait.
+    fn classify(&mut self) {
+        self.lists.leave_gates();
+        self.lists.watched.clear();
+        self.lists.sets.clear();
+        for (index, entry) in self.fds.iter().enumerate() {
+            match table::get(entry.fd) {
+                Slot::Epoll(set) => {
+                    crate::ready::epoll::watch(set, entry.fd);
+                    self.lists.sets.push(set);
+                }
+                Slot::Record(_) => {
+                    let Some((family, number, record)) = record_of(entry.fd) else {
+                        continue;
+                    };
+                    let handle = Handle::new(family, number, entry.fd);
+                    if record.state() == State::Managed {
+                        attend_before_gates(record, handle);
+                        self.lists.watched.push(Watched { index, handle });
+                    }
+                    self.lists.enter_gates(record, handle, entry.events);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A mask of the program's own holds for the whole wait: from here on nothing runs but in the
+    /// sleep. Without one, a handler that waits to run ends the call. `false`: look again.
+    fn block_signals(&mut self) -> Result<bool, Errno> {
+        if self.mask.is_null() {
+            return if self.me.deferred.any() || self.seen.any_handler(self.me) {
+                Err(Errno::INTR)
+            } else {
+                Ok(true)
+            };
+        }
+        if self.bed.is_none() {
+            self.bed = Some(Sleep::masked(self.me));
+            self.seen = Seen::now(self.me);
+            if self.me.deferred.any() {
+                // It came before the mask did.
+                self.bed = None;
+                self.lists.leave_gates();
+                self.critical = None;
+                self.critical = Critical::enter();
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// A poll without waiting that found nothing still lets signals in that only its mask allows.
+    fn check_signals(&mut self) -> Result<usize, Errno> {
+        if self.mask.is_null() {
+            return Ok(0);
+        }
+        let bed = Sleep::masked(self.me);
+        self.lists.leave_gates();
+        self.critical = None;
+        let result = bed.poll(&mut [], Some(ZERO), self.mask);
+        self.critical = Critical::enter();
+        result
+    }
+
+    /// There will be no sleep in which the kernel sockets could speak: asks them now.
+    fn glance(&self) {
+        for watched in &self.lists.watched {
+            let Some(conn) = Conn::enter(watched.handle) else {
+                continue;
+            };
+            // To a connection on the link the kernel brings the peer's record, and to one on a ring what was
+            // written past it.
+            let past_ring = if conn.receives_by_ring() { POLLIN } else { 0 };
+            let events = libc::POLLRDHUP | POLLPRI | past_ring;
+            let mut fds = [pollfd {
+                fd: watched.handle.fd,
+                events,
+                revents: 0,
+            }];
+            let _ = poll_now(&mut fds);
+            conn.note_kernel_events(fds[0].revents);
+        }
+    }
+
+    /// The kernel's word on a set counts, and the set tells the kernel of our own members.
+    fn refresh_sets(&self) {
+        let sets = self.lists.sets.iter().copied();
+        sets.for_each(crate::ready::epoll::refresh);
+    }
+
+    fn managed_ready(&self) -> bool {
+        self.lists
+            .watched
+            .iter()
+            .any(|watched| self.revents(watched).unwrap_or(0) != 0)
+    }
+
+    /// `None`: not managed any more, the kernel answers.
+    fn revents(&self, watched: &Watched) -> Option<c_short> {
+        let conn = Conn::enter(watched.handle)?;
+        Some(conn.revents(self.fds[watched.index].events))
+    }
+
+    /// The connection has something to tell: did it come from a thread on this CPU?
+    fn note_sender(&self, watched: &Watched) {
+        // Who waits for one connection asks it itself.
+        if self.lists.watched.len() == 1 {
+            return;
+        }
+        if let Some(conn) = Conn::enter(watched.handle) {
+            self.me.spin.note_sender(conn.peer_is_near());
+        }
+    }
+
+    /// The kernel's answer about the fds that are not managed.
+    fn ask_others(&mut self) -> Result<(), Errno> {
+        if self.fds.len() == self.lists.watched.len() {
+            return Ok(());
+        }
+        if std::mem::take(&mut self.answered) {
+            // Those that are managed get theirs next.
+            for (entry, answer) in self.fds.iter_mut().zip(&self.lists.all) {
+                entry.revents = answer.revents;
+            }
+            return Ok(());
+        }
+        self.ask_now()
+    }
+
+    /// Asks about them, and only about them: among a thousand connections there is often one listener.
+    fn ask_now(&mut self) -> Result<(), Errno> {
+        let Lists { watched, all, .. } = &mut self.lists;
+        all.clear();
+        let mut managed = watched.iter().map(|watched| watched.index).peekable();
+        for (index, entry) in self.fds.iter().enumerate() {
+            if managed.next_if_eq(&index).is_none() {
+                all.push(*entry);
+            }
+        }
+        poll_now(all)?;
+        let mut answers = all.iter();
+        let mut managed = watched.iter().map(|watched| watched.index).peekable();
+        for (index, entry) in self.fds.iter_mut().enumerate() {
+            if managed.next_if_eq(&index).is_none() {
+                entry.revents = answers.next().map_or(0, |answer| answer.revents);
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that holds now, without waiting.
+    fn finish(&mut self) -> Result<usize, Errno> {
+        self.refresh_sets();
+        self.ask_others()?;
+        for index in 0..self.lists.watched.len() {
+            let watched = self.lists.watched[index];
+            let at = watched.index;
+            match self.revents(&watched) {
+                Some(revents) => {
+                    self.fds[at].revents = revents;
+                    if revents & POLLIN != 0 {
+                        self.note_sender(&watched);
+                    }
+                }
+                None => {
+                    poll_now(&mut self.fds[at..=at])?;
+                }
+            }
+        }
+        for entry in self
+            .fds
+            .iter_mut()
+            .filter(|entry| table::get(entry.fd) == Slot::Internal)
+        {
+            entry.revents = POLLNVAL;
+        }
+        Ok(self.fds.iter().filter(|entry| entry.revents != 0).count())
+    }
+
+    fn spin(&self) -> bool {
+        let Some(first) = self.lists.watched.first() else {
+            return false;
+        };
+        // With one connection the cursor itself is watched, with several each is asked in turn.
+        if self.lists.watched.len() == 1 && self.fds[first.index].events & POLLIN != 0 {
+            let Some(conn) = Conn::enter(first.handle) else {
+                return false;
+            };
+            let (tail, epoch) = conn.progress();
+            let near = || conn.peer_is_near();
+            return spin::until(&self.me.spin, near, || {
+                conn.progress() != (tail, epoch) || self.me.deferred.any()
+            });
+        }
+        let history = &self.me.spin;
+        spin::until(
+            history,
+            || history.senders_near(),
+            || self.me.deferred.any() || self.managed_ready(),
+        )
+    }
+}

@@ -1,0 +1,111 @@
+//! How to wait before sleeping, and how long.
+//!
+//! `Auto` waits awake in one of two ways. For a peer that was last seen on another CPU it spins, while
+//! fewer waiters spin on this host than it has CPUs. For one on this very CPU, which cannot run while
+//! we do, it gives way once: the peer runs, and neither of the two sleeps and is woken. Each waiter's
+//! history says whether that pays: a spin that fails, or takes longer than a sleep would have cost,
+//! halves the budget, one that pays restores it, and now and then a waiter that has given up tries again.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::runtime::process;
+use os::spin::give_way;
+use os::spin::Clock;
+use os::spin::History;
+use rendezvous::config::Spin;
+
+/// A look takes the cursor's cache line away from the one who writes it. A waiter that finds news at
+/// its first look, as the reader of a stream of small messages does, looks a little later next time
+/// and finds more at once; one that had to wait, as in a ping-pong, looks at once.
+const MOST_PAUSES: u32 = 6;
+/// What a sleep costs the two ends, about, and the host with it: a longer spin does not pay, even if
+/// what it waits for comes.
+const WORTH: Duration = Duration::from_micros(20);
+
+/// Waits awake until `ready` says yes, or for as long as is worth while; `true` if it said yes.
+/// `near`: those who are waited for run on this CPU.
+pub fn until(history: &History, near: impl Fn() -> bool, mut ready: impl FnMut() -> bool) -> bool {
+    let (budget, auto) = match process::config().spin {
+        Spin::Auto(_) if near() => return give_way() && ready(),
+        Spin::Auto(most) => (history.budget(most.max(engine())), true),
+        Spin::Fixed(us) => (Duration::from_micros(us.into()), false),
+        // The caller looks at the kernel in between and comes back.
+        Spin::Forever => (Duration::from_micros(200), false),
+    };
+    if budget.is_zero() {
+        return false;
+    }
+    let Some(_place) = Place::take(auto, history) else {
+        return false;
+    };
+    let spent = spin(history, budget, &mut ready);
+    let worth = WORTH.max(Duration::from_micros(engine().into()));
+    history.note(spent.is_some_and(|time| time < worth));
+    spent.is_some()
+}
+
+/// Who polls an engine of its own spins longer, in microseconds: asleep it is woken by way of the helper, and a
+/// peer that sleeps takes about so long to answer.
+fn engine() -> u32 {
+    match crate::runtime::engine_flag::is_on() {
+        true => 100,
+        false => 0,
+    }
+}
+
+/// How long it took, about; `None` if nothing came within the budget.
+fn spin(history: &History, budget: Duration, ready: &mut impl FnMut() -> bool) -> Option<Duration> {
+    let pauses = history.pauses.load(Ordering::Relaxed);
+    (0..pauses).for_each(|_| std::hint::spin_loop());
+    crate::runtime::engine_flag::glance();
+    let mut spent = Duration::ZERO;
+    if ready() {
+        let more = (pauses + 1).min(MOST_PAUSES);
+        history.pauses.store(more, Ordering::Relaxed);
+        return Some(spent);
+    }
+    history.pauses.store(0, Ordering::Relaxed);
+    let begin = Clock::now();
+    while spent < budget {
+        for _ in 0..32 {
+            // A look at the engine is pause enough, and a frame should not wait for its end.
+            if !crate::runtime::engine_flag::glance() {
+                std::hint::spin_loop();
+            }
+            if ready() {
+                return Some(spent);
+            }
+        }
+        spent = begin.elapsed();
+    }
+    None
+}
+
+/// One of the host's places for spinners.
+struct Place<'a>(Option<&'a AtomicU32>);
+
+impl Place<'_> {
+    fn take(auto: bool, history: &History) -> Option<Place<'static>> {
+        if !auto {
+            return Some(Place(None));
+        }
+        let spinners = process::spinners()?;
+        if !history.may_count() {
+            return Some(Place(None));
+        }
+        if !spinners.room() {
+            return None;
+        }
+        spinners.mine().fetch_add(1, Ordering::Relaxed);
+        Some(Place(Some(spinners.mine())))
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if let Some(mine) = self.0 {
+            mine.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The NIC's engine inside the program (`ULSOCK_NIC=inline`), on a queue that the daemon leases to it.
+//!
+//! Between a program and the wire there is then no other process: its sends and its waits poll the engine
+//! themselves ([`poll`]). When it does neither, because it sleeps or computes, a [`helper`] thread does. The
+//! daemon still says who talks to whom (docs/failover.md), and has the blocks; what differs is who serves
+//! them, and that this engine rings threads of its own process.
+//!
+//! The engine is behind a lock that nobody waits for: who finds it taken leaves word, and who has it looks
+//! once more. It allocates, so that signal handlers stay away from it.
+
+mod helper;
+mod seat;
+mod station;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use netstack::time::Instant;
+use rustix::time::{clock_gettime, ClockId};
+
+use crate::runtime::deadline::Deadline;
+use crate::runtime::engine_flag;
+use crate::runtime::thread::Critical;
+use crate::state::ring_pair::Link;
+use os::backoff::Backoff;
+use os::fds::InternalFd;
+use rendezvous::engine_endpoint::Block;
+use rendezvous::message::{Queue, Route};
+use rendezvous::pair::Pair;
+use seat::SEAT;
+use station::Station;
+
+pub use helper::wake as take_duty;
+
+/// So long a close waits until the peer has everything; then the daemon sees to it, by the kernel.
+const FAREWELL: Duration = Duration::from_millis(2);
+
+/// The daemon leases us a queue. In place of an earlier one, whose daemon is gone.
+pub fn begin(pair: &Arc<Pair>, queue: Queue, socket: InternalFd) {
+    let Some(station) = Station::new(pair.clone(), queue, socket) else {
+        return;
+    };
+    let watch = station.watch();
+    if let Some(watch) = watch.filter(|_| wait_for_seat(|seat| *seat = Some(station)).is_some()) {
+        engine_flag::set(true);
+        helper::start(watch);
+    }
+}
+
+/// How to reach another engine.
+pub fn add_route(pair: &Arc<Pair>, route: &Route) {
+    wait_for_seat(|seat| {
+        let station = seat.as_mut().filter(|station| station.is_of(pair));
+        station.map(|station| {
+            station.add_route(route);
+            station.poll(now());
+        })
+    });
+}
+
+/// In a forked child: the engine is its parent's.
+pub fn after_fork() {
+    if engine_flag::set(false) {
+        SEAT.forget();
+        helper::forget();
+    }
+}
+
+/// Does what there is to do.
+#[inline]
+pub fn poll() {
+    if engine_flag::is_on() {
+        poll_now();
+    }
+}
+
+#[inline(never)]
+fn poll_now() {
+    try_with(|station| station.poll(now()));
+}
+
+/// As [`poll`], for those who look again and again: nothing but a look for frames, most of the time. `false`
+/// if it could not look.
+#[inline(never)]
+pub fn glance() -> bool {
+    try_with(Station::glance)
+}
+
+/// Unless somebody else has it, or we are a handler: none runs inside.
+#[inline(always)]
+fn try_with(act: impl FnOnce(&mut Station)) -> bool {
+    let critical = Critical::enter().filter(|critical| !critical.0.in_handler());
+    critical.is_some_and(|critical| {
+        let acted = SEAT.try_with(act);
+        critical.end();
+        acted
+    })
+}
+
+/// The program has written to a connection, or read from it, and the engine has asked to hear of it.
+pub fn notice(link: &Link) {
+    let Some(critical) = Critical::enter() else {
+        return;
+    };
+    if critical.0.in_handler() {
+        SEAT.leave_word();
+        helper::ring();
+        return;
+    }
+    let looked = SEAT.try_with(|station| {
+        station.notice(link.segment.number, link.conn);
+        station.poll(now());
+    });
+    if !looked {
+        SEAT.leave_word();
+        // Whoever had it may have gone meanwhile.
+        SEAT.try_with(|_| ());
+    }
+}
+
+/// [F6] The peer's library has agreed: opens the connection.
+pub fn open(link: &Link, route: u32, name: u64) -> bool {
+    enter(link, route, name, true)
+}
+
+/// [F3] Our library agrees: the peer will open it.
+pub fn expect(link: &Link, route: u32, name: u64) -> bool {
+    enter(link, route, name, false)
+}
+
+fn enter(link: &Link, route: u32, name: u64, opens: bool) -> bool {
+    let block = Block::of(link.segment.clone(), link.conn);
+    let entered = wait_for_seat(|seat| {
+        let station = seat.as_mut().filter(|station| station.is_of(&link.pair))?;
+        let entered = station.enter(now(), route, name, block, opens);
+        station.poll(now());
+        entered.then_some(())
+    });
+    entered.flatten().is_some()
+}
+
+/// [F24] Our direction has ended: whether the peer has all of it, soon.
+pub fn has_all(link: &Link) -> bool {
+    let deadline = Deadline::after(FAREWELL);
+    loop {
+        let has_all = wait_for_seat(|seat| {
+            let station = seat.as_mut()?;
+            station.notice(link.segment.number, link.conn);
+            station.poll(now());
+            Some(station.is_end_acked(link.segment.number, link.conn))
+        });
+        match has_all.flatten() {
+            Some(false) if !deadline.passed() => std::hint::spin_loop(),
+            has_all => return has_all == Some(true),
+        }
+    }
+}
+
+/// The block will be somebody else's: the engine must not have it any more.
+pub fn let_go(link: &Link) {
+    wait_for_seat(|seat| {
+        let station = seat.as_mut().filter(|station| station.is_of(&link.pair));
+        station.map(|station| station.let_go(now(), link.segment.number, link.conn))
+    });
+}
+
+/// For what cannot be left for later. `None`: from a handler.
+fn wait_for_seat<R>(act: impl FnOnce(&mut Option<Station>) -> R) -> Option<R> {
+    let critical = Critical::enter().filter(|critical| !critical.0.in_handler())?;
+    let mut backoff = Backoff::default();
+    while !SEAT.take() {
+        backoff.pause();
+    }
+    let result = SEAT.act(act);
+    SEAT.release();
+    drop(critical);
+    Some(result)
+}
+
+fn now() -> Instant {
+    let time = clock_gettime(ClockId::Monotonic);
+    Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}

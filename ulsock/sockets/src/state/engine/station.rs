@@ -1,0 +1,264 @@
+//! The engine, its queue, and the connections that it has.
+
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{fence, Ordering};
+use std::sync::Arc;
+
+use firmware::{Bells, EndpointId, Engine, Event, PeerId, Rest};
+use netstack::link::window::Adaptive;
+use netstack::link::{self, Config, Identity};
+use netstack::phy::packet::Shape;
+use netstack::phy::{PacketPort, Port};
+use netstack::ring::{Slots, Tripwire};
+use netstack::time::Instant;
+use netstack::wire::Addresses;
+
+use super::helper;
+use os::fds;
+use os::fds::InternalFd;
+use os::random;
+use rendezvous::engine_endpoint::Block;
+use rendezvous::message::{Queue, Route};
+use rendezvous::pair::Pair;
+use shm::layout::{BOARDS, OFFERER};
+use shm::order;
+use shm::waiter;
+
+/// A block of our pair with the daemon.
+type BlockName = (u32, u32);
+
+pub struct Station {
+    pair: Arc<Pair>,
+    /// Of the queue's socket, which is the port's.
+    socket: RawFd,
+    port: PacketPort,
+    engine: Engine<Block, Adaptive>,
+    served: Served,
+    /// By their numbers.
+    routes: HashMap<u32, PeerId>,
+    pub rest: Rest,
+    glances: u32,
+    /// Frames were taken in, and the rest of that poll is left to the next.
+    owes: bool,
+}
+
+/// Who looks again and again polls at every so many looks, even if no frame has come: time passes.
+const GLANCES: u32 = 64;
+
+/// The connections that the engine has.
+#[derive(Default)]
+struct Served {
+    by_endpoint: HashMap<EndpointId, Block>,
+    by_block: HashMap<BlockName, Known>,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    endpoint: EndpointId,
+    /// [C11]
+    end_acked: bool,
+}
+
+impl Station {
+    pub fn new(pair: Arc<Pair>, queue: Queue, socket: InternalFd) -> Option<Station> {
+        let number = socket.as_raw_fd();
+        let shape = Shape {
+            mtu: queue.mtu.into(),
+            address: queue.address,
+            receive_slots: queue.receive_slots,
+            send_slots: queue.send_slots,
+        };
+        let port = PacketPort::over(socket.lend(), shape).ok()?;
+        Some(Station {
+            pair,
+            socket: number,
+            port,
+            engine: Engine::default(),
+            served: Served::default(),
+            routes: HashMap::new(),
+            rest: Rest {
+                busy: false,
+                full: false,
+                deadline: None,
+            },
+            glances: 0,
+            owes: false,
+        })
+    }
+
+    /// Readable when frames have come.
+    pub fn watch(&self) -> Option<InternalFd> {
+        fds::duplicate_high(self.port.wake()?).ok()
+    }
+
+    /// In a forked child: the queue stays its parent's, and must not outlive that here.
+    pub fn forget(self) {
+        // SAFETY: what is forgotten below never uses its number again.
+        drop(unsafe { InternalFd::left_open(self.socket) });
+        std::mem::forget(self);
+    }
+
+    pub fn is_of(&self, pair: &Arc<Pair>) -> bool {
+        Arc::ptr_eq(&self.pair, pair)
+    }
+
+    pub fn add_route(&mut self, route: &Route) -> Option<()> {
+        let ends = |source, destination| Addresses {
+            source,
+            destination,
+        };
+        let way = link::Way {
+            outgoing: ends(route.ours, route.theirs),
+            incoming: ends(route.theirs, route.ours),
+        };
+        let identity = Identity {
+            incarnation: random().ok()?,
+            tag: random().ok()? as u32,
+            secret: [random().ok()?, random().ok()?],
+        };
+        let mut config = Config::new(identity, vec![way]);
+        config.mtu = usize::from(route.mtu).min(self.port.capabilities().mtu);
+        let (source, destination) = (route.source, route.destination);
+        let engine = &mut self.engine;
+        let peer = engine.add_peer(config, source, destination, Adaptive::new())?;
+        self.routes.insert(route.number, peer);
+        engine.greet(super::now(), peer);
+        Some(())
+    }
+
+    pub fn enter(
+        &mut self,
+        now: Instant,
+        route: u32,
+        name: u64,
+        block: Block,
+        opens: bool,
+    ) -> bool {
+        let Some(peer) = self.routes.get(&route).copied() else {
+            return false;
+        };
+        let place = (block.segment.number, block.conn);
+        let entered = match opens {
+            true => self.engine.open(now, peer, name, block.clone()),
+            false => self.engine.expect(peer, name, block.clone()),
+        };
+        let Ok(endpoint) = entered else {
+            return false;
+        };
+        self.served.by_endpoint.insert(endpoint, block);
+        let known = Known {
+            endpoint,
+            end_acked: false,
+        };
+        self.served.by_block.insert(place, known);
+        true
+    }
+
+    /// For who waits, and looks again and again.
+    #[inline]
+    pub fn glance(&mut self) {
+        self.glances = self.glances.wrapping_add(1);
+        if self.owes || self.glances.is_multiple_of(GLANCES) {
+            self.poll(super::now());
+        } else if self.port.has_frames() {
+            self.take_in(super::now());
+        }
+    }
+
+    fn take_in(&mut self, now: Instant) {
+        let rest = self.engine.poll_in(now, &mut self.port, &mut self.served);
+        self.owes = true;
+        self.has_polled(rest);
+    }
+
+    pub fn poll(&mut self, now: Instant) {
+        let rest = self.engine.poll(now, &mut self.port, &mut self.served);
+        self.owes = false;
+        self.has_polled(rest);
+    }
+
+    fn has_polled(&mut self, rest: Rest) {
+        self.rest = rest;
+        helper::note(&self.rest);
+        while let Some(event) = self.engine.event() {
+            self.served.hear(event);
+        }
+    }
+
+    pub fn notice(&mut self, segment: u32, conn: u32) {
+        if let Some(known) = self.served.by_block.get(&(segment, conn)) {
+            self.engine.notice(known.endpoint);
+        }
+    }
+
+    pub fn notice_all(&mut self) {
+        for known in self.served.by_block.values() {
+            self.engine.notice(known.endpoint);
+        }
+    }
+
+    pub fn is_end_acked(&self, segment: u32, conn: u32) -> bool {
+        let known = self.served.by_block.get(&(segment, conn));
+        known.is_some_and(|known| known.end_acked)
+    }
+
+    /// The peer hears of it, and the block is nobody's.
+    pub fn let_go(&mut self, now: Instant, segment: u32, conn: u32) {
+        if let Some(known) = self.served.by_block.get(&(segment, conn)).copied() {
+            self.engine.destroy(now, known.endpoint);
+            self.poll(now);
+        }
+    }
+}
+
+impl Drop for Station {
+    fn drop(&mut self) {
+        fds::is_over(self.socket);
+    }
+}
+
+impl Served {
+    fn hear(&mut self, event: Event<Block>) {
+        match event {
+            Event::EndAcked(endpoint) => {
+                let mut all = self.by_block.values_mut();
+                if let Some(known) = all.find(|known| known.endpoint == endpoint) {
+                    known.end_acked = true;
+                }
+            }
+            Event::Gone {
+                endpoint, segment, ..
+            } => {
+                self.by_endpoint.remove(&endpoint);
+                let place = (segment.segment.number, segment.conn);
+                let known = self.by_block.get(&place);
+                if known.is_some_and(|known| known.endpoint == endpoint) {
+                    self.by_block.remove(&place);
+                }
+            }
+            Event::Up(_) | Event::Down(..) | Event::Open(_) => {}
+        }
+    }
+}
+
+impl Bells for Served {
+    /// As the daemon would, but the sleepers are our own.
+    fn ring(&mut self, endpoint: EndpointId, wire: &Tripwire, slots: Slots) {
+        let Some(block) = self.by_endpoint.get(&endpoint) else {
+            return;
+        };
+        wire.leave_stamp(order::stamp(false).0);
+        let mut left = slots;
+        while left != 0 {
+            let name = wire.name(left.trailing_zeros() as usize);
+            left &= left - 1;
+            let board = (name >> 16) as usize;
+            if (1..=BOARDS).contains(&board) {
+                block.segment.board(OFFERER, board - 1).post(block.conn);
+            }
+            fence(Ordering::SeqCst);
+            waiter::ring_if_asleep(name);
+        }
+    }
+}

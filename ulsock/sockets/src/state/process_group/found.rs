@@ -1,0 +1,130 @@
+//! The families of this host that use one run directory, as `ulsock top` finds them.
+//!
+//! A family's records are in a sealed memfd, which no file name leads to: whoever could open one to write could
+//! truncate it under its family (SIGBUS). So they are found where its members hold them, in /proc, as far as we may look
+//! there: our own user's programs, and all to root. What is in them is not trusted.
+
+use std::collections::HashSet;
+use std::fs::{read_dir, read_link};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{fstat, open, Mode, OFlags};
+use rustix::io;
+
+use super::{link_of, size};
+use os::fds::Transient;
+use os::is_regular;
+use rendezvous::rundir::RunDir;
+use shm::segment;
+
+/// Calls `each` with the records of every family, once.
+pub fn each(dir: &RunDir, mut each: impl FnMut(&Transient)) {
+    let Ok(link) = link_of(dir) else { return };
+    let link = PathBuf::from(&*link);
+    let mut seen = HashSet::new();
+    for process in numbers(Path::new("/proc")) {
+        let held = find(&process.join("fd"), &link);
+        let Some(records) = held.and_then(|path| open_records(&path).ok()) else {
+            continue;
+        };
+        let file = fstat(&records).map(|stat| (stat.st_dev, stat.st_ino));
+        if file.is_ok_and(|file| seen.insert(file)) {
+            each(&records);
+        }
+    }
+}
+
+/// The entries of a folder that are numbers, the highest first: ours are above the program's.
+fn numbers(folder: &Path) -> Vec<PathBuf> {
+    let names = read_dir(folder).into_iter().flatten().flatten();
+    let mut numbers: Vec<u32> = names
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    numbers.sort_unstable_by(|a, b| b.cmp(a));
+    let path = |number: u32| folder.join(number.to_string());
+    numbers.into_iter().map(path).collect()
+}
+
+/// A process is of one family.
+fn find(fds: &Path, link: &Path) -> Option<PathBuf> {
+    let is_it = |fd: &PathBuf| read_link(fd).is_ok_and(|target| target == link);
+    numbers(fds).into_iter().find(is_it)
+}
+
+/// By now something else may be at that number, which to open could do anything: it is looked at first.
+fn open_records(path: &Path) -> io::Result<Transient> {
+    let found = Transient::new(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
+    if !is_regular(&fstat(&found)?) {
+        return Err(io::Errno::INVAL);
+    }
+    let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let records = Transient::new(open(path, flags, Mode::empty())?);
+    segment::check(records.as_fd(), size() as u64).map_err(|_| io::Errno::INVAL)?;
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::process_group::{name_of, Family, Header, MAGIC};
+    use crate::state::record::Record;
+    use crate::state::stats;
+    use rendezvous::rundir::scratch::{Random, Scratch};
+    use shm::segment::Segment;
+
+    fn count(dir: &RunDir) -> usize {
+        let mut found = 0;
+        each(dir, |_| found += 1);
+        found
+    }
+
+    #[test]
+    fn families_of_one_run_directory_are_found() {
+        let (dir, other) = (Scratch::new(), Scratch::new());
+        assert_eq!(count(&dir), 0);
+        let family = Family::create(&dir).unwrap();
+        assert_eq!((count(&dir), count(&other)), (1, 0));
+        assert!(dir.names().is_empty(), "nothing that others could truncate");
+        drop(family);
+        assert_eq!(count(&dir), 0);
+    }
+
+    #[test]
+    fn what_only_has_the_name_is_none() {
+        let dir = Scratch::new();
+        let name = name_of(&dir).unwrap();
+        let _short = Segment::create_named(&name, 4096).unwrap();
+        assert_eq!(count(&dir), 0);
+    }
+
+    #[test]
+    fn any_content_is_survived() {
+        let dir = Scratch::new();
+        let name = name_of(&dir).unwrap();
+        let (segment, _held) = Segment::create_named(&name, size() as u64).unwrap();
+        let mut random = Random(5);
+        let words = (size_of::<Header>() + 64 * size_of::<Record>()) / 8;
+        for round in 0..50 {
+            for n in 0..words {
+                let value = [random.number(), random.number() % 8, 0, u64::MAX][round % 4];
+                // SAFETY: inside the segment, aligned, and nobody else's.
+                unsafe { segment.base().cast::<u64>().add(n).write(value) };
+            }
+            // SAFETY: as above; the header is valid for any content.
+            let header = unsafe { &*segment.base().cast::<Header>() };
+            let size = size_of::<Record>() as u32;
+            header
+                .magic
+                .store(MAGIC, std::sync::atomic::Ordering::Relaxed);
+            header
+                .record_size
+                .store(size, std::sync::atomic::Ordering::Relaxed);
+            header
+                .highest
+                .fetch_and(127, std::sync::atomic::Ordering::Relaxed);
+            stats::live(&dir);
+        }
+    }
+}

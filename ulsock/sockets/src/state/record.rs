@@ -1,0 +1,462 @@
+//! The socket record: what the processes that share a TCP socket know about it together.
+//!
+//! Records live in the *family* mapping, which a process shares with its forked children and which
+//! `ulsock top` reads. Everything is atomic or guarded by a side lock in the record itself. All
+//! zero is a free record.
+
+mod address;
+mod nic;
+mod owed;
+mod worth;
+
+use std::cell::UnsafeCell;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
+
+use netstack::ring::{Gate, RxState, SideLock, TxState};
+
+use crate::runtime::read_batching;
+use crate::runtime::thread::{self, Watchers};
+use crate::runtime::way::Way;
+use address::Address;
+pub use nic::{Nic, NOTHING_WAITS};
+pub use owed::Owed;
+use rendezvous::reason::Reason;
+use shm::order;
+pub use worth::Worth;
+
+/// Who carries the connection, as far as this side is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Free,
+    /// Kernel TCP as it is; calls are counted on their way.
+    Plain,
+    /// A ring pair exists; each direction is on the kernel or on a ring.
+    Managed,
+    /// Closed, with a thread still inside a kernel call on it: the record is not used again.
+    Out,
+}
+
+impl State {
+    fn from_number(number: u32) -> State {
+        match number {
+            1 => State::Plain,
+            2 => State::Managed,
+            3 => State::Out,
+            _ => State::Free,
+        }
+    }
+
+    fn number(self) -> u32 {
+        match self {
+            State::Free => 0,
+            State::Plain => 1,
+            State::Managed => 2,
+            State::Out => 3,
+        }
+    }
+}
+
+/// Which end of the connection we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It called connect: it makes the offer.
+    Connected,
+    /// It was accepted: it makes the claim.
+    Accepted,
+}
+
+/// Facts about a socket, as bits of `flags`.
+pub mod flag {
+    pub const NONBLOCK: u32 = 1 << 0;
+    pub const CONNECTED: u32 = 1 << 1;
+    /// Never again on a ring.
+    pub const PINNED: u32 = 1 << 2;
+    /// The kernel has shown us the peer's FIN.
+    pub const PEER_FIN: u32 = 1 << 3;
+    /// The peer wrote nonsense or bytes without a mark: read the kernel, whatever the ring says.
+    pub const BROKEN: u32 = 1 << 4;
+    /// Our own direction is shut down.
+    pub const SHUT: u32 = 1 << 5;
+    /// It has been on a ring at least once.
+    pub const UPGRADED: u32 = 1 << 6;
+    /// Kernel bytes may be held back (MSG_MORE, TCP_CORK): no switch now.
+    pub const HELD_BACK: u32 = 1 << 7;
+    /// An offer or a claim of it is out.
+    pub const PENDING: u32 = 1 << 8;
+    /// The kernel socket has shown an event: look at it even if the ring is all we expect.
+    pub const LOOK: u32 = 1 << 9;
+    /// It has been a member of an epoll set.
+    pub const IN_EPOLL: u32 = 1 << 10;
+    /// The program reads no more: an empty ring is the end, and the kernel says so.
+    pub const SHUT_READING: u32 = 1 << 11;
+    /// An epoll set watches it at a number of our own, for the program has closed the one it added.
+    pub const MOVED: u32 = 1 << 12;
+    /// It has been managed: its sides are not as in a new record.
+    pub const USED: u32 = 1 << 13;
+    /// More than one process has held it at some time.
+    pub const SHARED: u32 = 1 << 14;
+    /// On the kernel for now, by our guard: it is tried there, or faster.
+    pub const AWAY: u32 = 1 << 15;
+    /// The program has turned Nagle's algorithm off.
+    pub const NODELAY: u32 = 1 << 16;
+    /// It has been shown to the daemon of this host: what it knows about promotions is there.
+    pub const NIC: u32 = 1 << 17;
+    /// The link to another host has carried it.
+    pub const NIC_USED: u32 = 1 << 18;
+    /// It is on its way to the link: no byte is accepted until it is there, or has given up.
+    pub const JOINING: u32 = 1 << 19;
+    /// What the kernel brings next may be a record of the other library's.
+    pub const RECORD_MAY_COME: u32 = 1 << 20;
+    /// The link does not carry it any more: back to the kernel at the next occasion.
+    pub const FAIL_OVER: u32 = 1 << 21;
+    /// It has parted from its ring pair, and threads may still look at that one: no other until none does.
+    pub const PARTED: u32 = 1 << 22;
+    /// Plain for good. Said under the lock of the control state, and who establishes a ring pair looks for it there.
+    pub const STAYS: u32 = 1 << 23;
+    /// The other end has refused our claim, and said why.
+    pub const REFUSED: u32 = 1 << 25;
+    /// Receives tell how many bytes are left (TCP_INQ).
+    pub const INQ: u32 = 1 << 24;
+    /// It was passed on or received: who holds it is in a [slip](crate::state::slips).
+    pub const SLIP: u32 = 1 << 26;
+}
+
+/// Bytes and calls of one direction, by carrier.
+#[derive(Default)]
+#[repr(C)]
+pub struct Counts {
+    pub messages: AtomicU64,
+    pub ring_bytes: AtomicU64,
+    pub kernel_bytes: AtomicU64,
+}
+
+impl Counts {
+    #[inline]
+    fn reset(&self) {
+        for counter in [&self.ring_bytes, &self.kernel_bytes, &self.messages] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// What a kernel call has moved, by its return value.
+    #[inline]
+    pub fn moved_by_kernel(&self, result: isize) {
+        if result > 0 {
+            Counts::add(&self.kernel_bytes, result as u64);
+            Counts::add(&self.messages, 1);
+        }
+    }
+
+    /// Only one thread at a time (under the side lock), or an estimate: no locked instruction.
+    #[inline]
+    pub fn add(counter: &AtomicU64, n: u64) {
+        counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+    }
+}
+
+/// One direction of this side: lock, gate, waiter slots, counts, state. What a plain connection needs
+/// of it is in the first cache line, what every call on rings needs in the first two.
+#[repr(C, align(64))]
+pub struct Side<S> {
+    pub lock: SideLock,
+    pub gate: Gate,
+    /// Waiter slots in use.
+    pub slots: AtomicU32,
+    /// The carrier right now, for `top`: 0 kernel, else ring level + 1.
+    pub carrier: AtomicU8,
+    /// Receives that found nothing without waiting; the send that looks at the clock next.
+    pub glances: AtomicU64,
+    pub counts: Counts,
+    pub state: UnsafeCell<S>,
+    /// When one of them last looked at the clock.
+    pub glanced: AtomicU64,
+    /// When one of them last asked the kernel socket, of those that do not at every tick.
+    pub asked: AtomicU64,
+}
+
+// SAFETY: `state` is touched only under `lock`.
+unsafe impl<S> Sync for Side<S> {}
+
+#[repr(C, align(64))]
+pub struct Record {
+    state: AtomicU32,
+    flags: AtomicU32,
+    /// Processes that hold the socket. Too high after a crash, which only keeps it on the kernel.
+    pub procs: AtomicU32,
+    reason: AtomicU32,
+    /// Data calls so far, and at which of them to look for the peer next.
+    pub calls: AtomicU32,
+    pub next_look: AtomicU32,
+    /// At which of them the first look is, and the history that says so.
+    pub first_look: AtomicU32,
+    pub history: AtomicU32,
+    pub pid: AtomicU32,
+    /// Raised at each use of this record for another socket.
+    pub generation: AtomicU32,
+    pub recv_timeout_us: AtomicU64,
+    pub send_timeout_us: AtomicU64,
+    pub recv_lowat: AtomicU32,
+    /// How often the program did what wakes all sleepers on a kernel socket (sending shut down, another
+    /// send buffer): this ends an empty receive.
+    pub stirs: AtomicU32,
+    /// Once it has a slip.
+    pub cookie: AtomicU64,
+    /// The largest ring level to send on.
+    pub largest: AtomicU32,
+    /// Whose sets have had the socket: see [`Watchers`].
+    watchers: AtomicU32,
+    /// Calls that must be finished as they were begun: see [`crate::conn::midway`].
+    pub midway: AtomicU32,
+    local: Address,
+    peer: Address,
+    pub tx: Side<TxState>,
+    pub rx: Side<RxState>,
+    pub nic: Nic,
+}
+
+impl Record {
+    #[inline]
+    pub fn state(&self) -> State {
+        State::from_number(self.state.load(Ordering::Acquire))
+    }
+
+    pub fn set_state(&self, state: State) {
+        self.state.store(state.number(), Ordering::Release);
+    }
+
+    /// Nobody will ever manage it: its calls need not be known.
+    #[inline]
+    pub fn stays_on_kernel(&self) -> bool {
+        self.has(flag::STAYS)
+    }
+
+    /// Takes a free record for a new socket.
+    #[inline]
+    pub fn claim(&self) -> bool {
+        let (free, plain) = (State::Free.number(), State::Plain.number());
+        // Most that are looked at are not free, and to see that takes no locked instruction.
+        let claimed = self.state.load(Ordering::Relaxed) == free
+            && self
+                .state
+                .compare_exchange(free, plain, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
+        if claimed {
+            self.reset();
+        }
+        claimed
+    }
+
+    fn reset(&self) {
+        let generation = self.generation.load(Ordering::Relaxed);
+        if generation == 0 || self.has(flag::USED) {
+            self.reset_sides();
+        }
+        self.flags.store(0, Ordering::Relaxed);
+        self.procs.store(1, Ordering::Relaxed);
+        self.reason.store(Reason::Young as u32, Ordering::Relaxed);
+        self.calls.store(0, Ordering::Relaxed);
+        self.next_look.store(0, Ordering::Relaxed);
+        self.generation
+            .store(generation.wrapping_add(1), Ordering::Release);
+        self.recv_timeout_us.store(0, Ordering::Relaxed);
+        self.send_timeout_us.store(0, Ordering::Relaxed);
+        self.recv_lowat.store(1, Ordering::Relaxed);
+        self.stirs.store(0, Ordering::Relaxed);
+        self.largest.store(u32::MAX, Ordering::Relaxed);
+        self.local.forget();
+        self.peer.forget();
+        self.tx.counts.reset();
+        self.rx.counts.reset();
+    }
+
+    /// What only a managed connection changes.
+    #[cold]
+    fn reset_sides(&self) {
+        self.watchers.store(0, Ordering::Relaxed);
+        self.midway.store(0, Ordering::Relaxed);
+        reset_side(&self.tx);
+        reset_side(&self.rx);
+        self.nic.reset();
+    }
+
+    /// This process holds the socket no more; whether it was the last.
+    #[inline]
+    pub fn leave(&self) -> bool {
+        if self.is_mine_alone() {
+            self.procs.store(0, Ordering::Relaxed);
+            return true;
+        }
+        self.procs.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Does nobody but the calling thread use it? (Another process begins to by this one's fork.)
+    #[inline]
+    pub fn is_mine_alone(&self) -> bool {
+        thread::is_single() && self.procs.load(Ordering::Acquire) == 1
+    }
+
+    #[inline]
+    pub fn has(&self, flag: u32) -> bool {
+        self.those(flag) != 0
+    }
+
+    /// Those of `flags` that it has.
+    #[inline]
+    pub fn those(&self, flags: u32) -> u32 {
+        self.flags.load(Ordering::Relaxed) & flags
+    }
+
+    /// Another process holds it too.
+    pub fn share(&self) {
+        self.set(flag::SHARED);
+        self.procs.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub fn set(&self, flag: u32) {
+        self.flags.fetch_or(flag, Ordering::Relaxed);
+    }
+
+    /// Sets a flag; whether it was not there before.
+    pub fn begin(&self, flag: u32) -> bool {
+        self.flags.fetch_or(flag, Ordering::AcqRel) & flag == 0
+    }
+
+    pub fn clear(&self, flag: u32) {
+        self.flags.fetch_and(!flag, Ordering::Relaxed);
+    }
+
+    pub fn put(&self, flag: u32, on: bool) {
+        if on {
+            self.set(flag);
+        } else {
+            self.clear(flag);
+        }
+    }
+
+    pub fn role(&self) -> Role {
+        if self.has(flag::CONNECTED) {
+            Role::Connected
+        } else {
+            Role::Accepted
+        }
+    }
+
+    /// This thread's set has the socket from now on.
+    pub fn note_watcher(&self, index: usize) {
+        let me = index as u32 + 1;
+        let noted = self
+            .watchers
+            .compare_exchange(0, me, Ordering::SeqCst, Ordering::SeqCst);
+        if noted.is_err_and(|other| other != me) {
+            self.watchers.store(u32::MAX, Ordering::SeqCst);
+        }
+    }
+
+    pub fn watchers(&self) -> Watchers {
+        match self.watchers.load(Ordering::SeqCst) {
+            0 => Watchers::None,
+            u32::MAX => Watchers::Several,
+            number => Watchers::One(number as usize - 1),
+        }
+    }
+
+    /// Bytes by carrier: ring sent, ring received, kernel sent, kernel received.
+    pub fn carried(&self) -> [&AtomicU64; 4] {
+        let (tx, rx) = (&self.tx.counts, &self.rx.counts);
+        [
+            &tx.ring_bytes,
+            &rx.ring_bytes,
+            &tx.kernel_bytes,
+            &rx.kernel_bytes,
+        ]
+    }
+
+    #[inline]
+    pub fn gate(&self, way: Way) -> &Gate {
+        match way {
+            Way::Out => &self.tx.gate,
+            Way::In => &self.rx.gate,
+        }
+    }
+
+    #[inline]
+    pub fn counts(&self, way: Way) -> &Counts {
+        match way {
+            Way::Out => &self.tx.counts,
+            Way::In => &self.rx.counts,
+        }
+    }
+
+    /// Where its stream of receives is.
+    #[inline]
+    pub fn place(&self) -> read_batching::Place {
+        read_batching::Place {
+            from: std::ptr::from_ref(self) as usize,
+            sent: self.tx.counts.messages.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Ends a kernel call on a plain connection.
+    #[inline]
+    pub fn kernel_call_ended(&self, way: Way, result: isize) {
+        if way == Way::Out && result > 0 {
+            order::spoke_by_kernel();
+        }
+        self.counts(way).moved_by_kernel(result);
+        self.gate(way).leave();
+    }
+
+    pub fn reason(&self) -> Reason {
+        Reason::from_number(self.reason.load(Ordering::Relaxed))
+    }
+
+    /// The next data call tries to upgrade it.
+    pub fn look_soon(&self) {
+        let calls = self.calls.load(Ordering::Relaxed);
+        self.next_look
+            .store(calls.saturating_add(1), Ordering::Relaxed);
+    }
+
+    pub fn set_reason(&self, reason: Reason) {
+        self.reason.store(reason as u32, Ordering::Relaxed);
+    }
+
+    pub fn set_addresses(&self, local: SocketAddr, peer: SocketAddr) {
+        self.local.set(local);
+        self.peer.set(peer);
+    }
+
+    #[inline]
+    pub fn set_peer(&self, peer: SocketAddr) {
+        self.peer.set(peer);
+    }
+
+    /// Has it ever been connected, or on the way there?
+    #[inline]
+    pub fn is_connection(&self) -> bool {
+        self.peer.is_known()
+    }
+
+    pub fn local(&self) -> Option<SocketAddr> {
+        self.local.get()
+    }
+
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.peer.get()
+    }
+}
+
+fn reset_side<S: Default>(side: &Side<S>) {
+    side.lock.unlock();
+    if side.gate.is_closed() {
+        side.gate.open();
+    }
+    side.slots.store(0, Ordering::Relaxed);
+    side.carrier.store(0, Ordering::Relaxed);
+    // SAFETY: the record was free and has just been claimed: nobody else uses it.
+    unsafe { *side.state.get() = S::default() };
+    for counter in [&side.glances, &side.glanced, &side.asked] {
+        counter.store(0, Ordering::Relaxed);
+    }
+}

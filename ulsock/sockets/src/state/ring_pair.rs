@@ -1,0 +1,279 @@
+//! A connection's ring pair as one side sees it: which segment, which block, which way round.
+
+use std::sync::atomic::{fence, AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use netstack::ring::{Shared, Slots, Tripwire};
+
+use crate::state::engine;
+use crate::state::guard_state::Guard;
+use rendezvous::pair::{Other, Pair, PairSegment, DAEMON};
+use rendezvous::rings::Rings;
+use shm::layout::{Block, SideLine, SideNumber, CONFIRMED, RELEASED};
+
+/// What a receive needs is in the first cache line, what a send needs in the second one too.
+#[repr(C, align(64))]
+pub struct Link {
+    /// The block's two directions, as seen from this side.
+    tx_shared: *const Shared,
+    rx_shared: *const Shared,
+    pub rx: Rings,
+    block: *const Block,
+    pub tx: Rings,
+    pub pair: Arc<Pair>,
+    pub segment: Arc<PairSegment>,
+    pub conn: u32,
+    pub side: SideNumber,
+    /// The daemon empties its rings, for another host.
+    pub is_nic: bool,
+    /// Our own engine does so instead.
+    inline: AtomicBool,
+    /// Of the sending direction.
+    pub usage: Usage,
+    pub guard: Guard,
+    /// Another process goes on using the block.
+    kept: AtomicBool,
+}
+
+// SAFETY: the pointers lead into the segment, which the Arc keeps mapped; the protocol's own rules
+// govern who touches what.
+unsafe impl Send for Link {}
+// SAFETY: as above.
+unsafe impl Sync for Link {}
+
+impl Link {
+    pub fn new(pair: Arc<Pair>, segment: Arc<PairSegment>, conn: u32, side: SideNumber) -> Link {
+        let rings = |direction| Rings::of(&segment, conn, direction);
+        let (tx, rx, block) = (rings(side), rings(1 - side), segment.block(conn));
+        // SAFETY: checked against the layout by `block`, and mapped as long as the segment lives.
+        let shared = |direction: SideNumber| unsafe { &raw const (*block).directions[direction] };
+        Link {
+            is_nic: pair.other() == Other::Daemon,
+            inline: AtomicBool::new(false),
+            pair,
+            segment,
+            conn,
+            side,
+            tx,
+            rx,
+            usage: Usage::default(),
+            guard: Guard::new(),
+            block,
+            tx_shared: shared(side),
+            rx_shared: shared(1 - side),
+            kept: AtomicBool::new(false),
+        }
+    }
+
+    /// Says, before it is retired, whether anybody else still uses the block; then it is not given
+    /// out again.
+    pub fn block_is_free(&self, free: bool) {
+        self.kept.store(!free, Ordering::Relaxed);
+    }
+
+    /// One of its rings is larger than those that every connection has.
+    pub fn has_grown(&self) -> bool {
+        let sides = [self.mine(), self.theirs()];
+        sides
+            .iter()
+            .any(|side| side.grown.load(Ordering::Relaxed) > 0)
+    }
+
+    /// The peer has never heard of this block: it is free at once.
+    pub fn was_not_claimed(self) {
+        self.theirs().stage.store(RELEASED, Ordering::Release);
+    }
+
+    /// Under the sending lock: our rings have memory up to this level.
+    pub fn note_growth(&self, level: u8) {
+        let grown = &self.mine().grown;
+        grown.fetch_max(level.into(), Ordering::Relaxed);
+    }
+
+    /// The same for none but the smallest.
+    pub fn give_back_mine(&self) {
+        self.give_back(self.side);
+        self.mine().grown.store(0, Ordering::Relaxed);
+    }
+
+    /// The larger rings of a direction go; nobody must have anything left to read there, and the
+    /// smallest is not touched.
+    fn give_back(&self, sender: SideNumber) {
+        let grown = &self.block().sides[sender].grown;
+        let level = grown.load(Ordering::Relaxed);
+        if level > 0 {
+            self.segment.give_back(self.conn, sender, level);
+        }
+    }
+
+    #[inline]
+    fn block(&self) -> &Block {
+        // SAFETY: checked against the layout when the link was made; atomics only, valid for any
+        // content, mapped as long as `segment` lives.
+        unsafe { &*self.block }
+    }
+
+    #[inline]
+    pub fn tx_shared(&self) -> &Shared {
+        // SAFETY: as in `block`.
+        unsafe { &*self.tx_shared }
+    }
+
+    #[inline]
+    pub fn rx_shared(&self) -> &Shared {
+        // SAFETY: as in `block`.
+        unsafe { &*self.rx_shared }
+    }
+
+    /// The peer's hint that it has closed; only the kernel socket knows for sure.
+    #[inline]
+    pub fn peer_closed(&self) -> bool {
+        self.rx_shared().producer.closed.load(Ordering::Relaxed) != 0
+    }
+
+    /// The peer's hint that it has shut both directions down: what its kernel gets from then on draws a
+    /// reset. It can still read what is in the ring.
+    pub fn peer_shut_both(&self) -> bool {
+        self.rx_shared().producer.closed.load(Ordering::Relaxed) == rendezvous::rings::SHUT_BOTH
+    }
+
+    /// Tells a peer process that this side goes on without the ring pair.
+    pub fn part(&self) {
+        if !self.is_nic {
+            self.mine().parted.store(1, Ordering::Release);
+        }
+    }
+
+    pub fn other_has_parted(&self) -> bool {
+        !self.is_nic && self.theirs().parted.load(Ordering::Acquire) != 0
+    }
+
+    pub fn mine(&self) -> &SideLine {
+        &self.block().sides[self.side]
+    }
+
+    pub fn theirs(&self) -> &SideLine {
+        &self.block().sides[1 - self.side]
+    }
+
+    /// Wakes the peer's waiters at these slots of a wire; `false` if one of them has no doorbell.
+    #[inline]
+    pub fn ring(&self, wire: &Tripwire, slots: Slots) -> bool {
+        if slots == 0 {
+            return true;
+        }
+        self.ring_each(wire, slots)
+    }
+
+    /// Our own engine serves it.
+    #[inline]
+    pub fn is_inline(&self) -> bool {
+        self.inline.load(Ordering::Relaxed)
+    }
+
+    pub fn set_inline(&self) {
+        self.inline.store(true, Ordering::Relaxed);
+    }
+
+    /// Whoever empties the rings shall look at this connection.
+    pub fn ring_engine(&self) {
+        match self.is_inline() {
+            true => engine::notice(self),
+            false => self.ring_daemon(),
+        }
+    }
+
+    /// The daemon shall look at this connection.
+    pub fn ring_daemon(&self) {
+        fence(Ordering::SeqCst);
+        self.pair
+            .ring(&self.segment, 1 - self.side, self.conn, DAEMON);
+    }
+
+    /// The daemon may ask us, if it could not yet: from here on everybody who waits hears of it.
+    pub fn confirm_late(&self) {
+        let stage = &self.mine().stage;
+        if self.is_nic && stage.load(Ordering::Relaxed) != CONFIRMED {
+            stage.store(CONFIRMED, Ordering::Release);
+            self.ring_daemon();
+        }
+    }
+
+    #[cold]
+    fn ring_each(&self, wire: &Tripwire, slots: Slots) -> bool {
+        self.guard.note();
+        if self.is_inline() {
+            engine::notice(self);
+            return true;
+        }
+        if let Some(stamp) = self.segment.stamp_for(names(wire, slots)) {
+            wire.leave_stamp(stamp.0);
+        }
+        let mut all = true;
+        for name in names(wire, slots) {
+            all &= self
+                .pair
+                .ring(&self.segment, 1 - self.side, self.conn, name);
+        }
+        all
+    }
+}
+
+/// Who hangs at these slots of a wire, as the other side wrote it.
+fn names(wire: &Tripwire, mut slots: Slots) -> impl Iterator<Item = u32> + '_ {
+    std::iter::from_fn(move || {
+        let slot = (slots != 0).then(|| slots.trailing_zeros() as usize)?;
+        slots &= slots - 1;
+        Some(wire.name(slot))
+    })
+}
+
+/// How much of a large ring is used: where the stream stood at a look, and when that was.
+#[derive(Default)]
+pub struct Usage {
+    written: AtomicU64,
+    at: AtomicU64,
+}
+
+impl Usage {
+    pub fn note(&self, written: u64, now: u64) {
+        self.written.store(written, Ordering::Relaxed);
+        self.at.store(now, Ordering::Relaxed);
+    }
+
+    /// Has a quarter of the ring been written since the last look? Too soon after it, nobody knows.
+    pub fn is_busy(&self, written: u64, size: u64) -> bool {
+        let now = os::clock::coarse_ms();
+        if now < self.at.load(Ordering::Relaxed) + crate::runtime::reclaim_timer::PAUSE {
+            return true;
+        }
+        let busy = written.saturating_sub(self.written.load(Ordering::Relaxed)) >= size / 4;
+        if busy {
+            self.note(written, now);
+        }
+        busy
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // A forked child's copy of a link says nothing about its parent's.
+        if self.pair.is_mine() && !self.kept.load(Ordering::Relaxed) {
+            if self.is_inline() {
+                engine::let_go(self);
+            }
+            // Before the block is anybody else's. What we have sent may still be read; what we have
+            // not read never will be.
+            self.give_back(1 - self.side);
+            if self.theirs().stage.load(Ordering::Acquire) == RELEASED {
+                self.give_back(self.side);
+            }
+            self.mine().stage.store(RELEASED, Ordering::Release);
+            self.segment.released(self.conn, self.side);
+            if self.is_inline() {
+                // It keeps a duplicate of the socket.
+                self.ring_daemon();
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What an intercepted call should do.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
+
+use libc::c_int;
+
+use crate::runtime::kernel_calls::Flights;
+use crate::runtime::thread::Thread;
+use crate::runtime::way::Way;
+use crate::state::record::Record;
+use crate::state::table::{self, Slot};
+
+/// What became of an intercepted call.
+#[must_use]
+pub enum Verdict {
+    /// Not ours: call the real function.
+    Bypass,
+    /// A TCP socket that is on kernel TCP: call the real function, then [`InFlight::done`].
+    Kernel(InFlight),
+    /// One that stays there: call the real function, then [`Counted::done`].
+    Counted(Counted),
+    /// Done in user space with this result.
+    Done(isize),
+    /// Failed with this errno.
+    Fail(c_int),
+}
+
+/// A kernel call on one of our sockets that is under way.
+#[must_use]
+pub struct InFlight {
+    record: &'static Record,
+    way: Way,
+    /// The thread's list, and its place there.
+    flight: Option<(&'static Flights, usize)>,
+}
+
+impl InFlight {
+    #[inline]
+    pub fn new(record: &'static Record, way: Way) -> InFlight {
+        let flight = Thread::me().and_then(|me| {
+            let flights = &me.bed().flights;
+            Some((flights, flights.begin(record, way)?))
+        });
+        InFlight {
+            record,
+            way,
+            flight,
+        }
+    }
+
+    /// Ends the call and counts what it moved (the real function's return value). It makes no call
+    /// that could change `errno`.
+    pub fn done(self, result: isize) {
+        if let Some((flights, place)) = self.flight {
+            flights.came_back(place);
+        }
+        self.record.kernel_call_ended(self.way, result);
+    }
+}
+
+/// A kernel call on a connection that stays there: nobody has to know that it is under way.
+#[must_use]
+pub struct Counted {
+    record: &'static Record,
+    way: Way,
+    generation: u32,
+}
+
+impl Counted {
+    #[inline]
+    pub fn new(record: &'static Record, way: Way) -> Counted {
+        Counted {
+            record,
+            way,
+            generation: record.generation.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Counts what it moved (the real function's return value), unless the connection was closed meanwhile.
+    /// Not inlined: other calls must not pay for its registers.
+    #[inline(never)]
+    pub fn done(self, result: isize) {
+        if self.record.generation.load(Ordering::Relaxed) == self.generation {
+            self.record.counts(self.way).moved_by_kernel(result);
+        }
+    }
+}
+
+/// Our internal fds do not exist for the program.
+#[inline]
+pub fn guard(fd: RawFd) -> Verdict {
+    match table::get(fd) {
+        Slot::Internal => Verdict::Fail(libc::EBADF),
+        _ => Verdict::Bypass,
+    }
+}
