@@ -11,7 +11,7 @@ use super::unix::{Address, check};
 /// The version of messages and shared memory that the product speaks.
 pub const VERSION: u16 = 3;
 
-/// Kinds of messages; see `ulsock/src/message.rs`.
+/// Kinds of messages; see `ulsock/rendezvous/src/message.rs`.
 pub const HELLO: u16 = 1;
 pub const SEGMENT: u16 = 2;
 pub const CLAIM: u16 = 3;

@@ -127,7 +127,7 @@ impl Host {
             // SAFETY: plain calls. The test harness has a thread of its own, which would die of SIGTERM.
             unsafe { command.pre_exec(|| signals::open().map(std::mem::forget)) };
             command
-                .args(["nicd::tests::world::daemon", "--exact", "--ignored"])
+                .args(["tests::world::daemon", "--exact", "--ignored"])
                 .args(["--nocapture", "--test-threads=1"])
                 .env(FOLDER, folder)
                 .env("NICD_TEST_HOST", self.number.to_string())
