@@ -18,7 +18,7 @@ use rendezvous::engine_endpoint::Block;
 
 /// After a link that has died.
 const PAUSE: Duration = Duration::from_millis(100);
-/// [F26] [F30] So long an engine speaks for those who are gone.
+/// `[F26]` `[F30]` So long an engine speaks for those who are gone.
 const FAREWELL: Duration = Duration::from_secs(60);
 
 impl Nicd {
@@ -77,7 +77,7 @@ impl Nicd {
         }
     }
 
-    /// [C11]
+    /// `[C11]`
     fn end_acked(&mut self, lane: usize, endpoint: EndpointId, time: Instant) {
         let Some(id) = self.lanes[lane].ropes.line(endpoint) else {
             return;
@@ -119,7 +119,7 @@ impl Nicd {
         }
     }
 
-    /// [F24]
+    /// `[F24]`
     pub(super) fn run_heir(&mut self, id: LineId, time: Instant) {
         let Some(line) = self.lines.get_mut(id) else {
             return;
@@ -150,7 +150,7 @@ impl Nicd {
         }
     }
 
-    /// [F26] The program of a line is dead.
+    /// `[F26]` The program of a line is dead.
     pub(super) fn orphan(&mut self, id: LineId, time: Instant) {
         let Some(line) = self.lines.get_mut(id) else {
             return;

@@ -1,4 +1,4 @@
-//! [F24] A connection whose program has closed it while the link carries it: we do what its library would,
+//! `[F24]` A connection whose program has closed it while the link carries it: we do what its library would,
 //! until the last acknowledgement, or over the kernel if the link fails.
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,7 +17,7 @@ use os::tcp;
 use rendezvous::engine_endpoint::Block;
 use shm::layout::NIC_LEVEL;
 
-/// [F30] So long we wait for the peer.
+/// `[F30]` So long we wait for the peer.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes that are thrown away at once, and how often in one turn: a peer may send without end, and others wait.
 const DISCARD: usize = 1 << 14;
@@ -49,7 +49,7 @@ pub struct Heir {
     side: Side,
     /// What of RESUME has not been written yet.
     record: Vec<u8>,
-    /// [F16] The next byte of the ring that goes by the kernel.
+    /// `[F16]` The next byte of the ring that goes by the kernel.
     next: u64,
     filled: u64,
     /// When the last thing happened.
@@ -101,7 +101,7 @@ impl Heir {
         heir
     }
 
-    /// [F31] Goes on where the program was when it was killed: what the kernel has been given since the promotion is
+    /// `[F31]` Goes on where the program was when it was killed: what the kernel has been given since the promotion is
     /// the beginning of RESUME and of the ring's bytes. `None`: what it left makes no sense.
     fn take_up(&mut self, block: &Block) -> Option<()> {
         let trust = &block.theirs().trust;
@@ -173,7 +173,7 @@ impl Heir {
         }
     }
 
-    /// All is in the kernel, and FIN behind it. [F21] The peer's RESUME has to be read before we close.
+    /// All is in the kernel, and FIN behind it. `[F21]` The peer's RESUME has to be read before we close.
     fn judge_kernel(&mut self, now: Instant) -> Fate {
         if self.ended {
             return Fate::Done;
@@ -226,7 +226,7 @@ impl Heir {
         Fate::Waits
     }
 
-    /// [F16] RESUME, then the ring, then FIN.
+    /// `[F16]` RESUME, then the ring, then FIN.
     fn resume(&mut self, now: Instant, block: &Block) -> Result<(), Errno> {
         if self.side.stage() == Stage::Frozen {
             self.filled = block.filled();

@@ -25,9 +25,9 @@ pub enum Stage {
     Shown,
     /// The program has a block, and nothing has been proposed.
     Claimed,
-    /// [F2] A's program has proposed.
+    /// `[F2]` A's program has proposed.
     Proposed { epoch: u64, name: u64 },
-    /// [F3] B's program has been asked by that line of the peer's.
+    /// `[F3]` B's program has been asked by that line of the peer's.
     Asked { epoch: u64, name: u64, from: u64 },
     /// The engine has it.
     Served(Place),
@@ -43,7 +43,7 @@ pub struct Line {
     /// `None`: its process is dead.
     pub program: Option<u32>,
     pub cookie: u64,
-    /// [F1] Our end has connected: it is A.
+    /// `[F1]` Our end has connected: it is A.
     pub connected: bool,
     pub tuple: Tuple,
     /// The UDP port of the program's own engine, as the peer's daemon was told; 0: it has none.
@@ -55,16 +55,16 @@ pub struct Line {
     pub block: Option<Block>,
     /// Both programs have an engine of their own: the number of the route from ours to the peer's.
     pub route: Option<u32>,
-    /// [F31] What we go on with if the program is killed.
+    /// `[F31]` What we go on with if the program is killed.
     pub entrusted: Option<InternalFd>,
     /// Of B: the line of A's that has been told that our program looks at its block. Of A: the peer's
     /// program looks at its own.
     pub ready_for: Option<LineId>,
-    /// [C11] The peer has all that the program wrote, and its end.
+    /// `[C11]` The peer has all that the program wrote, and its end.
     pub end_acked: bool,
     /// Both directions have been carried to their ends.
     pub closed: bool,
-    /// [F24]
+    /// `[F24]`
     pub heir: Option<Heir>,
 }
 
@@ -76,7 +76,7 @@ impl Line {
         }
     }
 
-    /// [F31]
+    /// `[F31]`
     pub fn is_entrusted(&self) -> bool {
         self.block.as_ref().is_some_and(Block::is_entrusted)
     }

@@ -1,4 +1,4 @@
-//! What the service manager wants to hear (sd_notify(3)): that we are ready, and [F28] that we are alive.
+//! What the service manager wants to hear (sd_notify(3)): that we are ready, and `[F28]` that we are alive.
 
 use std::ffi::OsString;
 use std::os::linux::net::SocketAddrExt;

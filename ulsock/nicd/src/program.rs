@@ -320,7 +320,7 @@ impl Nicd {
         connection_of(socket.as_fd(), cookie).filter(|_| is_here)
     }
 
-    /// [F24] A program has closed a connection, and leaves it to us.
+    /// `[F24]` A program has closed a connection, and leaves it to us.
     fn inherit(&mut self, number: u32, block: (u32, u32), socket: InternalFd, time: Instant) {
         if let Some(id) = self.line_by_socket(number, block, &socket) {
             self.succeed(id, socket, time);
@@ -381,7 +381,7 @@ impl Nicd {
         self.run_heir(id, time);
     }
 
-    /// [F31] A connection is on the link: we keep what is needed if its program is killed.
+    /// `[F31]` A connection is on the link: we keep what is needed if its program is killed.
     fn trust(&mut self, number: u32, block: (u32, u32), socket: InternalFd) {
         let id = self.line_by_socket(number, block, &socket);
         let line = id.and_then(|id| self.lines.get_mut(id));

@@ -169,7 +169,7 @@ impl Nicd {
         self.prod = true;
     }
 
-    /// [F2] A's library proposes.
+    /// `[F2]` A's library proposes.
     fn propose(&mut self, id: LineId, epoch: u64, time: Instant) {
         let Some(line) = self.lines.get_mut(id) else {
             return;
@@ -225,7 +225,7 @@ impl Nicd {
         }
     }
 
-    /// [F2] A proposal has come: B's library is asked.
+    /// `[F2]` A proposal has come: B's library is asked.
     pub(super) fn ask(&mut self, host: usize, it: Proposal, time: Instant) {
         let known = |nicd: &Nicd| {
             nicd.lines.get(it.to).is_some_and(|line| {
@@ -272,7 +272,7 @@ impl Nicd {
         Some(())
     }
 
-    /// [F3] B's library has agreed: the engine expects the connection.
+    /// `[F3]` B's library has agreed: the engine expects the connection.
     fn answer(&mut self, id: LineId, agreed: u64, time: Instant) {
         let Some(line) = self.lines.get(id) else {
             return;
@@ -302,7 +302,7 @@ impl Nicd {
         self.tell(host, word, time);
     }
 
-    /// [F9] B's library has agreed to what will not be: it finds its word frozen, and resumes.
+    /// `[F9]` B's library has agreed to what will not be: it finds its word frozen, and resumes.
     fn let_down(&mut self, id: LineId) {
         if let Some(line) = self.lines.get_mut(id) {
             line.stage = Stage::Over;
@@ -313,7 +313,7 @@ impl Nicd {
         self.wake(id);
     }
 
-    /// [F6] AGREE has come: A's engine opens the connection.
+    /// `[F6]` AGREE has come: A's engine opens the connection.
     pub(super) fn open(&mut self, host: usize, id: LineId, agreed: u64, time: Instant) {
         let Some(line) = self.lines.get(id).filter(|line| line.host == host) else {
             return;

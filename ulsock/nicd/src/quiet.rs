@@ -1,9 +1,9 @@
-//! Hosts that say nothing. A link with nothing under way notices nothing by itself ([R9]), and neither does a
+//! Hosts that say nothing. A link with nothing under way notices nothing by itself (`[R9]`), and neither does a
 //! program that waits with nothing unacknowledged; so links that carry connections are asked.
 //!
-//! Of a host that is gone nothing comes after some moment. The look after the next one asks, and [R7] ends the link: two
-//! [`SWEEP`](super::daemon) and the link's patience later, five seconds in all, every connection to that host is back
-//! on the kernel, with a record under way that nobody acknowledges. The rest is up to the timers of kernel TCP.
+//! Nothing comes from a host that is gone. The second sweep after that asks, and `[R7]` ends the link: five seconds
+//! later in all (two [`SWEEP`](super::daemon) and the deadline of the link), every connection to that host is back on
+//! the kernel, with a record under way that nobody acknowledges. The rest is up to the timers of kernel TCP.
 
 use super::daemon::Nicd;
 use super::line::{Line, Stage};

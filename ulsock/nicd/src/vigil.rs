@@ -3,7 +3,7 @@
 //! To sleep and be woken takes longer than everything else that happens between a program and the wire. So
 //! the daemon goes on looking for a while, and at each look gives way to whoever wants its CPU: the programs
 //! run there, and what they answer is found without anybody having slept. Whether that pays is known from the
-//! last times, as for a program that waits ([`spin`]); a daemon whose programs are quiet sleeps at once.
+//! last times, as for a program that waits (`os::spin`); a daemon whose programs are quiet sleeps at once.
 
 use std::time::Duration;
 

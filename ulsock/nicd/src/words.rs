@@ -53,9 +53,9 @@ pub enum Word {
     Withdrawn { id: u64 },
     /// B's library has its block, and looks at it: A's may propose.
     Ready { to: u64 },
-    /// [F2] A's library proposes.
+    /// `[F2]` A's library proposes.
     Prepare(Proposal),
-    /// [F3] B's library agrees.
+    /// `[F3]` B's library agrees.
     Agree { to: u64, epoch: u64 },
     /// Nothing comes of that proposal.
     Decline { to: u64, epoch: u64 },
@@ -65,7 +65,7 @@ pub enum Word {
 pub struct Proposal {
     pub to: u64,
     pub from: u64,
-    /// [C1] Of the connection on the link.
+    /// `[C1]` Of the connection on the link.
     pub name: u64,
     pub epoch: u64,
     pub key: u64,

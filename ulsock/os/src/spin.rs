@@ -77,7 +77,7 @@ impl History {
     }
 }
 
-/// The CPU that we run on, plus one, as [`netstack::ring::ProducerLine`] has it.
+/// The CPU that we run on, plus one, as `netstack::ring::ProducerLine` has it.
 pub fn cpu() -> u32 {
     rustix::thread::sched_getcpu() as u32 + 1
 }

@@ -1,4 +1,4 @@
-//! One word of the thread's own, for its [`sockets::runtime::thread::Thread`].
+//! One word of the thread's own, for its `sockets::runtime::thread::Thread`.
 //!
 //! A library's thread-local variables are found by a call into the dynamic linker. This one lies at a
 //! distance from the thread pointer that is known once the library is loaded, as it is before the

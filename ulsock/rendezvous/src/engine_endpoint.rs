@@ -13,7 +13,7 @@ use crate::rings::{Rings, CLOSED};
 use shm::layout::{Block as Words, SideLine, CLAIMER, CONFIRMED, NIC_LEVEL, OFFERER, RELEASED};
 use shm::order;
 
-/// A block of a program's segment. [F4] It serves one promotion.
+/// A block of a program's segment. `[F4]` It serves one promotion.
 #[derive(Clone)]
 pub struct Block {
     pub segment: Arc<PairSegment>,
@@ -62,7 +62,7 @@ impl Block {
         &self.words().sides[CLAIMER]
     }
 
-    /// [F31] We shall go on with the connection if the program is dead.
+    /// `[F31]` We shall go on with the connection if the program is dead.
     pub fn is_entrusted(&self) -> bool {
         self.theirs().trust.is_given()
     }

@@ -42,7 +42,7 @@ pub enum Message {
     /// From the daemon: it will not claim that connection, for this reason.
     Refuse { cookie: u64, reason: u16 },
     /// To the daemon: the program has closed a connection that the link carries; with a duplicate of its
-    /// socket. The daemon does the rest ([F24] of docs/failover.md).
+    /// socket. The daemon does the rest (`[F24]` of docs/failover.md).
     Leave { segment: u32, conn: u32 },
     /// Between network namespaces, before a claim: lets the other end ask about our sockets; with a
     /// [window](os::window). It comes from the claiming side over the channel of the pair, and

@@ -33,7 +33,7 @@ use os::users::names_one_user;
 
 /// Prefix of a mailbox's socket; its lock file has the same name and [`LOCK`] behind it.
 pub const MAIL: &str = "mail";
-/// Prefix of a [will](sockets::calls::exec_handoff): nobody locks it, so it goes with the next sweep.
+/// Prefix of a will (`sockets::calls::exec_handoff`): nobody locks it, so it goes with the next sweep.
 pub const WILL: &str = "will";
 /// The folder that a host shows to its containers, and the daemon's socket in it.
 pub const HOST: &str = "host";

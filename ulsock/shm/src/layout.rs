@@ -73,7 +73,7 @@ pub struct SideLine {
     pub shared: AtomicU32,
     /// This side's guard keeps the connection from its rings, and why; see `conn/guard`.
     pub away: AtomicU32,
-    /// The offering side has not taken the block, and why (a [`rendezvous::reason::Reason`]); before it is released.
+    /// The offering side has not taken the block, and why (a `rendezvous::reason::Reason`); before it is released.
     pub refused: AtomicU32,
     /// This side uses the block no more, though its connection lives on.
     pub parted: AtomicU32,
@@ -134,7 +134,7 @@ impl Promotion {
     }
 }
 
-/// [F31] What the daemon, which has a duplicate of the socket, goes on by if the program is killed in the middle of a
+/// `[F31]` What the daemon, which has a duplicate of the socket, goes on by if the program is killed in the middle of a
 /// fail-over. The kernel's own counts tell how much of it was done.
 #[repr(C, align(64))]
 pub struct Trust {

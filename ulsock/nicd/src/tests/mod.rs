@@ -145,7 +145,7 @@ fn a_daemon_that_is_killed_is_missed() {
     assert!(ends[0].is_frozen());
 }
 
-/// [F26]
+/// `[F26]`
 #[test]
 fn the_bytes_of_a_dead_program_arrive() {
     let world = World::new("packet");
@@ -178,7 +178,7 @@ fn another_socket_than_that_of_the_connection_is_not_taken() {
     assert_eq!(written.len(), 0);
 }
 
-/// [F24] What a program has left behind goes by the kernel if the link fails.
+/// `[F24]` What a program has left behind goes by the kernel if the link fails.
 #[test]
 fn the_bytes_of_a_program_that_has_closed_go_by_the_kernel() {
     let world = World::new("packet");

@@ -317,7 +317,7 @@ impl End {
         self.ring();
     }
 
-    /// [F24]
+    /// `[F24]`
     pub fn leave(&mut self) {
         let socket = self.stream.try_clone().expect("a duplicate");
         self.leave_with(socket.as_fd());

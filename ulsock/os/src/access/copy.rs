@@ -1,6 +1,6 @@
 //! The copy between the program's memory and ours, with a fix-up as the kernel's own copies have: a
 //! fault at one of its instructions, known by its address, makes it return an error
-//! ([`sockets::runtime::signal`] moves the thread there). No other instruction of ours may touch memory that
+//! (`sockets::runtime::signal` moves the thread there). No other instruction of ours may touch memory that
 //! the program has named and nobody has looked at.
 //!
 //! It replaces libc's memcpy, whose instructions nobody can know, and is made like it: all of a
@@ -235,7 +235,7 @@ pub fn fix_up(instruction: usize) -> Option<usize> {
 ///
 /// # Safety
 /// The side that is ours is valid for `len` bytes, and the two do not overlap. A bad pointer on the
-/// other ends the process unless faults are caught ([`sockets::runtime::signal::fault`]).
+/// other ends the process unless faults are caught (`sockets::runtime::signal::fault`).
 #[inline(always)]
 pub unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> bool {
     // SAFETY: by contract.

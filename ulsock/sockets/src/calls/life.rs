@@ -72,7 +72,7 @@ static READINESS: Readiness = Readiness {
 
 // ---- Start
 
-/// Load time. Nothing is opened: the first TCP socket does that ([`crate::state::begin`]).
+/// Load time. Nothing is opened: the first TCP socket does that (`state::begin`).
 pub fn start() {
     ask_libc();
     access::init();

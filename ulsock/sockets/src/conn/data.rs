@@ -148,7 +148,7 @@ fn sleep_for_data(
 }
 
 impl Conn<'_> {
-    /// [F15] What is unacknowledged on the link limits the sleep; and an end that the kernel shows only
+    /// `[F15]` What is unacknowledged on the link limits the sleep; and an end that the kernel shows only
     /// asks, and would wake for ever.
     fn listen_on_link(&self, (events, until): (c_short, Deadline)) -> (c_short, Deadline) {
         if self.is_only_asked() && self.record.nic.asked.load(Ordering::Relaxed) != 0 {

@@ -92,7 +92,7 @@ pub enum First {
     Foreign,
     /// Done in user space with this result, as is usual.
     Done(isize),
-    /// Neither: go on with [`read`], [`recv`], [`write`] or [`send`].
+    /// Neither: go on with [`read`], [`recv`], [`write()`] or [`send`].
     Other,
 }
 
@@ -108,7 +108,7 @@ pub unsafe fn recv_first(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) 
     receive_first(fd, buf, len, flags, word).map_or(First::Other, |n| First::Done(n as isize))
 }
 
-/// The usual case of [`write`] and [`send`].
+/// The usual case of [`write()`] and [`send`].
 ///
 /// # Safety
 /// As libc's `send`.

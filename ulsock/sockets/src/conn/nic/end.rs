@@ -1,4 +1,4 @@
-//! The ends of a stream that the link carries ([F22] to [F26]).
+//! The ends of a stream that the link carries (`[F22]` to `[F26]`).
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use rendezvous::message::Message;
 use rendezvous::rings::{Rings, CLOSED};
 
 impl Conn<'_> {
-    /// [F22] Has the peer's program ended its stream on the link, and has all of it been read?
+    /// `[F22]` Has the peer's program ended its stream on the link, and has all of it been read?
     fn link_has_ended(&self) -> bool {
         let tail = self.segment().tail();
         let read = self.link.rx_shared().consumer.head.load(Ordering::Relaxed);
@@ -51,7 +51,7 @@ impl Conn<'_> {
         }
     }
 
-    /// [F22] The kernel says this is the end, and carries the stream: one that comes before the peer's promise
+    /// `[F22]` The kernel says this is the end, and carries the stream: one that comes before the peer's promise
     /// is kept is none. Under the receiving lock.
     #[cold]
     pub(in crate::conn) fn ended_after_link(
@@ -78,7 +78,7 @@ impl Conn<'_> {
         }
     }
 
-    /// [F23] The kernel's end only asks, for a while. Under the receiving lock.
+    /// `[F23]` The kernel's end only asks, for a while. Under the receiving lock.
     fn ask(&self, end: Result<(), Errno>) -> Result<Step, Errno> {
         let (now, asked) = (os::clock::coarse_ms(), &self.record.nic.asked);
         if asked.load(Ordering::Relaxed) == 0 {
@@ -128,7 +128,7 @@ impl Conn<'_> {
             && !self.record.has(flag::BROKEN)
     }
 
-    /// [F25] Ends our own direction on the link, if that carries it; `false`: it is the kernel's business.
+    /// `[F25]` Ends our own direction on the link, if that carries it; `false`: it is the kernel's business.
     pub(in crate::conn) fn end_on_link(&self, how: c_int) -> bool {
         if !self.is_nic() {
             return false;
@@ -163,7 +163,7 @@ impl Conn<'_> {
         sockopt::socket_linger(self.socket) == Ok(Some(Duration::ZERO))
     }
 
-    /// [F24] Before the last holder closes: the daemon does the rest, if it can; else we leave the link
+    /// `[F24]` Before the last holder closes: the daemon does the rest, if it can; else we leave the link
     /// first. `true`: nothing is left to do.
     pub(in crate::conn) fn close_on_link(&self) -> bool {
         if !self.is_nic() {

@@ -1,4 +1,4 @@
-//! What the kernel's stream brings to a connection that is on the link, or was ([F17] to [F19], [F21]).
+//! What the kernel's stream brings to a connection that is on the link, or was (`[F17]` to `[F19]`, `[F21]`).
 
 use netstack::failover::record::LENGTH;
 use netstack::failover::{Arrived, Segment as _, Stage, Tip};
@@ -102,7 +102,7 @@ impl Conn<'_> {
         rustix::net::recv(self.socket, &mut bytes[..n], RecvFlags::DONTWAIT).map(drop)
     }
 
-    /// [F18]
+    /// `[F18]`
     fn answer(&self, tx: &mut Sender<'_, Rings>) {
         let (tail, written) = (self.segment().tail(), tx.state.written);
         if let Some(record) = self.failover(|side| side.answer(tail, written)) {

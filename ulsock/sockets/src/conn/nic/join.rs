@@ -1,4 +1,4 @@
-//! Onto the link: both directions at once, at a byte that both ends know ([F1] to [F10]).
+//! Onto the link: both directions at once, at a byte that both ends know (`[F1]` to `[F10]`).
 //!
 //! The end that connected proposes in a send, and lets that wait a moment; the end that accepted agrees
 //! in any of its calls, or when it is rung for.
@@ -95,7 +95,7 @@ impl Conn<'_> {
         self.record.tx.gate.is_closed() && self.record.rx.gate.is_closed()
     }
 
-    /// [F4] This promotion is over, or will never be; the next one needs a block of its own.
+    /// `[F4]` This promotion is over, or will never be; the next one needs a block of its own.
     pub(in crate::conn) fn needs_another_block(&self) -> bool {
         let frozen = self.is_nic() && self.segment().tail().is_frozen();
         frozen && !self.record.has(flag::RECORD_MAY_COME | flag::JOINING)
@@ -128,14 +128,14 @@ impl Conn<'_> {
         allows_long_waits() || !self.record.nic.was_put_off() && !self.has_one_try()
     }
 
-    /// [F18] Next to nothing is answered: a proposal in vain would be the last for long.
+    /// `[F18]` Next to nothing is answered: a proposal in vain would be the last for long.
     fn has_one_try(&self) -> bool {
         let packets = tcp::data_packets(self.socket);
         let answers = packets.is_ok_and(|(come, gone)| come >= gone / ONE_WAY);
         self.record.role() == Role::Connected && !answers
     }
 
-    /// [F2]
+    /// `[F2]`
     #[cold]
     fn propose(&self) -> bool {
         let Ok(key) = random() else { return false };
@@ -152,7 +152,7 @@ impl Conn<'_> {
         })
     }
 
-    /// [F3] Whether the proposal is dealt with; if not, it may be possible later.
+    /// `[F3]` Whether the proposal is dealt with; if not, it may be possible later.
     #[cold]
     fn agree(&self) -> bool {
         if self.record.has(NOT_NOW) || !self.may_use_ring() {
@@ -298,7 +298,7 @@ impl Conn<'_> {
         }
     }
 
-    /// [F7] If the word says OPEN, both directions are on their rings from here on. Under both locks.
+    /// `[F7]` If the word says OPEN, both directions are on their rings from here on. Under both locks.
     pub(super) fn enter_link(&self, tx: &mut TxState, rx: &mut RxState) {
         if !self.is_joining() {
             return;
@@ -330,7 +330,7 @@ impl Conn<'_> {
         self.entrust();
     }
 
-    /// [F8] [F9] The link does not open.
+    /// `[F8]` `[F9]` The link does not open.
     #[cold]
     fn give_up(&self) {
         let Some(mut tx) = self.lock_tx() else { return };

@@ -1,4 +1,4 @@
-//! Back to the kernel: freeze, write the record, send again what the peer may lack ([F14] to [F20]).
+//! Back to the kernel: freeze, write the record, send again what the peer may lack (`[F14]` to `[F20]`).
 
 use netstack::failover::record::LENGTH;
 use netstack::failover::{Resume, Segment as _, Stage};
@@ -14,7 +14,7 @@ use rendezvous::reason::Reason;
 use rendezvous::rings::Rings;
 
 impl Conn<'_> {
-    /// [F15] [F16] Leaves the rings of the link, in both directions. Under the sending lock. The slots of
+    /// `[F15]` `[F16]` Leaves the rings of the link, in both directions. Under the sending lock. The slots of
     /// those who sleep for data of ours, which is nobody but the engine: it is left alone.
     pub(in crate::conn) fn leave_link(&self, tx: &mut Sender<'_, Rings>) -> Result<Slots, Hostile> {
         if self.stage() == Stage::Linked {
@@ -27,7 +27,7 @@ impl Conn<'_> {
         Ok(0)
     }
 
-    /// [F15] The engine serves it no more. But who has nothing to say to a peer that has ended its stream says
+    /// `[F15]` The engine serves it no more. But who has nothing to say to a peer that has ended its stream says
     /// nothing: a record would draw a reset if that has closed, too.
     pub(in crate::conn) fn follow_frozen_word(&self) {
         let tail = self.segment().tail();
@@ -105,7 +105,7 @@ impl Conn<'_> {
         Ok(true)
     }
 
-    /// [F20] After a flush: if all that the ring held is in the kernel, plain bytes follow; or [F25] FIN, if
+    /// `[F20]` After a flush: if all that the ring held is in the kernel, plain bytes follow; or `[F25]` FIN, if
     /// the program has said that none does. Under the sending lock.
     pub(in crate::conn) fn finish_leaving(&self, tx: &Sender<'_, Rings>) {
         if !self.record.has(flag::NIC) || self.owes_record() || tx.state.must_resend() {

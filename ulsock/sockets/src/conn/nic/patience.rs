@@ -5,8 +5,8 @@
 //! So the first ones are short, and where they were in vain the next is twice as long, while the connection goes on
 //! by the kernel. Long ones are rationed: whatever its peers do, a process loses a small share of its time.
 //!
-//! A stream to which nobody answers has one try ([F18]: who has given up must read a byte before it can begin anew), so
-//! that one is long.
+//! A stream without answers has one try (`[F18]`: an end that has given up must read a byte before it can propose
+//! again), so that one is long.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

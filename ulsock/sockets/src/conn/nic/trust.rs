@@ -1,5 +1,5 @@
-//! [F31] What the daemon is entrusted with as long as a connection is on the link, or on its way back: a duplicate of the
-//! socket, and in the block how to go on. If the program is killed meanwhile, what it has written still gets there.
+//! `[F31]` What the daemon is entrusted with as long as a connection is on the link, or on its way back: a duplicate of
+//! the socket, and in the block how to continue. If the program is killed meanwhile, what it has written still arrives.
 //!
 //! Trust ends before anybody else can hold the socket, and when the kernel carries plain bytes both ways.
 

@@ -1,4 +1,4 @@
-//! Deadlines of connections on the link ([F15]): bytes that are not acknowledged, an end that does not come,
+//! Deadlines of connections on the link (`[F15]`): bytes that are not acknowledged, an end that does not come,
 //! a daemon that is gone.
 //!
 //! There is no thread and no timer: whoever sleeps, while anything is unacknowledged, gets up in time (see

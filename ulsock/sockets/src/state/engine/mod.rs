@@ -118,12 +118,12 @@ pub fn notice(link: &Link) {
     }
 }
 
-/// [F6] The peer's library has agreed: opens the connection.
+/// `[F6]` The peer's library has agreed: opens the connection.
 pub fn open(link: &Link, route: u32, name: u64) -> bool {
     enter(link, route, name, true)
 }
 
-/// [F3] Our library agrees: the peer will open it.
+/// `[F3]` Our library agrees: the peer will open it.
 pub fn expect(link: &Link, route: u32, name: u64) -> bool {
     enter(link, route, name, false)
 }
@@ -139,7 +139,7 @@ fn enter(link: &Link, route: u32, name: u64, opens: bool) -> bool {
     entered.flatten().is_some()
 }
 
-/// [F24] Our direction has ended: whether the peer has all of it, soon.
+/// `[F24]` Our direction has ended: whether the peer has all of it, soon.
 pub fn has_all(link: &Link) -> bool {
     let deadline = Deadline::after(FAREWELL);
     loop {

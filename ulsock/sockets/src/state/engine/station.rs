@@ -56,7 +56,7 @@ struct Served {
 #[derive(Clone, Copy)]
 struct Known {
     endpoint: EndpointId,
-    /// [C11]
+    /// `[C11]`
     end_acked: bool,
 }
 

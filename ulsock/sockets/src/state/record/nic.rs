@@ -14,7 +14,7 @@ pub const NOTHING_WAITS: u64 = u64::MAX;
 /// What a connection knows about the link to another host; see `conn/nic`. Times are `upkeep::now`'s.
 #[repr(C, align(64))]
 pub struct Nic {
-    /// Under the sending lock, and only with [`flag::NIC`].
+    /// Under the sending lock, and only with `flag::NIC`.
     pub side: UnsafeCell<MaybeUninit<failover::Side>>,
     /// Under the sending lock.
     pub owed: UnsafeCell<Owed>,
