@@ -25,7 +25,6 @@ pub const MEASURED_TOO: &[&str] = &["benches", "tests", "tests/house"];
 /// goes when its part is in order.
 pub const NOT_ENFORCED: &[(Rule, &str)] = &[
     (Rule::Cycle, "ulsock/nicd"),
-    (Rule::Cycle, "ulsock/rendezvous"),
     (Rule::Function, "ulsock/nicd"),
     (Rule::Function, "ulsock/rendezvous"),
     (Rule::Function, "ulsock/sockets"),

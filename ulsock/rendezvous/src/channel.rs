@@ -21,7 +21,7 @@ use rustix::net::{
 };
 use rustix::time::Timespec;
 
-use crate::mailbox::MailboxName;
+use crate::mailbox_name::MailboxName;
 use crate::message::{self, Message};
 use crate::rundir::RunDir;
 use os::fds::to_high;

@@ -6,6 +6,7 @@ pub mod codec;
 pub mod config;
 pub mod engine_endpoint;
 pub mod mailbox;
+pub mod mailbox_name;
 pub mod message;
 pub mod offers;
 pub mod pair;

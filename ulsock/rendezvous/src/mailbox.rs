@@ -13,36 +13,13 @@ use rustix::net::{accept_with, bind, listen, SocketAddrUnix, SocketFlags};
 use rustix::process::getpid;
 
 use crate::channel::{address, new_socket, Channel};
-use crate::rundir::{RunDir, LOCK, MAIL};
+pub use crate::mailbox_name::MailboxName;
+use crate::rundir::RunDir;
 use os::fds::InternalFd;
 use os::random;
-use os::text::Text;
 
 /// Peers that may wait to be accepted; beyond that `connect` says EAGAIN and they try later.
 const BACKLOG: i32 = 128;
-
-/// Names a process's mailbox in the run directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct MailboxName {
-    /// As its owner sees itself; other pid namespaces may know it by another number.
-    pub pid: u32,
-    pub random: u64,
-}
-
-impl MailboxName {
-    /// The socket's file name.
-    pub fn file(&self) -> io::Result<Text> {
-        Text::format(format_args!("{MAIL}.{}.{:016x}", self.pid, self.random))
-    }
-
-    /// The name of the file whose lock says that the owner lives.
-    pub fn lock_file(&self) -> io::Result<Text> {
-        Text::format(format_args!(
-            "{MAIL}.{}.{:016x}{LOCK}",
-            self.pid, self.random
-        ))
-    }
-}
 
 fn own_pid() -> u32 {
     getpid().as_raw_pid().unsigned_abs()

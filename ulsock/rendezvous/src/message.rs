@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 
 use crate::codec::{mapped, Reader};
-use crate::mailbox::MailboxName;
+use crate::mailbox_name::MailboxName;
 use shm::doorbell::DoorbellKind;
 
 /// In place of a cookie, which is never that: a refusal of all that we show. Our user has no place more.

@@ -10,12 +10,11 @@
 mod file;
 pub mod slot;
 
-use std::fmt;
-
 use rustix::io::{pread, pwrite, Errno};
 use rustix::process::{geteuid, getpid, test_kill_process, Pid};
 
 use crate::rundir::RunDir;
+pub use crate::rundir::TableError;
 pub use file::users;
 use os::fds::InternalFd;
 use os::may_grow_to;
@@ -32,37 +31,6 @@ const SIZE: usize = HEADER + SLOTS * SLOT;
 
 /// Magic, version, and number of slots.
 const IDENTITY: [u8; 16] = *b"ulsock-o\x01\0\0\0\0\x40\0\0";
-
-/// Why an offers table cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TableError {
-    /// Not a plain file that its uid alone can write.
-    Stranger,
-    /// Of another version of ulsock, or broken.
-    Format,
-    Os(Errno),
-}
-
-impl From<Errno> for TableError {
-    fn from(errno: Errno) -> TableError {
-        TableError::Os(errno)
-    }
-}
-
-impl fmt::Display for TableError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TableError::Stranger => {
-                let uid = geteuid();
-                write!(f, "`offers.{uid}` in it is no plain file that uid {uid} alone can write: remove it")
-            }
-            TableError::Format => {
-                f.write_str("the table of offers is of another version of ulsock")
-            }
-            TableError::Os(errno) => write!(f, "the table of offers: {errno}"),
-        }
-    }
-}
 
 /// No room for an offer: the connection stays on kernel TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::channel::{Channel, ChannelError, Credentials};
-use crate::mailbox::MailboxName;
+use crate::mailbox_name::MailboxName;
 use crate::message::{Introduction, Message, VERSION};
 use crate::reason::Reason;
 use os::fds;

@@ -18,7 +18,6 @@ use rustix::fs::{
 use rustix::io::{self, Errno};
 use rustix::process::{geteuid, getpid};
 
-use crate::offers::TableError;
 use os::fds::InternalFd;
 use os::fds::Transient;
 use os::guarded::Guarded;
@@ -87,6 +86,37 @@ impl fmt::Display for RunDirError {
             RunDirError::Offers(error) => write!(f, "{error}"),
         }?;
         f.write_str(", or set ULSOCK_RUN_DIR to another directory")
+    }
+}
+
+/// Why an offers table cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableError {
+    /// Not a plain file that its uid alone can write.
+    Stranger,
+    /// Of another version of ulsock, or broken.
+    Format,
+    Os(Errno),
+}
+
+impl From<Errno> for TableError {
+    fn from(errno: Errno) -> TableError {
+        TableError::Os(errno)
+    }
+}
+
+impl fmt::Display for TableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TableError::Stranger => {
+                let uid = geteuid();
+                write!(f, "`offers.{uid}` in it is no plain file that uid {uid} alone can write: remove it")
+            }
+            TableError::Format => {
+                f.write_str("the table of offers is of another version of ulsock")
+            }
+            TableError::Os(errno) => write!(f, "the table of offers: {errno}"),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use rustix::io;
 use rustix::net::SocketAddrUnix;
 
-use crate::mailbox::MailboxName;
+use crate::mailbox_name::MailboxName;
 use crate::rundir::{RunDir, HOST, HOST_DOOR};
 use os::text::Text;
 

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::mailbox::MailboxName;
+use crate::mailbox_name::MailboxName;
 
 pub(super) const WORDS: usize = 16;
 pub(super) type Words = [u64; WORDS];

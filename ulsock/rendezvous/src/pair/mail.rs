@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::AsFd;
 
 use super::{Claim, Other, Pair};
-use crate::mailbox::MailboxName;
+use crate::mailbox_name::MailboxName;
 use crate::message::{Introduction, Message, Queue, Route, VERSION};
 use os::fds::InternalFd;
 use shm::doorbell::Ringer;
