@@ -62,6 +62,74 @@ impl Reader<'_> {
     }
 }
 
+/// The bytes of a message, of which there are `N` at most. Every method puts one field behind the others.
+#[derive(Clone, Copy, Debug)]
+pub struct Writer<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+impl<const N: usize> Default for Writer<N> {
+    fn default() -> Writer<N> {
+        Writer {
+            bytes: [0; N],
+            len: 0,
+        }
+    }
+}
+
+impl<const N: usize> Writer<N> {
+    pub fn put(mut self, field: &[u8]) -> Writer<N> {
+        self.bytes[self.len..self.len + field.len()].copy_from_slice(field);
+        self.len += field.len();
+        self
+    }
+
+    pub fn u8(self, number: u8) -> Writer<N> {
+        self.put(&[number])
+    }
+
+    pub fn bool(self, truth: bool) -> Writer<N> {
+        self.u8(truth.into())
+    }
+
+    pub fn u16(self, number: u16) -> Writer<N> {
+        self.put(&number.to_le_bytes())
+    }
+
+    pub fn u32(self, number: u32) -> Writer<N> {
+        self.put(&number.to_le_bytes())
+    }
+
+    pub fn u64(self, number: u64) -> Writer<N> {
+        self.put(&number.to_le_bytes())
+    }
+
+    /// IPv4 travels within IPv6.
+    pub fn address(self, end: SocketAddr) -> Writer<N> {
+        self.put(&mapped(end.ip()).octets()).u16(end.port())
+    }
+
+    pub fn u64_be(self, number: u64) -> Writer<N> {
+        self.put(&number.to_be_bytes())
+    }
+
+    /// As wide as a number.
+    pub fn bool_be(self, truth: bool) -> Writer<N> {
+        self.u64_be(truth.into())
+    }
+
+    /// IPv4 within IPv6.
+    pub fn address_be(self, end: SocketAddr) -> Writer<N> {
+        self.put(&mapped(end.ip()).octets())
+            .put(&end.port().to_be_bytes())
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
 fn truth(number: u64) -> Option<bool> {
     match number {
         0 => Some(false),
