@@ -16,7 +16,7 @@ use super::data::{self, Wanted};
 use super::kept::Kept;
 use super::midway::Midway;
 use super::nic::Heard;
-use super::wait::{Over, Woken};
+use super::wait::Over;
 use super::{send, Conn, Handle};
 use crate::runtime::chaos;
 use crate::runtime::deadline::Deadline;
@@ -63,6 +63,45 @@ pub fn recv(
     result
 }
 
+/// What holds for a whole receive, as in the kernel from its first look on.
+#[derive(Clone, Copy)]
+struct Terms {
+    len: usize,
+    flags: c_int,
+    /// It may wait.
+    patient: bool,
+    /// So many bytes are enough.
+    least: usize,
+}
+
+impl Terms {
+    fn of(conn: &Conn<'_>, len: usize, flags: c_int) -> Terms {
+        Terms {
+            len,
+            flags,
+            patient: flags & MSG_DONTWAIT == 0 && !conn.record.has(flag::NONBLOCK),
+            least: match flags & MSG_WAITALL {
+                0 => len.min(conn.lowat()),
+                _ => len,
+            },
+        }
+    }
+
+    fn peeks(&self) -> bool {
+        self.flags & MSG_PEEK != 0
+    }
+}
+
+/// What one look has come to.
+enum Looked {
+    /// The call is done.
+    Done(Result<usize, Errno>),
+    /// Another look, at once.
+    Again,
+    /// There is not enough: `there` bytes were left there, by a peek.
+    Wait { there: usize },
+}
+
 fn receive(
     mut handle: Handle,
     into: &mut dyn Incoming,
@@ -74,7 +113,7 @@ fn receive(
     let me = Thread::me()?;
     let seen = Seen::now(me);
     let mut got = 0;
-    let (mut deadline, mut least, mut patient) = (None, None, None);
+    let (mut deadline, mut terms) = (None, None);
     // Why the wait has ended: what is there now is all that this call gets.
     let mut over = None;
     crate::runtime::engine_flag::glance();
@@ -88,62 +127,16 @@ fn receive(
             };
         };
         conn.attend();
-        // As in the kernel, what holds when the call begins.
-        let patient = *patient
-            .get_or_insert_with(|| flags & MSG_DONTWAIT == 0 && !conn.record.has(flag::NONBLOCK));
-        let least = *least.get_or_insert_with(|| match flags & MSG_WAITALL {
-            0 => len.min(conn.lowat()),
-            _ => len,
-        });
-        // An error is the next call's to tell, and to ask for it would take it off the socket.
-        if got > 0 && conn.ends_in_error() {
-            return Some(Ok(got));
-        }
-        let mut left_there = 0;
-        if flags & MSG_PEEK != 0 && least > 1 && patient && over.is_none() {
-            // A peek leaves what is there: it is made when there is enough.
-            let asked = Asked {
-                len,
-                flags,
-                glance: false,
-                begun: false,
-            };
-            left_there = match conn.take(&mut Bin, asked) {
-                Ok(Step::Again) => continue,
-                // What stands before an urgent byte is enough: what is behind comes with a later call.
-                Ok(Step::Moved(n)) if conn.has_urgent() => n.max(least),
-                Ok(Step::Moved(n)) => n,
-                Ok(_) => 0,
-                Err(error) => return Some(Err(conn.report(error))),
-            };
-        }
-        if left_there == 0 || left_there >= least || conn.record.has(flag::PEER_FIN) {
-            let asked = Asked {
-                len: len - got,
-                flags,
-                glance: got == 0 && !patient,
-                begun: got > 0,
-            };
-            match conn.take(into, asked) {
-                Ok(Step::Again) => {
-                    midway.note(got > 0, handle);
-                    continue;
-                }
-                Ok(Step::Moved(n)) => got += n,
-                Ok(Step::Empty) => {}
-                Ok(Step::Mark | Step::Eof) => return Some(Ok(got)),
-                Err(error) if got > 0 => {
-                    conn.keep_error(error);
-                    return Some(Ok(got));
-                }
-                Err(error) => return Some(Err(conn.report(error))),
+        let terms = *terms.get_or_insert_with(|| Terms::of(&conn, len, flags));
+        let there = match conn.look_once(into, &terms, &mut got, over.is_some()) {
+            Looked::Done(result) => return Some(result),
+            Looked::Again => {
+                midway.note(got > 0, handle);
+                continue;
             }
-        }
-        conn.guard();
-        if got >= least || (flags & MSG_PEEK != 0 && got > 0) {
-            return Some(Ok(got));
-        }
-        match over.or((!patient).then_some(Over::Fails(Errno::AGAIN))) {
+            Looked::Wait { there } => there,
+        };
+        match over.or((!terms.patient).then_some(Over::Fails(Errno::AGAIN))) {
             None => {}
             Some(_) if got > 0 => return Some(Ok(got)),
             Some(Over::Fails(error)) => return Some(Err(error)),
@@ -153,23 +146,82 @@ fn receive(
             Deadline::of_socket(conn.record.recv_timeout_us.load(Ordering::Relaxed))
         });
         let wanted = Wanted {
-            least: (least - got) as u64,
-            there: left_there as u64,
-            urgent: flags & MSG_PEEK == 0,
+            least: (terms.least - got) as u64,
+            there: there as u64,
+            urgent: !terms.peeks(),
         };
         midway.note(got > 0 || deadline.has_end(), handle);
         let woken = data::wait(conn, wanted, deadline, seen, kept);
         handle = handle.here();
-        over = match woken {
-            Woken::Look(_) => None,
-            Woken::Interrupted => Some(Over::by_handler(seen, me, deadline)),
-            Woken::TimedOut => Some(Over::Fails(Errno::AGAIN)),
-            Woken::Failed(error) => Some(Over::Fails(error)),
-        };
+        over = Over::of(woken, seen, me, deadline);
     }
 }
 
 impl Conn<'_> {
+    /// Takes what is there, or finds that it is not enough.
+    fn look_once(
+        &self,
+        into: &mut dyn Incoming,
+        terms: &Terms,
+        got: &mut usize,
+        is_over: bool,
+    ) -> Looked {
+        // An error is the next call's to tell, and to ask for it would take it off the socket.
+        if *got > 0 && self.ends_in_error() {
+            return Looked::Done(Ok(*got));
+        }
+        let mut there = 0;
+        if terms.peeks() && terms.least > 1 && terms.patient && !is_over {
+            there = match self.count_for_peek(terms) {
+                Ok(Some(there)) => there,
+                Ok(None) => return Looked::Again,
+                Err(error) => return Looked::Done(Err(error)),
+            };
+        }
+        if there == 0 || there >= terms.least || self.record.has(flag::PEER_FIN) {
+            let asked = Asked {
+                len: terms.len - *got,
+                flags: terms.flags,
+                glance: *got == 0 && !terms.patient,
+                begun: *got > 0,
+            };
+            match self.take(into, asked) {
+                Ok(Step::Again) => return Looked::Again,
+                Ok(Step::Moved(n)) => *got += n,
+                Ok(Step::Empty) => {}
+                Ok(Step::Mark | Step::Eof) => return Looked::Done(Ok(*got)),
+                Err(error) if *got > 0 => {
+                    self.keep_error(error);
+                    return Looked::Done(Ok(*got));
+                }
+                Err(error) => return Looked::Done(Err(self.report(error))),
+            }
+        }
+        self.guard();
+        if *got >= terms.least || (terms.peeks() && *got > 0) {
+            return Looked::Done(Ok(*got));
+        }
+        Looked::Wait { there }
+    }
+
+    /// A peek leaves what is there: it is made when there is enough. `None`: look again.
+    fn count_for_peek(&self, terms: &Terms) -> Result<Option<usize>, Errno> {
+        let asked = Asked {
+            len: terms.len,
+            flags: terms.flags,
+            glance: false,
+            begun: false,
+        };
+        match self.take(&mut Bin, asked) {
+            Ok(Step::Again) => Ok(None),
+            // What stands before an urgent byte is enough: what is behind comes with a later call.
+            Ok(Step::Moved(n)) if self.has_urgent() => Ok(Some(n.max(terms.least))),
+            Ok(Step::Moved(n)) => Ok(Some(n)),
+            Ok(_) => Ok(Some(0)),
+            Err(error) => Err(self.report(error)),
+        }
+    }
+
     #[inline]
     pub fn lowat(&self) -> usize {
         self.record.recv_lowat.load(Ordering::Relaxed).max(1) as usize

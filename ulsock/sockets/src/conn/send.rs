@@ -14,7 +14,7 @@ use super::buffers::Outgoing;
 use super::kept::Kept;
 use super::midway::Midway;
 use super::space;
-use super::wait::{Over, Woken};
+use super::wait::Over;
 use super::{nic, Conn, Handle};
 use crate::runtime::chaos;
 use crate::runtime::deadline::Deadline;
@@ -40,6 +40,12 @@ pub enum Lack {
 struct Step {
     moved: usize,
     lack: Lack,
+}
+
+impl Step {
+    fn lacks(moved: usize, lack: Lack) -> Step {
+        Step { moved, lack }
+    }
 }
 
 /// Sends `len` bytes; `None` when nothing was sent and the call has to begin again: the connection is not managed any
@@ -73,16 +79,9 @@ fn transmit(
         let Some(conn) = Conn::enter(handle) else {
             return (sent > 0).then_some(Ok(sent));
         };
-        // The peer has repeated its last bytes to the kernel, and this side may never receive again.
-        if conn.peer_closed() {
-            super::recv::settle(&conn);
-        }
+        conn.before_send(len);
         // As in the kernel, what holds when the call begins.
-        let patient = *patient
-            .get_or_insert_with(|| flags & MSG_DONTWAIT == 0 && !conn.record.has(flag::NONBLOCK));
-        if conn.is_nic() {
-            conn.join_before_send(len);
-        }
+        let patient = *patient.get_or_insert_with(|| conn.is_patient(flags));
         let step = match conn.step(out, len - sent, flags) {
             Ok(step) => step,
             Err(error) if sent > 0 => {
@@ -106,11 +105,8 @@ fn transmit(
         if !patient {
             drop(conn);
             (super::readiness::told().send_blocked)(handle);
-            return Some(if sent > 0 {
-                Ok(sent)
-            } else {
-                Err(Errno::AGAIN)
-            });
+            let nothing = Err(Errno::AGAIN);
+            return Some(if sent > 0 { Ok(sent) } else { nothing });
         }
         let deadline = *deadline.get_or_insert_with(|| {
             Deadline::of_socket(conn.record.send_timeout_us.load(Ordering::Relaxed))
@@ -118,17 +114,12 @@ fn transmit(
         midway.note(sent > 0 || deadline.has_end(), handle);
         let woken = space::wait(conn, step.lack, (len - sent) as u64, deadline, seen, kept);
         handle = handle.here();
-        let over = match woken {
-            Woken::Look(_) => continue,
-            Woken::Interrupted => Over::by_handler(seen, me, deadline),
-            Woken::TimedOut => Over::Fails(Errno::AGAIN),
-            Woken::Failed(error) => Over::Fails(error),
-        };
-        return match over {
-            _ if sent > 0 => Some(Ok(sent)),
-            Over::Fails(error) => Some(Err(error)),
-            Over::Restarts => None,
-        };
+        match Over::of(woken, seen, me, deadline) {
+            None => {}
+            Some(_) if sent > 0 => return Some(Ok(sent)),
+            Some(Over::Fails(error)) => return Some(Err(error)),
+            Some(Over::Restarts) => return None,
+        }
     }
 }
 
@@ -143,6 +134,21 @@ fn fail(conn: Conn<'_>, error: Errno, flags: c_int) -> Errno {
 }
 
 impl Conn<'_> {
+    /// May a call with these flags wait?
+    fn is_patient(&self, flags: c_int) -> bool {
+        flags & MSG_DONTWAIT == 0 && !self.record.has(flag::NONBLOCK)
+    }
+
+    fn before_send(&self, len: usize) {
+        // The peer has repeated its last bytes to the kernel, and this side may never receive again.
+        if self.peer_closed() {
+            super::recv::settle(self);
+        }
+        if self.is_nic() {
+            self.join_before_send(len);
+        }
+    }
+
     /// Moves what can be moved now.
     fn step(&self, out: &mut dyn Outgoing, len: usize, flags: c_int) -> Result<Step, Errno> {
         let gate = &self.record.tx.gate;
@@ -153,10 +159,7 @@ impl Conn<'_> {
         }
         let mut held = self.lock_tx().ok_or(Errno::AGAIN)?;
         if !gate.is_closed() {
-            return Ok(Step {
-                moved: 0,
-                lack: Lack::KernelSpace,
-            });
+            return Ok(Step::lacks(0, Lack::KernelSpace));
         }
         let mut tx = self.sender(held.state());
         let result = self.step_locked(&mut tx, out, len, flags);
@@ -184,10 +187,7 @@ impl Conn<'_> {
                     },
                 })
             }
-            Err(Errno::AGAIN) => Ok(Step {
-                moved: 0,
-                lack: Lack::KernelSpace,
-            }),
+            Err(Errno::AGAIN) => Ok(Step::lacks(0, Lack::KernelSpace)),
             Err(error) => Err(error),
         }
     }
@@ -199,17 +199,13 @@ impl Conn<'_> {
         len: usize,
         flags: c_int,
     ) -> Result<Step, Errno> {
-        let mut moved = 0;
         if self.is_joining() {
-            return Ok(Step {
-                moved,
-                lack: Lack::Link,
-            });
+            return Ok(Step::lacks(0, Lack::Link));
         }
         if self.is_nic() && tx.state.on_ring() && self.record.has(flag::SHUT) {
             return Err(Errno::PIPE);
         }
-        let patient = flags & MSG_DONTWAIT == 0 && !self.record.has(flag::NONBLOCK);
+        let patient = self.is_patient(flags);
         Counts::add(&self.record.tx.counts.messages, 1);
         if tx.state.on_ring() {
             self.glance_before_send();
@@ -217,54 +213,54 @@ impl Conn<'_> {
         if chaos::strikes() && !self.is_nic() {
             self.shrink(tx).map_err(|Hostile| self.broken())?;
         }
+        let mut moved = 0;
         loop {
             self.follow_wish(tx).map_err(|Hostile| self.broken())?;
             if self.must_flush(tx) && !self.flush_resend(tx)? {
-                return Ok(Step {
-                    moved,
-                    lack: Lack::KernelSpace,
-                });
+                return Ok(Step::lacks(moved, Lack::KernelSpace));
             }
             if !tx.state.on_ring() {
                 return self.by_kernel(tx, out, len, flags, moved);
             }
-            let want = (len - moved) as u64;
-            let room = tx.free(want).map_err(|Hostile| self.broken())?;
-            // As in the kernel, what several threads send is not mixed while there is room for it.
-            let whole = patient && want <= tx.size() / 2;
-            let mut ended = false;
-            if !whole || room >= want {
-                let n = self
-                    .push(tx, out, len - moved)
-                    .map_err(|Hostile| self.broken())?;
-                moved += n;
-                if out.has_failed() && moved == 0 {
-                    return Err(Errno::FAULT);
-                }
-                // A file has ended before the program thought, or memory is not what it says.
-                ended = (n as u64) < want.min(room);
-            }
+            let ended = self.push_what_fits(tx, out, len, &mut moved, patient)?;
             // Once more after publishing: a receiver that asked for the kernel at this very moment
             // may have seen neither these bytes nor a bell.
             if tx.wishes_change() {
                 continue;
             }
             if moved == len || ended {
-                return Ok(Step {
-                    moved,
-                    lack: Lack::Nothing,
-                });
+                return Ok(Step::lacks(moved, Lack::Nothing));
             }
-            if !self
-                .make_room(tx, patient)
-                .map_err(|Hostile| self.broken())?
-            {
-                return Ok(Step {
-                    moved,
-                    lack: Lack::RingSpace,
-                });
+            let has_room = self.make_room(tx, patient);
+            if !has_room.map_err(|Hostile| self.broken())? {
+                return Ok(Step::lacks(moved, Lack::RingSpace));
             }
         }
+    }
+
+    /// Into the ring; whether `out` has ended before the program thought, as a file may, or memory that is not what it says.
+    fn push_what_fits(
+        &self,
+        tx: &mut Sender<'_, Rings>,
+        out: &mut dyn Outgoing,
+        len: usize,
+        moved: &mut usize,
+        patient: bool,
+    ) -> Result<bool, Errno> {
+        let want = (len - *moved) as u64;
+        let room = tx.free(want).map_err(|Hostile| self.broken())?;
+        // As in the kernel, what several threads send is not mixed while there is room for it.
+        let whole = patient && want <= tx.size() / 2;
+        if whole && room < want {
+            return Ok(false);
+        }
+        let pushed = self.push(tx, out, len - *moved);
+        let n = pushed.map_err(|Hostile| self.broken())?;
+        *moved += n;
+        if out.has_failed() && *moved == 0 {
+            return Err(Errno::FAULT);
+        }
+        Ok((n as u64) < want.min(room))
     }
 
     #[inline]

@@ -82,6 +82,16 @@ pub enum Over {
 }
 
 impl Over {
+    /// Of a sleep that has ended; `None`: there is something to look at.
+    pub fn of(woken: Woken, before: Seen, me: &Thread, deadline: Deadline) -> Option<Over> {
+        match woken {
+            Woken::Look(_) => None,
+            Woken::Interrupted => Some(Over::by_handler(before, me, deadline)),
+            Woken::TimedOut => Some(Over::Fails(Errno::AGAIN)),
+            Woken::Failed(error) => Some(Over::Fails(error)),
+        }
+    }
+
     /// A handler has run. As in the kernel (sock_intr_errno), SA_RESTART restarts no call with a time limit.
     pub fn by_handler(before: Seen, me: &Thread, deadline: Deadline) -> Over {
         match before.ends_call(me) || deadline.has_end() {

@@ -48,22 +48,14 @@ fn look_at_call(family: &Family, number: u32, record: &Record, fd: RawFd, calls:
     }
 }
 
+/// One look at a connection that is still plain. Whoever finds a reason against it says when to look again.
 fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
     let after = record.first_look.load(Ordering::Relaxed);
     if calls < after {
         return record.next_look.store(after, Ordering::Relaxed);
     }
-    if let Some(reason) = process::frozen_for() {
-        if !record.has(flag::PINNED) {
-            record.set_reason(reason);
-        }
-        return record.next_look.store(u32::MAX, Ordering::Relaxed);
-    }
-    // Upgrading takes memory, which a signal handler must not.
-    match Thread::me() {
-        None => return record.set_reason(Reason::Memory),
-        Some(me) if me.in_handler() => return record.set_reason(Reason::Handler),
-        Some(_) => {}
+    if !may_look_now(record) {
+        return;
     }
     let Some(mut locked) = lock(calls.wrapping_sub(record.next_look.load(Ordering::Relaxed)))
     else {
@@ -106,26 +98,63 @@ fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
         record.set_reason(reason);
         return stay::stay(control, number, record);
     }
-    let was_offered = control.offers.contains_key(&number);
-    let here = match record.role() {
+    let result = in_every_way(&attempt, control);
+    conclude(&attempt, control, calls, result);
+}
+
+/// Whether this process and this thread may upgrade at all; if not, the record says why.
+fn may_look_now(record: &Record) -> bool {
+    if let Some(reason) = process::frozen_for() {
+        if !record.has(flag::PINNED) {
+            record.set_reason(reason);
+        }
+        record.next_look.store(u32::MAX, Ordering::Relaxed);
+        return false;
+    }
+    // Upgrading takes memory, which a signal handler must not.
+    let reason = match Thread::me() {
+        None => Reason::Memory,
+        Some(me) if me.in_handler() => Reason::Handler,
+        Some(_) => return true,
+    };
+    record.set_reason(reason);
+    false
+}
+
+/// By the run directory; to another host by the daemon; between containers by the host's.
+fn in_every_way(attempt: &Attempt<'_>, control: &mut Control) -> Result<Progress, Reason> {
+    let role = attempt.record.role();
+    let was_offered = control.offers.contains_key(&attempt.number);
+    let here = match role {
         Role::Connected => attempt.as_connected(control),
         Role::Accepted => attempt.as_accepted(control),
     };
-    let may_seek = match record.role() {
+    let may_seek = match role {
         // Who shares our run directory has not taken the offer.
         Role::Connected => was_offered,
         Role::Accepted => matches!(here, Err(Reason::NoPeer)),
     };
     let result = match attempt.is_to_other_host() {
-        true => by_daemon::attempt(&attempt, control, here),
+        true => by_daemon::attempt(attempt, control, here),
         false => here,
     };
-    let result = match may_seek {
-        true => by_broker::attempt(&attempt, control, result),
+    match may_seek {
+        true => by_broker::attempt(attempt, control, result),
         false => result,
-    };
-    if !matches!(result, Ok(Progress::Soon | Progress::Shown)) && attempt.may_stay(control, calls) {
-        stay::stay(control, number, record);
+    }
+}
+
+/// What has come of it: when to look again, or the reason why not.
+fn conclude(
+    attempt: &Attempt<'_>,
+    control: &mut Control,
+    calls: u32,
+    result: Result<Progress, Reason>,
+) {
+    let record = attempt.record;
+    let is_close = matches!(result, Ok(Progress::Soon | Progress::Shown));
+    if !is_close && attempt.may_stay(control, calls) {
+        stay::stay(control, attempt.number, record);
     }
     match result {
         Ok(Progress::Waiting) => {}
