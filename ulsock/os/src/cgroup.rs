@@ -26,9 +26,11 @@ const UNLIMITED: u64 = 1000;
 /// Version 1 has this, less part of a page, for "no limit".
 const NO_LIMIT: u64 = 1 << 62;
 
-/// What we may take until then without asking again.
-static GRANTED: AtomicU64 = AtomicU64::new(0);
-static UNTIL: AtomicU64 = AtomicU64::new(0);
+crate::process_wide! {
+    /// What we may take until then without asking again.
+    static GRANTED: AtomicU64 = AtomicU64::new(0);
+    static UNTIL: AtomicU64 = AtomicU64::new(0);
+}
 
 /// May so much memory be taken for rings? It is then taken as taken.
 pub fn leave(bytes: u64) -> bool {

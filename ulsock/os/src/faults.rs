@@ -3,9 +3,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// SIGSEGV and SIGBUS at the program's pointers.
-static BAD_POINTER: AtomicBool = AtomicBool::new(false);
-static BUS_ERROR: AtomicBool = AtomicBool::new(false);
+crate::process_wide! {
+    /// SIGSEGV and SIGBUS at the program's pointers.
+    static BAD_POINTER: AtomicBool = AtomicBool::new(false);
+    static BUS_ERROR: AtomicBool = AtomicBool::new(false);
+}
 
 /// Is a bad pointer an error, in a thread that does not block these signals?
 #[inline]

@@ -25,7 +25,9 @@ const SCARCE: u64 = 256;
 /// Called with `(fd, true)` when an internal fd is born, `(fd, false)` just before it is closed.
 pub type Observer = fn(RawFd, bool);
 
-static OBSERVER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+crate::process_wide! {
+    static OBSERVER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+}
 
 /// Sets the one observer of internal fds. Those born earlier are not reported again.
 pub fn on_internal(observer: Observer) {

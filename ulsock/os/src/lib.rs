@@ -25,6 +25,7 @@ pub mod plain;
 pub mod pointer;
 pub mod poll;
 pub mod proc;
+pub mod process_wide;
 mod ranges;
 pub mod raw;
 pub mod sparse;

@@ -18,8 +18,10 @@ pub enum Level {
     Debug,
 }
 
-static LEVEL: OnceLock<Level> = OnceLock::new();
-static FILE: OnceLock<InternalFd> = OnceLock::new();
+crate::process_wide! {
+    static LEVEL: OnceLock<Level> = OnceLock::new();
+    static FILE: OnceLock<InternalFd> = OnceLock::new();
+}
 
 /// Load time. Without a file, lines go to standard error.
 pub fn init(level: Level, file: Option<&Path>) {

@@ -3,9 +3,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that we have mapped: all, and those that are private and count as data as well.
-static ALL: AtomicU64 = AtomicU64::new(0);
-static PRIVATE: AtomicU64 = AtomicU64::new(0);
+crate::process_wide! {
+    /// Bytes that we have mapped: all, and those that are private and count as data as well.
+    static ALL: AtomicU64 = AtomicU64::new(0);
+    static PRIVATE: AtomicU64 = AtomicU64::new(0);
+}
 
 pub fn add(size: usize) {
     ALL.fetch_add(size as u64, Ordering::Relaxed);

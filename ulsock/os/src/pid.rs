@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-static PID: AtomicU32 = AtomicU32::new(0);
+crate::process_wide! {
+    static PID: AtomicU32 = AtomicU32::new(0);
+}
 
 /// Before anything asks for it: at load time, and in a forked child.
 pub fn note() {

@@ -13,7 +13,9 @@ use crate::plain::plain;
 use crate::raw;
 use crate::text::Text;
 
-static KEPT: OnceLock<InternalFd> = OnceLock::new();
+crate::process_wide! {
+    static KEPT: OnceLock<InternalFd> = OnceLock::new();
+}
 
 /// Before a chroot: holds /proc open.
 pub fn keep() {

@@ -104,12 +104,16 @@ pub fn give_way() -> bool {
     true
 }
 
-/// Waits of this process that give way, or would.
-static TURNS: AtomicU32 = AtomicU32::new(0);
+crate::process_wide! {
+    /// Waits of this process that give way, or would.
+    static TURNS: AtomicU32 = AtomicU32::new(0);
+}
 /// So many of them while one waits are a crowd, which shares the CPU well.
 const CROWD: u32 = 8;
-/// When the time lost is made good, in nanoseconds of the monotonic clock.
-static CLEAR_AT: AtomicU64 = AtomicU64::new(0);
+crate::process_wide! {
+    /// When the time lost is made good, in nanoseconds of the monotonic clock.
+    static CLEAR_AT: AtomicU64 = AtomicU64::new(0);
+}
 /// A time is lost if it is as long as a slice, of which this is the least (`sysctl_sched_base_slice` in
 /// kernel/sched/fair.c).
 const SLICE: u64 = 700_000;

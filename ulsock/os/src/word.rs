@@ -66,7 +66,41 @@ mod place {
     }
 }
 
+#[cfg(not(feature = "runtimes"))]
 pub use place::{get, set};
+
+/// In a unit test a thread has one in each runtime that it acts as.
+#[cfg(feature = "runtimes")]
+mod by_runtime {
+    use std::cell::RefCell;
+    use std::collections::HashMap;
+
+    use super::place;
+    use crate::process_wide::current;
+
+    thread_local! {
+        static WORDS: RefCell<HashMap<u32, usize>> = RefCell::default();
+    }
+
+    pub fn get() -> usize {
+        match current() {
+            0 => place::get(),
+            runtime => WORDS.with_borrow(|words| words.get(&runtime).copied().unwrap_or(0)),
+        }
+    }
+
+    pub fn set(word: usize) {
+        match current() {
+            0 => place::set(word),
+            runtime => {
+                WORDS.with_borrow_mut(|words| words.insert(runtime, word));
+            }
+        }
+    }
+}
+
+#[cfg(feature = "runtimes")]
+pub use by_runtime::{get, set};
 
 #[cfg(test)]
 mod tests {

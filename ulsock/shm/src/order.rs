@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[repr(align(64))]
 struct Spoken(AtomicU64);
 
-/// How often this process has done something on a TCP socket that the kernel tells the other end.
-static SPOKEN: Spoken = Spoken(AtomicU64::new(0));
+os::process_wide! {
+    /// How often this process has done something on a TCP socket that the kernel tells the other end.
+    static SPOKEN: Spoken = Spoken(AtomicU64::new(0));
+}
 
 /// Something went by the kernel: bytes, a connect, an end. Some may be lost if two threads count at once; what matters is that
 /// it has changed.

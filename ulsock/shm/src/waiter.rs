@@ -189,8 +189,10 @@ impl Waiter {
     }
 }
 
-/// Those of this process, once it has any.
-static OWN: AtomicPtr<Waiters> = AtomicPtr::new(std::ptr::null_mut());
+os::process_wide! {
+    /// Those of this process, once it has any.
+    static OWN: AtomicPtr<Waiters> = AtomicPtr::new(std::ptr::null_mut());
+}
 
 pub fn own() -> Option<&'static Waiters> {
     // SAFETY: null, or leaked by `begin`.
@@ -204,8 +206,10 @@ pub fn begin() -> Option<()> {
     Some(())
 }
 
-/// Waiters of this process that are asleep.
-static ASLEEP: AtomicU32 = AtomicU32::new(0);
+os::process_wide! {
+    /// Waiters of this process that are asleep.
+    static ASLEEP: AtomicU32 = AtomicU32::new(0);
+}
 
 pub fn somebody_sleeps() -> bool {
     ASLEEP.load(Ordering::Relaxed) > 0

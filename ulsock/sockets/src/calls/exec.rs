@@ -8,8 +8,10 @@ use crate::conn::{self, Handle};
 use crate::state::process_group;
 use crate::state::table::{self, Slot};
 
-/// Records that an exec under way has let go of.
-static LEFT: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+os::process_wide! {
+    /// Records that an exec under way has let go of.
+    static LEFT: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+}
 
 /// Before exec: those that the kernel closes on the way are let go of here, for nobody else will tell.
 pub fn let_go_of_closing() {

@@ -6,9 +6,11 @@ use std::sync::Mutex;
 use crate::conn::{self, Conn, Handle};
 use crate::state::process_group::{self, Family};
 
-/// Records that a fork under way has counted its child in for, in ascending order. Other threads go
-/// on opening and closing sockets until it happens.
-static COUNTED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+os::process_wide! {
+    /// Records that a fork under way has counted its child in for, in ascending order. Other threads go
+    /// on opening and closing sockets until it happens.
+    static COUNTED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+}
 
 /// Before fork: counts the child in.
 pub fn count_child_in(family: &Family) {

@@ -44,7 +44,7 @@ use rendezvous::rundir;
 use shm::waiter;
 
 /// How the floors below reach those above them.
-static UPCALLS: Upcalls = Upcalls {
+const UPCALLS: &Upcalls = &Upcalls {
     let_go: conn::let_go,
     kernel_call_ended: |record, way| {
         // SAFETY: a record of the family mapping, which is never unmapped.
@@ -60,7 +60,7 @@ static UPCALLS: Upcalls = Upcalls {
     return_all: return_all::before_unhooked,
 };
 
-static READINESS: Readiness = Readiness {
+const READINESS: &Readiness = &Readiness {
     touch: epoll::touch,
     shut_down: epoll::shut_down,
     send_blocked: epoll::send_blocked,
@@ -97,8 +97,8 @@ fn start_as(config: Config) {
         return;
     }
     // 3. The floors know each other before the first call comes.
-    upcalls::set(&UPCALLS);
-    readiness::tell(&READINESS);
+    upcalls::set(UPCALLS);
+    readiness::tell(READINESS);
     // 4. Our own descriptors, from the first one on, are hidden from the program.
     fds::on_internal(hide_internal);
     fds::make_room();

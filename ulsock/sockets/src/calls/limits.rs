@@ -21,10 +21,12 @@ const STILL_TO_COME: u64 = 64 << 20;
 /// With fewer we are not there: a sleep may poll several beside those of the program.
 const LEAST_DESCRIPTORS: u64 = 64;
 
-/// By how much each limit is higher in the kernel than the program has set it; fixed when it first
-/// sets one, so that what it lowers and raises fits together.
-static RAISED: AtomicU64 = AtomicU64::new(0);
-static RAISED_DATA: AtomicU64 = AtomicU64::new(0);
+os::process_wide! {
+    /// By how much each limit is higher in the kernel than the program has set it; fixed when it first
+    /// sets one, so that what it lowers and raises fits together.
+    static RAISED: AtomicU64 = AtomicU64::new(0);
+    static RAISED_DATA: AtomicU64 = AtomicU64::new(0);
+}
 
 /// Whether this process has a limit with which we cannot live, as the next program will have too.
 pub fn are_too_low() -> bool {

@@ -24,10 +24,12 @@ pub type Hooked = unsafe extern "C" fn(c_long, usize, usize, usize, usize, usize
 /// The `syscall` instruction.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
-static HOOKED: AtomicUsize = AtomicUsize::new(0);
-/// The code of libc. Where it makes a system call no vector register is in use: these are functions, and their callers
-/// do not expect them to be kept.
-static CODE: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+os::process_wide! {
+    static HOOKED: AtomicUsize = AtomicUsize::new(0);
+    /// The code of libc. Where it makes a system call no vector register is in use: these are functions, and their callers
+    /// do not expect them to be kept.
+    static CODE: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+}
 
 /// Load time; `within` is an address in libc's code.
 pub fn init(hooked: Hooked, within: usize) {

@@ -12,8 +12,10 @@ use crate::runtime::process;
 use os::fds;
 use os::fds::InternalFd;
 
-/// The child's end, which it must not hand on to children of its own.
-static HELD: AtomicPtr<InternalFd> = AtomicPtr::new(null_mut());
+os::process_wide! {
+    /// The child's end, which it must not hand on to children of its own.
+    static HELD: AtomicPtr<InternalFd> = AtomicPtr::new(null_mut());
+}
 
 /// Between `vfork` and its return.
 pub struct Waiting {

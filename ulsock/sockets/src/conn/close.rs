@@ -17,8 +17,10 @@ use crate::state::record::flag;
 
 /// How long closing waits for a peer that does not read.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Peers that never read, however many, do not keep a program from its work by having it close connections.
-static WAITS: Ration = Ration::new();
+os::process_wide! {
+    /// Peers that never read, however many, do not keep a program from its work by having it close connections.
+    static WAITS: Ration = Ration::new();
+}
 
 /// Before the last holder closes: bytes that nobody has read reset the connection, as in the kernel.
 pub fn last(handle: Handle) {

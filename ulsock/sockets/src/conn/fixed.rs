@@ -13,7 +13,7 @@ const STEPS: usize = 16;
 /// The longest time is of hours; a longer sleep is made of several.
 const DOUBLINGS: usize = 20;
 
-static TIMES: [timespec; STEPS * (1 + DOUBLINGS)] = table();
+const TIMES: &[timespec; STEPS * (1 + DOUBLINGS)] = &table();
 
 const fn table() -> [timespec; STEPS * (1 + DOUBLINGS)] {
     let mut times = [timespec {

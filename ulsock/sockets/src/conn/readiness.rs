@@ -21,7 +21,7 @@ pub struct Readiness {
     pub stand_in: fn(Handle),
 }
 
-static NOBODY: Readiness = Readiness {
+const NOBODY: &Readiness = &Readiness {
     touch: |_| {},
     shut_down: |_| {},
     send_blocked: |_| {},
@@ -31,7 +31,9 @@ static NOBODY: Readiness = Readiness {
     stand_in: |_| {},
 };
 
-static TOLD: AtomicPtr<Readiness> = AtomicPtr::new((&raw const NOBODY).cast_mut());
+os::process_wide! {
+    static TOLD: AtomicPtr<Readiness> = AtomicPtr::new(std::ptr::from_ref(NOBODY).cast_mut());
+}
 
 /// Load time.
 pub fn tell(whom: &'static Readiness) {

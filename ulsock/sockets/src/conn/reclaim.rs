@@ -23,10 +23,12 @@ const LONGEST_PAUSE: u64 = 1 << 22;
 const AT_ONCE: usize = 4;
 const SOON: u64 = 20;
 
-/// Connections whose rings have grown, by record number.
-static LARGE: [AtomicU64; RECORDS / 64] = [const { AtomicU64::new(0) }; RECORDS / 64];
-/// The look for which a sleeper gets up.
-static AWAITED: AtomicU64 = AtomicU64::new(0);
+os::process_wide! {
+    /// Connections whose rings have grown, by record number.
+    static LARGE: [AtomicU64; RECORDS / 64] = [const { AtomicU64::new(0) }; RECORDS / 64];
+    /// The look for which a sleeper gets up.
+    static AWAITED: AtomicU64 = AtomicU64::new(0);
+}
 
 /// A ring of this record's connection has grown.
 pub fn has_grown(number: u32) {

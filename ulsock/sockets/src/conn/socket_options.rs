@@ -105,8 +105,10 @@ pub fn needs_kernel(socket: BorrowedFd<'_>) -> bool {
         || tcp::has_filter(socket)
 }
 
-/// Some connection of this process has had the option: others pay one load for it.
-static INQ_USED: AtomicBool = AtomicBool::new(false);
+os::process_wide! {
+    /// Some connection of this process has had the option: others pay one load for it.
+    static INQ_USED: AtomicBool = AtomicBool::new(false);
+}
 
 /// What the kernel knows of the option.
 pub fn load_inq(record: &Record, socket: BorrowedFd<'_>) {

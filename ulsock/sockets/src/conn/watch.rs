@@ -35,8 +35,10 @@ const ENOUGH: u32 = 16;
 const BELL: u64 = 0;
 const STRANGER: u64 = u64::MAX;
 
-/// Sets of this process so far: they are kept with their waiters.
-static MADE: AtomicU64 = AtomicU64::new(0);
+os::process_wide! {
+    /// Sets of this process so far: they are kept with their waiters.
+    static MADE: AtomicU64 = AtomicU64::new(0);
+}
 
 /// A set is a luxury: the program's own descriptors come first.
 fn most() -> u64 {

@@ -22,10 +22,12 @@ const STEP: i32 = 8;
 /// Above are connections, as a rule.
 const END: i32 = 1024;
 
-static RING_MADE: AtomicBool = AtomicBool::new(false);
-static NEXT: AtomicI32 = AtomicI32::new(0);
-/// The number of a set that was not in our table when it was looked at.
-static SUSPECT: AtomicI32 = AtomicI32::new(NONE);
+os::process_wide! {
+    static RING_MADE: AtomicBool = AtomicBool::new(false);
+    static NEXT: AtomicI32 = AtomicI32::new(0);
+    /// The number of a set that was not in our table when it was looked at.
+    static SUSPECT: AtomicI32 = AtomicI32::new(NONE);
+}
 const NONE: i32 = -1;
 
 /// The process has made a ring of io_uring.

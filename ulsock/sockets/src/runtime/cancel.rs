@@ -29,9 +29,11 @@ const DISABLE: c_int = 1;
 /// No critical section takes so long, unless its thread is stopped.
 const LONGEST: Duration = Duration::from_secs(1);
 
-static SET_TYPE: AtomicUsize = AtomicUsize::new(0);
-/// Some thread of this process has been cancelled at some time.
-static ANY: AtomicBool = AtomicBool::new(false);
+os::process_wide! {
+    static SET_TYPE: AtomicUsize = AtomicUsize::new(0);
+    /// Some thread of this process has been cancelled at some time.
+    static ANY: AtomicBool = AtomicBool::new(false);
+}
 
 /// Load time: libc's own `pthread_setcanceltype`, of which we hook the name.
 pub fn init(set_type: SetType) {

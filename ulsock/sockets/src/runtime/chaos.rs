@@ -15,7 +15,9 @@ thread_local! {
     static STATE: Cell<u64> = const { Cell::new(0) };
 }
 
-static ON: AtomicBool = AtomicBool::new(false);
+os::process_wide! {
+    static ON: AtomicBool = AtomicBool::new(false);
+}
 
 /// Load time.
 pub fn init() {
@@ -43,7 +45,9 @@ pub fn drag() {
 
 #[cold]
 fn dawdle(drag: Drag) {
-    static FIRST: AtomicU64 = AtomicU64::new(0);
+    os::process_wide! {
+        static FIRST: AtomicU64 = AtomicU64::new(0);
+    }
     let now = os::clock::coarse_ms();
     let first = match FIRST.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => now,

@@ -33,7 +33,9 @@ impl Deadline {
 
     /// Not earlier, and up to two ticks of the kernel's clock later: without a look at the hardware's.
     pub fn roughly_after(time: Duration) -> Deadline {
-        static TICK: OnceLock<Duration> = OnceLock::new();
+        os::process_wide! {
+            static TICK: OnceLock<Duration> = OnceLock::new();
+        }
         let tick = TICK.get_or_init(|| {
             let tick = clock_getres(ClockId::MonotonicCoarse);
             Duration::new(tick.tv_sec as u64, tick.tv_nsec as u32)

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::runtime::upcalls;
 
-static ON: AtomicBool = AtomicBool::new(false);
+os::process_wide! {
+    static ON: AtomicBool = AtomicBool::new(false);
+}
 
 #[inline]
 pub fn is_on() -> bool {

@@ -10,13 +10,15 @@ use rendezvous::config::Config;
 use rendezvous::reason::Reason;
 use rendezvous::rundir::RunDir;
 
-static CONFIG: OnceLock<Config> = OnceLock::new();
-/// Loaded, configured and not switched off.
-static ON: AtomicBool = AtomicBool::new(false);
-/// New connections stay on the kernel (io_uring, little address space),
-/// for this reason, a number that is not 0.
-static FROZEN: AtomicU32 = AtomicU32::new(0);
-static SPINNERS: AtomicPtr<Spinners> = AtomicPtr::new(std::ptr::null_mut());
+os::process_wide! {
+    static CONFIG: OnceLock<Config> = OnceLock::new();
+    /// Loaded, configured and not switched off.
+    static ON: AtomicBool = AtomicBool::new(false);
+    /// New connections stay on the kernel (io_uring, little address space),
+    /// for this reason, a number that is not 0.
+    static FROZEN: AtomicU32 = AtomicU32::new(0);
+    static SPINNERS: AtomicPtr<Spinners> = AtomicPtr::new(std::ptr::null_mut());
+}
 
 /// Load time: what the environment says. Nobody else has asked yet.
 pub fn configure(config: Config) {

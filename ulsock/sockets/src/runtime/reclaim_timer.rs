@@ -7,11 +7,13 @@ use os::clock::coarse_ms;
 /// Milliseconds between two looks. Of a ring it is asked whether it was used for so long.
 pub const PAUSE: u64 = 1000;
 
-/// Closed connections wait to be dropped.
-pub static RETIRED: AtomicBool = AtomicBool::new(false);
-/// When the next look is due; 0 when there is nothing to look after.
-pub static DUE: AtomicU64 = AtomicU64::new(0);
-pub static PAUSED: AtomicU64 = AtomicU64::new(PAUSE);
+os::process_wide! {
+    /// Closed connections wait to be dropped.
+    pub static RETIRED: AtomicBool = AtomicBool::new(false);
+    /// When the next look is due; 0 when there is nothing to look after.
+    pub static DUE: AtomicU64 = AtomicU64::new(0);
+    pub static PAUSED: AtomicU64 = AtomicU64::new(PAUSE);
+}
 /// A closed connection waits to be dropped.
 pub fn has_retired() {
     RETIRED.store(true, Ordering::SeqCst);

@@ -57,14 +57,17 @@ pub enum Watchers {
     Several,
 }
 
-static BLOCKS: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
-static BEDS: AtomicPtr<Bed> = AtomicPtr::new(std::ptr::null_mut());
-static HIGHEST: AtomicUsize = AtomicUsize::new(0);
-static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
-/// glibc's own word (2.32 and later): not zero while the process has one thread only. Elsewhere, and
-/// before it is known, ours.
-static SINGLE: AtomicPtr<u8> = AtomicPtr::new((&raw const NOT_SINGLE).cast_mut());
-static NOT_SINGLE: u8 = 0;
+os::process_wide! {
+    static BLOCKS: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
+    static BEDS: AtomicPtr<Bed> = AtomicPtr::new(std::ptr::null_mut());
+    static HIGHEST: AtomicUsize = AtomicUsize::new(0);
+    static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+    /// glibc's own word (2.32 and later): not zero while the process has one thread only. Elsewhere, and
+    /// before it is known, ours.
+    static SINGLE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::from_ref(NOT_SINGLE).cast_mut());
+}
+/// No process has one thread as long as nobody says so.
+const NOT_SINGLE: &u8 = &0;
 
 /// Load time: the mappings for all blocks and beds (untouched pages cost nothing).
 pub fn init() {

@@ -31,7 +31,7 @@ pub struct Upcalls {
     pub return_all: fn(Reason),
 }
 
-static NONE: Upcalls = Upcalls {
+const NONE: &Upcalls = &Upcalls {
     let_go: |_| {},
     kernel_call_ended: |_, _| {},
     caller_left: |_| {},
@@ -44,7 +44,9 @@ static NONE: Upcalls = Upcalls {
     return_all: |_| {},
 };
 
-static SET: AtomicPtr<Upcalls> = AtomicPtr::new((&raw const NONE).cast_mut());
+os::process_wide! {
+    static SET: AtomicPtr<Upcalls> = AtomicPtr::new(std::ptr::from_ref(NONE).cast_mut());
+}
 
 /// Load time.
 pub fn set(upcalls: &'static Upcalls) {

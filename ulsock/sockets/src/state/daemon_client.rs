@@ -158,7 +158,9 @@ pub fn shares_cpus() -> bool {
 
 /// Of the host, not those that this process may use.
 fn cpus() -> i64 {
-    static CPUS: OnceLock<i64> = OnceLock::new();
+    os::process_wide! {
+        static CPUS: OnceLock<i64> = OnceLock::new();
+    }
     // SAFETY: takes and returns a number.
     *CPUS.get_or_init(|| unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
 }

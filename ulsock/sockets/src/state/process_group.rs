@@ -28,8 +28,10 @@ use rendezvous::reason::PLACES;
 use rendezvous::rundir::RunDir;
 use shm::segment::{Segment, SegmentError};
 
-/// The family of this process, once a TCP socket has been seen.
-static OWN: AtomicPtr<Family> = AtomicPtr::new(std::ptr::null_mut());
+os::process_wide! {
+    /// The family of this process, once a TCP socket has been seen.
+    static OWN: AtomicPtr<Family> = AtomicPtr::new(std::ptr::null_mut());
+}
 
 #[inline]
 pub fn own() -> Option<&'static Family> {

@@ -57,7 +57,9 @@ struct Table {
 /// The slips of our user.
 pub struct Slips(Guarded);
 
-static SLIPS: AtomicPtr<Slips> = AtomicPtr::new(std::ptr::null_mut());
+os::process_wide! {
+    static SLIPS: AtomicPtr<Slips> = AtomicPtr::new(std::ptr::null_mut());
+}
 
 /// The table, opened at its first use; a forked child has its parent's. `None` also for a thread that must not touch
 /// it: a slip that is not found counts as void.

@@ -232,8 +232,10 @@ pub fn report() {
     }
 }
 
-/// The report's file, if it had to be opened before a chroot.
-static KEPT: OnceLock<InternalFd> = OnceLock::new();
+os::process_wide! {
+    /// The report's file, if it had to be opened before a chroot.
+    static KEPT: OnceLock<InternalFd> = OnceLock::new();
+}
 
 /// Before a chroot, after which the report's path means something else.
 pub fn keep_report() {

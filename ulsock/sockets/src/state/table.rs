@@ -36,7 +36,9 @@ pub enum Slot {
     Record(u32),
 }
 
-static TABLE: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+os::process_wide! {
+    static TABLE: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+}
 
 /// Load time.
 pub fn init() -> bool {
@@ -136,8 +138,10 @@ fn encode(slot: Slot) -> u32 {
     }
 }
 
-/// The program's highest number so far, of those beyond a usual fd_set.
-static HIGHEST: AtomicI32 = AtomicI32::new(FD_SET_SIZE - 1);
+os::process_wide! {
+    /// The program's highest number so far, of those beyond a usual fd_set.
+    static HIGHEST: AtomicI32 = AtomicI32::new(FD_SET_SIZE - 1);
+}
 /// Bits of a usual fd_set.
 pub const FD_SET_SIZE: RawFd = 1024;
 
@@ -151,7 +155,9 @@ pub fn note_highest(fd: RawFd) {
 /// One more than the program's highest number, but at least the bits of a usual fd_set. Numbers that
 /// it was born with are counted the first time.
 pub fn end_of_programs() -> RawFd {
-    static BORN_WITH: Once = Once::new();
+    os::process_wide! {
+        static BORN_WITH: Once = Once::new();
+    }
     BORN_WITH.call_once(|| {
         let own = |fd: &RawFd| get(*fd) != Slot::Internal;
         os::proc::numbers()

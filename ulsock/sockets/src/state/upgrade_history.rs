@@ -158,8 +158,10 @@ fn fade(counter: &AtomicU32, parts: u32) {
     counter.store(known - known.div_ceil(parts), Ordering::Relaxed);
 }
 
-/// Of this process's listeners, and of the ports that it connects to; some may share one.
-static HISTORIES: [History; 64] = [const { History::new() }; 64];
+os::process_wide! {
+    /// Of this process's listeners, and of the ports that it connects to; some may share one.
+    static HISTORIES: [History; 64] = [const { History::new() }; 64];
+}
 
 fn history(record: &Record) -> &'static History {
     &HISTORIES[record.history.load(Ordering::Relaxed) as usize % HISTORIES.len()]

@@ -22,8 +22,10 @@ const CROWDED: Duration = Duration::from_millis(20);
 /// Up to 160 ms: two hosts on different continents.
 const MOST_DOUBLINGS: u32 = 5;
 
-/// What this process has seen of its peers.
-static PATIENCE: Patience = Patience::new();
+os::process_wide! {
+    /// What this process has seen of its peers.
+    static PATIENCE: Patience = Patience::new();
+}
 
 struct Patience {
     /// Of the shortest wait.

@@ -11,8 +11,10 @@ const LONGEST_PAUSE: u64 = 64_000;
 /// A connection that tries has so many before another may.
 const TRIAL: u64 = 1_000;
 
-/// Those of this process.
-pub static TRIALS: Trials = Trials::new();
+os::process_wide! {
+    /// Those of this process.
+    pub static TRIALS: Trials = Trials::new();
+}
 
 pub struct Trials {
     /// The link was faster, when a connection last measured it.

@@ -19,10 +19,12 @@ pub const DEADLINE: u64 = 500;
 /// Between two looks, while anything is unacknowledged: the first one begins to count.
 pub const LOOK: u64 = DEADLINE / 4;
 
-/// Connections on the link, by record number.
-static LINKED: [AtomicU64; RECORDS / 64] = [const { AtomicU64::new(0) }; RECORDS / 64];
-/// Something may have been sent since the last look.
-static SENT: AtomicBool = AtomicBool::new(false);
+os::process_wide! {
+    /// Connections on the link, by record number.
+    static LINKED: [AtomicU64; RECORDS / 64] = [const { AtomicU64::new(0) }; RECORDS / 64];
+    /// Something may have been sent since the last look.
+    static SENT: AtomicBool = AtomicBool::new(false);
+}
 
 pub fn linked(number: u32) {
     LINKED[number as usize / 64].fetch_or(1 << (number % 64), Ordering::Relaxed);

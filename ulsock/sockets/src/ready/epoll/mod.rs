@@ -47,8 +47,10 @@ pub use wait::{epoll_wait, Begun};
 /// Epoll sets of one process at a time; more are left to the kernel alone.
 const MOST: usize = 4096;
 
-static SETS: [AtomicPtr<Set>; MOST] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
-static HIGHEST: AtomicU32 = AtomicU32::new(0);
+os::process_wide! {
+    static SETS: [AtomicPtr<Set>; MOST] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
+    static HIGHEST: AtomicU32 = AtomicU32::new(0);
+}
 
 pub fn get(number: u32) -> Option<&'static Set> {
     // SAFETY: null or leaked by `opened`.

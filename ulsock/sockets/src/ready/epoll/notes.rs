@@ -33,7 +33,9 @@ struct Note {
     data: AtomicU64,
 }
 
-static NOTES: [Note; MOST] = [const { Note::new() }; MOST];
+os::process_wide! {
+    static NOTES: [Note; MOST] = [const { Note::new() }; MOST];
+}
 
 /// Sets are used again: one use of one set.
 fn name(set: u32, uses: u32) -> u64 {

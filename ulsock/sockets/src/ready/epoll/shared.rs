@@ -62,9 +62,11 @@ struct Table {
     stamps: AtomicU64,
 }
 
-static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
-/// Where to look for a free registration next.
-static HINT: AtomicU32 = AtomicU32::new(0);
+os::process_wide! {
+    static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
+    /// Where to look for a free registration next.
+    static HINT: AtomicU32 = AtomicU32::new(0);
+}
 
 fn table() -> Option<&'static Table> {
     let known = TABLE.load(Ordering::Acquire);

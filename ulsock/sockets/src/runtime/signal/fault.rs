@@ -34,8 +34,10 @@ const SI_KERNEL: c_int = 0x80;
 /// The signals of a bad pointer.
 pub(super) const CAUGHT: u64 = mask::bit(SIGSEGV) | mask::bit(SIGBUS);
 
-/// The process has connections: from now on both are caught, if the program lets us.
-static WANTED: AtomicBool = AtomicBool::new(false);
+os::process_wide! {
+    /// The process has connections: from now on both are caught, if the program lets us.
+    static WANTED: AtomicBool = AtomicBool::new(false);
+}
 
 /// From the first connection or listener on.
 pub fn catch() {

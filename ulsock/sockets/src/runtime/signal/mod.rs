@@ -30,18 +30,20 @@ struct Handler {
     mask: AtomicU64,
 }
 
-static HANDLERS: [Handler; SIGNALS] = [const {
-    Handler {
-        address: AtomicUsize::new(0),
-        flags: AtomicI32::new(0),
-        mask: AtomicU64::new(0),
-    }
-}; SIGNALS];
-/// A handler for other signals than faults was installed at some time: until then sleeping needs no
-/// care.
-static ANY: AtomicBool = AtomicBool::new(false);
-/// libc's `sigaction`, for one-shot handlers.
-static REAL: AtomicUsize = AtomicUsize::new(0);
+os::process_wide! {
+    static HANDLERS: [Handler; SIGNALS] = [const {
+        Handler {
+            address: AtomicUsize::new(0),
+            flags: AtomicI32::new(0),
+            mask: AtomicU64::new(0),
+        }
+    }; SIGNALS];
+    /// A handler for other signals than faults was installed at some time: until then sleeping needs no
+    /// care.
+    static ANY: AtomicBool = AtomicBool::new(false);
+    /// libc's `sigaction`, for one-shot handlers.
+    static REAL: AtomicUsize = AtomicUsize::new(0);
+}
 
 pub type RealSigaction = unsafe extern "C" fn(c_int, *const SigAction, *mut SigAction) -> c_int;
 type Function = unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void);

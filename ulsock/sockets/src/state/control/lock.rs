@@ -8,9 +8,11 @@ use super::Control;
 use crate::runtime::thread::{Critical, Thread};
 use os::backoff::Backoff;
 
-static CONTROL: AtomicPtr<Control> = AtomicPtr::new(std::ptr::null_mut());
-/// Guards `CONTROL`, and the making of all that a process has once.
-static LOCK: SideLock = SideLock::new();
+os::process_wide! {
+    static CONTROL: AtomicPtr<Control> = AtomicPtr::new(std::ptr::null_mut());
+    /// Guards `CONTROL`, and the making of all that a process has once.
+    static LOCK: SideLock = SideLock::new();
+}
 
 /// This process has this control state from now on. Under the lock, or while there is one thread.
 pub fn set(control: Control) {

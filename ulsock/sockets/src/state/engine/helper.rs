@@ -34,20 +34,22 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// and while all of the program computes, which does not tell.
 const LONGEST_ALONE: Duration = Duration::from_millis(20);
 
-/// 1: it waits for a tick, and wants to be told when somebody lies down.
-static OFF: AtomicU32 = AtomicU32::new(0);
-/// How often the engine was polled.
-static POLLED: AtomicU32 = AtomicU32::new(0);
-/// When the engine wants to be polled again, in nanoseconds, as its last poll has said.
-static DUE: AtomicU64 = AtomicU64::new(u64::MAX);
-/// Until when it waits for frames.
-static UNTIL: AtomicU64 = AtomicU64::new(0);
-/// Ends that wait.
-static BELL: OnceLock<InternalFd> = OnceLock::new();
-/// The number of its duplicate of the queue's socket, which nobody but it uses; -1: none.
-static WATCH: AtomicI32 = AtomicI32::new(-1);
-/// Which of them is the last that was started: earlier ones end.
-static LATEST: AtomicUsize = AtomicUsize::new(0);
+os::process_wide! {
+    /// 1: it waits for a tick, and wants to be told when somebody lies down.
+    static OFF: AtomicU32 = AtomicU32::new(0);
+    /// How often the engine was polled.
+    static POLLED: AtomicU32 = AtomicU32::new(0);
+    /// When the engine wants to be polled again, in nanoseconds, as its last poll has said.
+    static DUE: AtomicU64 = AtomicU64::new(u64::MAX);
+    /// Until when it waits for frames.
+    static UNTIL: AtomicU64 = AtomicU64::new(0);
+    /// Ends that wait.
+    static BELL: OnceLock<InternalFd> = OnceLock::new();
+    /// The number of its duplicate of the queue's socket, which nobody but it uses; -1: none.
+    static WATCH: AtomicI32 = AtomicI32::new(-1);
+    /// Which of them is the last that was started: earlier ones end.
+    static LATEST: AtomicUsize = AtomicUsize::new(0);
+}
 
 pub fn start(watch: InternalFd) {
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;

@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::now;
 use super::station::Station;
 
-pub static SEAT: Seat = Seat {
-    taken: AtomicBool::new(false),
-    word: AtomicBool::new(false),
-    station: UnsafeCell::new(None),
-};
+os::process_wide! {
+    pub static SEAT: Seat = Seat {
+        taken: AtomicBool::new(false),
+        word: AtomicBool::new(false),
+        station: UnsafeCell::new(None),
+    };
+}
 
 pub struct Seat {
     taken: AtomicBool,
