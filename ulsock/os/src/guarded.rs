@@ -12,8 +12,10 @@ use super::map::Mapping;
 use super::ranges::Ranges;
 use super::{faults, mask};
 
-/// One for each kind of table, and some that tests open beside each other.
-static TABLES: Ranges<64> = Ranges::new();
+crate::process_wide! {
+    /// One for each kind of table, and some that tests open beside each other.
+    static TABLES: Ranges<64> = Ranges::new();
+}
 
 /// A mapping whose loss is survived.
 #[derive(Debug)]

@@ -20,3 +20,6 @@ pub mod facts {
     pub use crate::state::daemon_client::trusted as trusted_daemon;
     pub use crate::state::upgrade_history::range as calls_before_upgrade;
 }
+
+#[cfg(test)]
+mod testing;

@@ -86,7 +86,7 @@ pub fn start() {
     }
 }
 
-fn start_as(config: Config) {
+pub fn start_as(config: Config) {
     let enabled = config.enabled;
     // 1. Messages can be printed.
     log::init(config.log, config.log_file.as_deref());

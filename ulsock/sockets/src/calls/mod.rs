@@ -17,3 +17,6 @@ pub mod sockopt;
 pub mod splice_process;
 pub mod stand_in;
 pub mod vfork;
+
+#[cfg(test)]
+mod tests;

@@ -31,6 +31,8 @@ pub mod shrink;
 pub mod socket_options;
 pub mod space;
 mod tail;
+#[cfg(test)]
+mod tests;
 pub mod urgent;
 pub mod wait;
 pub mod watch;

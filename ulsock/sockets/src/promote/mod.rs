@@ -13,6 +13,9 @@ mod elsewhere;
 mod stay;
 pub mod unhooked;
 
+#[cfg(test)]
+mod tests;
+
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
 

@@ -3,3 +3,6 @@
 pub mod epoll;
 pub mod poll;
 pub mod select;
+
+#[cfg(test)]
+mod tests;

@@ -388,3 +388,13 @@ extern "C" fn ended(block: *mut libc::c_void) {
     block.handler_at.store(0, Ordering::Relaxed);
     block.tid.store(0, Ordering::Release);
 }
+
+/// In a unit test: the calling thread acts as this runtime no more, and ends as another one.
+#[cfg(test)]
+pub fn end_in_runtime() {
+    if let Some(me) = Thread::known() {
+        // SAFETY: a key of this runtime's own.
+        unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), std::ptr::null()) };
+        ended(std::ptr::from_ref(me).cast_mut().cast());
+    }
+}

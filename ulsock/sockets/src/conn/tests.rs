@@ -1,0 +1,110 @@
+//! Moving bytes: on rings, on the kernel, and from the one to the other at an exact byte.
+
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use crate::testing::{World, ON_KERNEL, ON_RINGS};
+
+const LARGE: usize = 8 << 20;
+
+/// As many bytes as `n`, each with its own value.
+fn bytes(n: usize) -> Vec<u8> {
+    (0..n).map(|at| (at * 31 + at / 251) as u8).collect()
+}
+
+/// So many bytes that the server reads. A receive that does not wait asks the kernel once in a tick only, when a ring was
+/// all that it expected: so it may take some calls.
+fn read(world: &World, n: usize) -> Vec<u8> {
+    let (mut all, begin) = (Vec::new(), Instant::now());
+    while all.len() < n && begin.elapsed() < Duration::from_secs(20) {
+        all.extend(world.server.receive(world.far, 1 << 16).unwrap_or_default());
+    }
+    all
+}
+
+#[test]
+fn bytes_go_by_the_ring() {
+    let world = World::promoted();
+    let message = bytes(5000);
+    assert_eq!(world.client.send(world.near, &message), Ok(5000));
+    assert_eq!(world.server.receive(world.far, 9000), Ok(message));
+    assert_eq!(world.server.receive(world.far, 1), Err(Errno::AGAIN));
+    assert!(world.is_on_rings());
+}
+
+#[test]
+fn a_peek_leaves_what_is_there() {
+    let world = World::promoted();
+    assert_eq!(world.client.send(world.near, b"abc"), Ok(3));
+    assert_eq!(world.server.peek(world.far, 2), Ok(b"ab".to_vec()));
+    assert_eq!(world.server.receive(world.far, 9), Ok(b"abc".to_vec()));
+}
+
+/// Nobody reads: the ring grows, then the kernel takes the rest, and at last nobody does. No byte is lost or told twice.
+#[test]
+fn what_does_not_fit_spills() {
+    let world = World::promoted();
+    let message = bytes(LARGE);
+    let mut sent = 0;
+    while let Ok(n) = world.client.send(world.near, &message[sent..]) {
+        sent += n;
+    }
+    assert!(sent < LARGE, "somebody must say that there is no room");
+    let mut all = Vec::new();
+    while all.len() < LARGE {
+        all.extend(read(&world, sent - all.len()));
+        sent += world.client.send(world.near, &message[sent..]).unwrap_or(0);
+    }
+    assert!(all == message);
+}
+
+/// The bytes that are in the ring come by the kernel, in their order, once the peer has heard of it.
+#[test]
+fn a_demotion_leaves_no_byte_behind() {
+    let world = World::promoted();
+    assert_eq!(world.client.send(world.near, b"first "), Ok(6));
+    world.client.to_kernel(world.near);
+    assert_eq!(world.client.send(world.near, b"second"), Ok(6));
+    assert_eq!(read(&world, 12), b"first second");
+    assert_eq!(world.server.send(world.far, b"back"), Ok(4));
+    assert_eq!(world.client.receive(world.near, 9), Ok(b"back".to_vec()));
+    assert_eq!(world.client.carriers(world.near), ON_KERNEL);
+}
+
+#[test]
+fn half_closed_it_goes_on_the_other_way() {
+    let world = World::promoted();
+    assert_eq!(world.client.send(world.near, b"last"), Ok(4));
+    world.client.shut_down_sending(world.near);
+    assert_eq!(world.server.receive(world.far, 9), Ok(b"last".to_vec()));
+    assert_eq!(world.server.receive(world.far, 9), Ok(Vec::new()));
+    assert_eq!(world.client.send(world.near, b"!"), Err(Errno::PIPE));
+    assert_eq!(world.server.send(world.far, b"answer"), Ok(6));
+    assert_eq!(world.client.receive(world.near, 9), Ok(b"answer".to_vec()));
+}
+
+#[test]
+fn what_a_peer_sent_before_it_was_killed_arrives() {
+    let world = World::promoted();
+    assert_eq!(world.client.carriers(world.near), ON_RINGS);
+    assert_eq!(world.client.send(world.near, b"testament"), Ok(9));
+    world.client.is_killed();
+    assert_eq!(
+        world.server.receive(world.far, 99),
+        Ok(b"testament".to_vec())
+    );
+    assert_eq!(world.server.receive(world.far, 99), Ok(Vec::new()));
+}
+
+/// As on the kernel: the first send draws a reset, and a later one fails.
+#[test]
+fn sends_to_a_killed_peer_fail() {
+    let world = World::promoted();
+    world.client.is_killed();
+    let failed = (0..1000).find_map(|_| world.server.send(world.far, b"?").err());
+    assert!(
+        matches!(failed, Some(Errno::PIPE | Errno::CONNRESET)),
+        "{failed:?}"
+    );
+}

@@ -1,0 +1,94 @@
+//! Readiness of connections on rings, level and edge.
+
+use libc::{EPOLLET, EPOLLIN, EPOLLOUT, EPOLLRDHUP, POLLIN, POLLOUT, POLLRDHUP};
+
+use crate::testing::World;
+
+const IN: u32 = EPOLLIN as u32;
+
+#[test]
+fn poll_tells_what_a_ring_holds() {
+    let world = World::promoted();
+    let ask = || world.server.poll(world.far, POLLIN | POLLOUT);
+    assert_eq!(ask(), POLLOUT);
+    assert_eq!(world.client.send(world.near, b"x"), Ok(1));
+    assert_eq!(ask(), POLLIN | POLLOUT);
+    assert_eq!(world.server.receive(world.far, 9), Ok(b"x".to_vec()));
+    assert_eq!(ask(), POLLOUT);
+}
+
+#[test]
+fn a_level_is_told_as_long_as_it_lasts() {
+    let world = World::promoted();
+    let set = world.server.epoll();
+    world.server.epoll_add(set, world.far, EPOLLIN);
+    assert_eq!(world.server.epoll_wait(set), []);
+    assert_eq!(world.client.send(world.near, b"xy"), Ok(2));
+    for _ in 0..3 {
+        assert_eq!(world.server.epoll_wait(set), [(world.far, IN)]);
+    }
+    assert_eq!(world.server.receive(world.far, 9), Ok(b"xy".to_vec()));
+    assert_eq!(world.server.epoll_wait(set), []);
+}
+
+#[test]
+fn an_edge_is_told_once() {
+    let world = World::promoted();
+    let set = world.server.epoll();
+    world.server.epoll_add(set, world.far, EPOLLIN | EPOLLET);
+    for byte in [b"x", b"y"] {
+        assert_eq!(world.client.send(world.near, byte), Ok(1));
+        assert_eq!(world.server.epoll_wait(set), [(world.far, IN)]);
+        assert_eq!(world.server.epoll_wait(set), []);
+    }
+    assert_eq!(world.server.receive(world.far, 9), Ok(b"xy".to_vec()));
+}
+
+/// Its registration is the kernel's first, and becomes ours in the middle.
+#[test]
+fn a_member_is_told_of_before_and_after_its_promotion() {
+    let mut world = World::plain();
+    let set = world.server.epoll();
+    world.server.epoll_add(set, world.far, EPOLLIN);
+    for promoted in [false, true] {
+        assert_eq!(world.client.send(world.near, b"x"), Ok(1));
+        assert_eq!(
+            world.server.epoll_wait(set),
+            [(world.far, IN)],
+            "{promoted}"
+        );
+        assert_eq!(world.server.receive(world.far, 9), Ok(b"x".to_vec()));
+        assert_eq!(world.server.epoll_wait(set), [], "{promoted}");
+        world.promote();
+    }
+}
+
+#[test]
+fn a_full_ring_is_not_writable_until_somebody_reads() {
+    let world = World::promoted();
+    let block = vec![0; 1 << 16];
+    while world.client.send(world.near, &block).is_ok() {}
+    assert_eq!(world.client.poll(world.near, POLLOUT), 0);
+    while world.server.receive(world.far, 1 << 20).is_ok() {}
+    assert_eq!(world.client.poll(world.near, POLLOUT), POLLOUT);
+}
+
+#[test]
+fn a_killed_peer_is_told() {
+    let world = World::promoted();
+    let set = world.server.epoll();
+    world
+        .server
+        .epoll_add(set, world.far, EPOLLIN | EPOLLRDHUP | EPOLLOUT);
+    world.client.is_killed();
+    assert_ne!(
+        world.server.poll(world.far, POLLIN | POLLRDHUP) & POLLRDHUP,
+        0
+    );
+    let told = world.server.epoll_wait(set);
+    assert!(
+        told.iter()
+            .any(|(_, events)| events & EPOLLRDHUP as u32 != 0),
+        "{told:?}"
+    );
+}
