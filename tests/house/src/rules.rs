@@ -26,8 +26,6 @@ pub const MEASURED_TOO: &[&str] = &["benches", "tests", "tests/house"];
 pub const NOT_ENFORCED: &[(Rule, &str)] = &[
     (Rule::Cycle, "ulsock/nicd"),
     (Rule::Function, "ulsock/nicd"),
-    (Rule::Function, "ulsock/sockets"),
-    (Rule::Static, "ulsock/sockets"),
 ];
 
 /// What can be broken.
