@@ -54,7 +54,7 @@ bool ulnic_scan(struct ulnic_device *device)
 			atomic64_inc(&device->counters.tripwires_fired);
 			wake_up_poll(&endpoint->wait, EPOLLIN | EPOLLRDNORM);
 		} else if (READ_ONCE(endpoint->armed)) {
-			/* A waiter that joins the queue too late for this calls ulnic_watch() next. */
+			/* A waiter that joins the queue after this calls ulnic_watch() next. */
 			is_awaited |= waitqueue_active(&endpoint->wait);
 		}
 	}
