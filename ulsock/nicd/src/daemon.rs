@@ -21,7 +21,7 @@ use super::door::Door;
 use super::host::Host;
 use super::identity::Identity;
 use super::impair::Impairment;
-use super::lane::{Kind, Lane, Make};
+use super::interface::{Interface, Kind, Make};
 use super::lines::Lines;
 use super::notify::Manager;
 use super::peers::{is_here, Peer, Peers};
@@ -70,13 +70,13 @@ pub struct Nicd {
     pub(super) by_peer: Vec<Option<usize>>,
     /// Daemons that have connected, and not proved yet who they are.
     pub(super) callers: HashMap<u32, Caller>,
-    pub(super) routes: Routes,
+    pub(super) kernel_routes: Routes,
     pub(super) watch: Watch,
     pub(super) make: Make,
     pub(super) lease_to: Vec<u32>,
     /// Our UDP port is nobody else's.
     _reserved: Reserved,
-    pub(super) lanes: Vec<Lane>,
+    pub(super) interfaces: Vec<Interface>,
     pub(super) programs: HashMap<u32, Program>,
     /// Those of them that have blocks.
     pub(super) with_blocks: Vec<u32>,
@@ -165,7 +165,7 @@ impl Nicd {
             hosts: Vec::new(),
             by_peer: Vec::new(),
             callers: HashMap::new(),
-            routes: Routes::open().map_err(failed("the kernel tells no routes"))?,
+            kernel_routes: Routes::open().map_err(failed("the kernel tells no routes"))?,
             watch: Watch::open().map_err(failed("the kernel tells no changes"))?,
             make: Make {
                 kind: port,
@@ -175,7 +175,7 @@ impl Nicd {
             },
             lease_to,
             _reserved: reserved,
-            lanes: Vec::new(),
+            interfaces: Vec::new(),
             programs: HashMap::new(),
             with_blocks: Vec::new(),
             shares: Shares::new(),
@@ -278,7 +278,10 @@ impl Nicd {
 
     /// All that have come and gone.
     fn frames(&self) -> u64 {
-        let counters = self.lanes.iter().map(|lane| lane.engine.counters());
+        let counters = self
+            .interfaces
+            .iter()
+            .map(|interface| interface.engine.counters());
         counters.map(|it| it.frames_received + it.frames_sent).sum()
     }
 
@@ -286,8 +289,8 @@ impl Nicd {
     fn poll(&mut self) -> (bool, Option<Instant>) {
         let time = now();
         let (mut busy, mut due) = (false, None::<Instant>);
-        for lane in &mut self.lanes {
-            let rest = lane.poll(time);
+        for interface in &mut self.interfaces {
+            let rest = interface.poll(time);
             busy |= rest.busy;
             due = due.into_iter().chain(rest.deadline).min();
         }
@@ -300,7 +303,12 @@ impl Nicd {
     fn sleep(&mut self, due: Option<Instant>) {
         // A program that posts from now on rings; what it has posted before is seen here.
         self.waiter.lie_down();
-        if self.has_rings() || !self.lanes.iter_mut().all(|lane| lane.port.lie_down()) {
+        if self.has_rings()
+            || !self
+                .interfaces
+                .iter_mut()
+                .all(|interface| interface.port.lie_down())
+        {
             self.waiter.get_up();
             return;
         }
@@ -336,7 +344,7 @@ impl Nicd {
             Source::Program(number) => drop(self.hear_program(number, time)),
             Source::Caller(number) => self.hear_caller(number, time),
             Source::Host(number) => self.hear_host(number as usize, time),
-            Source::Lane(number) => self.hear_port(number as usize, time),
+            Source::Interface(number) => self.hear_port(number as usize, time),
             Source::Heir(number) => self.hear_heir(number, time),
             Source::HostDoor => self.let_guests_in(),
             Source::Guest(number) => self.hear_guest(number, time),
@@ -381,7 +389,7 @@ impl Nicd {
         let waits = !self.lines.is_empty()
             || !self.callers.is_empty()
             || !self.shut.is_empty()
-            || self.lanes.iter().any(Lane::is_open)
+            || self.interfaces.iter().any(Interface::is_open)
             || broker.is_some_and(Broker::has_seekers);
         let sweep = waits.then_some(self.sweep_at);
         let trials = broker.and_then(Broker::next_appointment);
@@ -406,7 +414,7 @@ impl Nicd {
             self.sweep_at = time + SWEEP;
             self.sweep_lines(time);
             self.ask_quiet_links();
-            self.sweep_lanes(time);
+            self.sweep_interfaces(time);
             self.sweep_callers();
             self.open_doors();
             self.settle_debts();

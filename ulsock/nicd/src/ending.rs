@@ -24,51 +24,55 @@ const FAREWELL: Duration = Duration::from_secs(60);
 impl Nicd {
     /// What the engines have to say.
     pub(super) fn hear_engines(&mut self, time: Instant) {
-        for lane in 0..self.lanes.len() {
-            while let Some(event) = self.lanes[lane].engine.event() {
+        for interface in 0..self.interfaces.len() {
+            while let Some(event) = self.interfaces[interface].engine.event() {
                 self.prod = true;
                 match event {
-                    Event::Up(peer) => self.link_up(lane, peer, time),
-                    Event::Down(peer, why) => self.link_down(lane, peer, why, time),
+                    Event::Up(peer) => self.link_up(interface, peer, time),
+                    Event::Down(peer, why) => self.link_down(interface, peer, why, time),
                     Event::Open(_) => {}
-                    Event::EndAcked(endpoint) => self.end_acked(lane, endpoint, time),
-                    Event::Gone { endpoint, how, .. } => self.gone(lane, endpoint, how, time),
+                    Event::EndAcked(endpoint) => self.end_acked(interface, endpoint, time),
+                    Event::Gone { endpoint, how, .. } => self.gone(interface, endpoint, how, time),
                 }
             }
-            for id in std::mem::take(&mut self.lanes[lane].ropes.own) {
+            for id in std::mem::take(&mut self.interfaces[interface].ropes.own) {
                 self.run_heir(id, time);
             }
         }
     }
 
-    fn host_of(&self, lane: usize, peer: PeerId) -> Option<usize> {
+    fn host_of(&self, interface: usize, peer: PeerId) -> Option<usize> {
         self.hosts.iter().position(|host| {
-            host.way
-                .is_some_and(|way| (way.lane, way.peer) == (lane, peer))
+            host.route
+                .is_some_and(|route| (route.interface, route.peer) == (interface, peer))
         })
     }
 
-    fn link_up(&mut self, lane: usize, peer: PeerId, time: Instant) {
-        let Some(host) = self.host_of(lane, peer) else {
+    fn link_up(&mut self, interface: usize, peer: PeerId, time: Instant) {
+        let Some(host) = self.host_of(interface, peer) else {
             return;
         };
         self.hosts[host].up = true;
         self.hosts[host].at_rest = false;
-        say!("{}: link up on {}", self.title(host), self.lanes[lane].name);
+        say!(
+            "{}: link up on {}",
+            self.title(host),
+            self.interfaces[interface].name
+        );
         for id in self.lines.fresh(host) {
             self.claim(id, time);
         }
     }
 
-    fn link_down(&mut self, lane: usize, peer: PeerId, why: Why, time: Instant) {
-        let Some(host) = self.host_of(lane, peer) else {
+    fn link_down(&mut self, interface: usize, peer: PeerId, why: Why, time: Instant) {
+        let Some(host) = self.host_of(interface, peer) else {
             return;
         };
         if std::mem::take(&mut self.hosts[host].up) {
             say!("{}: link down: {why:?}", self.title(host));
         }
         if why == Why::Silence {
-            // Engines of programs use the same way.
+            // Engines of programs use the same route.
             self.freeze_leased_to(host);
         }
         match self.is_needed(host) {
@@ -77,9 +81,9 @@ impl Nicd {
         }
     }
 
-    /// `[C11]`
-    fn end_acked(&mut self, lane: usize, endpoint: EndpointId, time: Instant) {
-        let Some(id) = self.lanes[lane].ropes.line(endpoint) else {
+    /// [C11]
+    fn end_acked(&mut self, interface: usize, endpoint: EndpointId, time: Instant) {
+        let Some(id) = self.interfaces[interface].ropes.line(endpoint) else {
             return;
         };
         let Some(line) = self.lines.get_mut(id) else {
@@ -90,14 +94,20 @@ impl Nicd {
             self.run_heir(id, time);
         } else if line.program.is_none() {
             // [F26] All that a dead program had to say is said.
-            self.destroy(Place { lane, endpoint }, time);
+            self.destroy(
+                Place {
+                    interface,
+                    endpoint,
+                },
+                time,
+            );
         }
     }
 
     /// The engine has let go of a block. Unless both directions were over, its word is frozen.
-    fn gone(&mut self, lane: usize, endpoint: EndpointId, how: End, time: Instant) {
-        let id = self.lanes[lane].ropes.line(endpoint);
-        self.lanes[lane].ropes.untie(endpoint);
+    fn gone(&mut self, interface: usize, endpoint: EndpointId, how: End, time: Instant) {
+        let id = self.interfaces[interface].ropes.line(endpoint);
+        self.interfaces[interface].ropes.untie(endpoint);
         let Some((id, line)) = id.and_then(|id| Some((id, self.lines.get_mut(id)?))) else {
             return;
         };
@@ -172,9 +182,9 @@ impl Nicd {
         line.program = None;
         match place {
             Some(place) => {
-                let lane = &mut self.lanes[place.lane];
-                lane.ropes.take_over(place.endpoint);
-                lane.engine.orphan(time, place.endpoint);
+                let interface = &mut self.interfaces[place.interface];
+                interface.ropes.take_over(place.endpoint);
+                interface.engine.orphan(time, place.endpoint);
                 self.prod = true;
             }
             None => self.drop_line(id, time),
@@ -248,7 +258,7 @@ impl Nicd {
     pub(super) fn part(&mut self) {
         say!("stopping: programs go on by kernel TCP");
         for host in self.others() {
-            self.leave_way(host);
+            self.leave_route(host);
         }
         self.prod = true;
     }

@@ -1,4 +1,4 @@
-//! Another host, as the peers file names it: the channel to its daemon, the way there, and what that
+//! Another host, as the peers file names it: the channel to its daemon, the route there, and what that
 //! daemon has been shown.
 
 use std::collections::HashMap;
@@ -24,8 +24,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 /// How frames get to a host.
 #[derive(Clone, Copy, Debug)]
-pub struct Way {
-    pub lane: usize,
+pub struct Route {
+    pub interface: usize,
     pub peer: PeerId,
     pub hop: Hop,
     /// The hardware address of the next hop.
@@ -58,7 +58,7 @@ pub struct Host {
     /// When to call, and how long to wait after that.
     pub call_at: Option<Instant>,
     pause: Duration,
-    pub way: Option<Way>,
+    pub route: Option<Route>,
     /// Why there is none.
     pub unfit: Option<String>,
     /// And that will not change by itself: programs need not wait.
@@ -67,7 +67,7 @@ pub struct Host {
     pub up: bool,
     /// No connection needs the link: it is down, and nobody greets.
     pub at_rest: bool,
-    /// When to greet, or to look for the way again.
+    /// When to greet, or to look for the route again.
     pub try_at: Option<Instant>,
     /// Packets that had come from there at the last look.
     pub heard: u64,

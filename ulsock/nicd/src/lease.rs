@@ -9,11 +9,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use netstack::failover::Segment as _;
 use netstack::phy::packet::{self, Queue};
-use netstack::phy::{Interface, Reserved, Wanted};
+use netstack::phy::{self, Reserved, Wanted};
 use rustix::io::Errno;
 
 use super::daemon::Nicd;
-use super::host::Way;
+use super::host::Route;
 use super::line::{LineId, Stage};
 use super::say;
 use rendezvous::message::{self, Message};
@@ -24,7 +24,7 @@ const MOST: u16 = 256;
 /// What a program has of the NIC.
 pub struct Lease {
     pub udp: u16,
-    lane: usize,
+    interface: usize,
     address: IpAddr,
     /// By the host and the UDP port there.
     routes: HashMap<(usize, u16), u32>,
@@ -35,8 +35,8 @@ pub struct Lease {
 }
 
 impl Lease {
-    fn leads(&self, way: &Way) -> bool {
-        (self.lane, self.address) == (way.lane, way.hop.source)
+    fn leads(&self, route: &Route) -> bool {
+        (self.interface, self.address) == (route.interface, route.hop.source)
     }
 }
 
@@ -59,20 +59,20 @@ impl Nicd {
 
     /// The UDP port of the program's own engine, for connections to that host; 0: it has none.
     pub(super) fn lease_for(&mut self, number: u32, host: usize) -> u16 {
-        let Some(way) = self.hosts[host].way else {
+        let Some(route) = self.hosts[host].route else {
             return 0;
         };
         let program = self.programs.get(&number);
         match program.map(|program| (program.asks, &program.lease)) {
-            Some((_, Some(lease))) if lease.leads(&way) => lease.udp,
-            Some((true, None)) => self.lease(number, &way).unwrap_or(0),
+            Some((_, Some(lease))) if lease.leads(&route) => lease.udp,
+            Some((true, None)) => self.lease(number, &route).unwrap_or(0),
             _ => 0,
         }
     }
 
-    fn lease(&mut self, number: u32, way: &Way) -> Option<u16> {
+    fn lease(&mut self, number: u32, route: &Route) -> Option<u16> {
         let (udp, reserved) = self.free_port()?;
-        let queue = match self.open_queue(way, udp) {
+        let queue = match self.open_queue(route, udp) {
             Ok(queue) => queue,
             Err(why) => {
                 say!("no queue for a program: {why}");
@@ -93,15 +93,15 @@ impl Nicd {
         let pid = program.pair.peer().pid;
         program.lease = Some(Lease {
             udp,
-            lane: way.lane,
-            address: way.hop.source,
+            interface: route.interface,
+            address: route.hop.source,
             routes: HashMap::new(),
             count: 0,
             _reserved: reserved,
         });
         say!(
             "pid {pid} has UDP port {udp} of {}",
-            self.lanes[way.lane].name
+            self.interfaces[route.interface].name
         );
         Some(udp)
     }
@@ -117,25 +117,25 @@ impl Nicd {
             .find_map(|udp| Some((udp, Reserved::new(udp).ok()?)))
     }
 
-    fn open_queue(&self, way: &Way, udp: u16) -> Result<Queue, Errno> {
-        let interface = Interface::find(&self.lanes[way.lane].name)?;
+    fn open_queue(&self, route: &Route, udp: u16) -> Result<Queue, Errno> {
+        let interface = phy::Interface::find(&self.interfaces[route.interface].name)?;
         let wanted = Wanted {
             port: udp,
-            addresses: vec![way.hop.source],
+            addresses: vec![route.hop.source],
         };
         Queue::open(&interface, &wanted, packet::PacketOptions::default())
     }
 
     /// How the program's own engine gets to that of the peer's program: told once. `None`: one of them has
     /// none, and ours carries the connection.
-    pub(super) fn route_for(&mut self, id: LineId) -> Option<u32> {
+    pub(super) fn engine_route_for(&mut self, id: LineId) -> Option<u32> {
         let line = self.lines.get(id).filter(|line| line.lease != 0)?;
         let (host, number) = (line.host, line.program?);
         let theirs = self.hosts[host].other_end(&line.tuple)?.lease;
-        let way = self.hosts[host].way.filter(|_| theirs != 0)?;
+        let route = self.hosts[host].route.filter(|_| theirs != 0)?;
         let there = SocketAddr::new(self.control(host).ip(), theirs);
         let program = self.programs.get_mut(&number)?;
-        let lease = program.lease.as_mut().filter(|lease| lease.leads(&way))?;
+        let lease = program.lease.as_mut().filter(|lease| lease.leads(&route))?;
         if let Some(known) = lease.routes.get(&(host, theirs)) {
             return Some(*known);
         }
@@ -144,9 +144,9 @@ impl Nicd {
             number,
             ours: SocketAddr::new(lease.address, lease.udp),
             theirs: there,
-            source: way.hop.hardware,
-            destination: way.neighbour,
-            mtu: u16::try_from(way.hop.mtu).unwrap_or(u16::MAX),
+            source: route.hop.hardware,
+            destination: route.neighbour,
+            mtu: u16::try_from(route.hop.mtu).unwrap_or(u16::MAX),
         };
         if !program.pair.tell(&Message::Route(route), None) {
             return None;

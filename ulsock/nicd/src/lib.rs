@@ -11,8 +11,8 @@ mod heir;
 mod host;
 pub mod identity;
 mod impair;
+mod interface;
 pub mod key;
-mod lane;
 mod lease;
 mod line;
 mod lines;
@@ -24,6 +24,7 @@ mod promote;
 mod quiet;
 mod reload;
 mod rest;
+mod routes;
 pub mod secure;
 mod seekers;
 mod set;
@@ -34,12 +35,11 @@ mod status;
 mod tests;
 mod trusted;
 mod vigil;
-mod ways;
 mod words;
 
 pub use daemon::{Nicd, Options};
 pub use impair::{BadWord, Impairment};
-pub use lane::Kind as PortKind;
+pub use interface::Kind as PortKind;
 pub use status::{ask, Status};
 
 /// One line to whoever started us.

@@ -12,10 +12,10 @@ use rendezvous::engine_endpoint::Block;
 /// Never used twice.
 pub type LineId = u64;
 
-/// Where an endpoint is: the lane, and its name there.
+/// Where an endpoint is: the interface, and its name there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    pub lane: usize,
+    pub interface: usize,
     pub endpoint: EndpointId,
 }
 
@@ -54,8 +54,8 @@ pub struct Line {
     pub stage: Stage,
     pub block: Option<Block>,
     /// Both programs have an engine of their own: the number of the route from ours to the peer's.
-    pub route: Option<u32>,
-    /// `[F31]` What we go on with if the program is killed.
+    pub engine_route: Option<u32>,
+    /// [F31] What we go on with if the program is killed.
     pub entrusted: Option<InternalFd>,
     /// Of B: the line of A's that has been told that our program looks at its block. Of A: the peer's
     /// program looks at its own.

@@ -239,8 +239,8 @@ impl Nicd {
             return;
         };
         program.bells = program.pair.bells();
-        for lane in &mut self.lanes {
-            lane.ropes.ring_again(&program.pair);
+        for interface in &mut self.interfaces {
+            interface.ropes.ring_again(&program.pair);
         }
     }
 
@@ -286,7 +286,7 @@ impl Nicd {
             since: time,
             stage: Stage::Shown,
             block: None,
-            route: None,
+            engine_route: None,
             entrusted: None,
             ready_for: None,
             end_acked: false,
@@ -373,9 +373,9 @@ impl Nicd {
         line.entrusted = None;
         self.lines.add_heir(heir_number, id);
         if let Some(place) = place {
-            let lane = &mut self.lanes[place.lane];
-            lane.ropes.take_over(place.endpoint);
-            lane.engine.notice(place.endpoint);
+            let interface = &mut self.interfaces[place.interface];
+            interface.ropes.take_over(place.endpoint);
+            interface.engine.notice(place.endpoint);
             self.prod = true;
         }
         self.run_heir(id, time);
@@ -413,8 +413,8 @@ impl Nicd {
         };
         self.set.remove(program.pair.channel());
         self.with_blocks.retain(|other| *other != number);
-        for lane in &mut self.lanes {
-            lane.ropes.forget(&program.pair);
+        for interface in &mut self.interfaces {
+            interface.ropes.forget(&program.pair);
         }
         if let Some(bell) = &program.bell {
             self.set.remove(bell.wait_fd());

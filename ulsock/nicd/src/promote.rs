@@ -65,7 +65,7 @@ impl Nicd {
 
     /// Nothing comes of it if there is no memory, or the program does not read: it will be tried again.
     fn give_block(&mut self, id: LineId) -> Option<()> {
-        let route = self.route_for(id);
+        let route = self.engine_route_for(id);
         let line = self.lines.get_mut(id)?;
         let number = line.program?;
         let program = self.programs.get_mut(&number)?;
@@ -92,7 +92,7 @@ impl Nicd {
             block.confirm();
         }
         line.block = Some(block);
-        line.route = route;
+        line.engine_route = route;
         line.stage = Stage::Claimed;
         Some(())
     }
@@ -118,7 +118,9 @@ impl Nicd {
             Stage::Claimed | Stage::Asked { .. } if epoch == 0 => self.say_ready(id, time),
             Stage::Asked { .. } if epoch != 0 => self.answer(id, epoch, time),
             Stage::Served(place) => {
-                self.lanes[place.lane].engine.notice(place.endpoint);
+                self.interfaces[place.interface]
+                    .engine
+                    .notice(place.endpoint);
                 self.prod = true;
             }
             _ => {}
@@ -165,7 +167,9 @@ impl Nicd {
     }
 
     pub(super) fn destroy(&mut self, place: Place, time: Instant) {
-        self.lanes[place.lane].engine.destroy(time, place.endpoint);
+        self.interfaces[place.interface]
+            .engine
+            .destroy(time, place.endpoint);
         self.prod = true;
     }
 
@@ -194,7 +198,7 @@ impl Nicd {
             key: promotion.key.load(Ordering::Relaxed),
             sent: promotion.sent.load(Ordering::Relaxed),
             received: promotion.received.load(Ordering::Relaxed),
-            inline: line.route.is_some(),
+            inline: line.engine_route.is_some(),
         };
         line.stage = Stage::Proposed { epoch, name };
         self.tell(host, Word::Prepare(proposal), time);
@@ -254,10 +258,10 @@ impl Nicd {
         let block = line.block.as_ref()?;
         let may_ask = matches!(line.stage, Stage::Claimed | Stage::Asked { .. });
         let agreed = block.theirs().promotion.epoch.load(Ordering::Acquire);
-        if !may_ask || agreed != 0 || it.epoch == 0 || it.inline != line.route.is_some() {
+        if !may_ask || agreed != 0 || it.epoch == 0 || it.inline != line.engine_route.is_some() {
             return None;
         }
-        block.tell_place(it.name, line.route);
+        block.tell_place(it.name, line.engine_route);
         block.ours().promotion.put(&Prepare {
             epoch: it.epoch,
             key: it.key,
@@ -281,7 +285,7 @@ impl Nicd {
         let Stage::Asked { epoch, name, from } = stage else {
             return;
         };
-        if line.route.is_some() && agreed == epoch {
+        if line.engine_route.is_some() && agreed == epoch {
             self.lines.set_stage(id, Stage::Inline);
             self.tell(host, Word::Agree { to: from, epoch }, time);
             return;
@@ -325,8 +329,8 @@ impl Nicd {
         let Some(block) = block else {
             return;
         };
-        if line.route.is_some() {
-            block.tell_place(name, line.route);
+        if line.engine_route.is_some() {
+            block.tell_place(name, line.engine_route);
             let word = &block.ours().promotion.agreed;
             word.store(epoch, Ordering::Release);
             self.lines.set_stage(id, Stage::Inline);
@@ -346,16 +350,19 @@ impl Nicd {
         &mut self,
         id: LineId,
         block: &Block,
-        join: impl FnOnce(&mut super::lane::LaneEngine, PeerId) -> Result<EndpointId, Refused<Block>>,
+        join: impl FnOnce(
+            &mut super::interface::InterfaceEngine,
+            PeerId,
+        ) -> Result<EndpointId, Refused<Block>>,
     ) -> Option<Place> {
         let line = self.lines.get_mut(id)?;
         let pair = self.programs.get(&line.program?)?.pair.clone();
-        let way = self.hosts[line.host].way?;
-        let lane = &mut self.lanes[way.lane];
-        let endpoint = join(&mut lane.engine, way.peer).ok()?;
-        lane.ropes.tie(endpoint, id, block.clone(), pair);
+        let route = self.hosts[line.host].route?;
+        let interface = &mut self.interfaces[route.interface];
+        let endpoint = join(&mut interface.engine, route.peer).ok()?;
+        interface.ropes.tie(endpoint, id, block.clone(), pair);
         let place = Place {
-            lane: way.lane,
+            interface: route.interface,
             endpoint,
         };
         line.stage = Stage::Served(place);

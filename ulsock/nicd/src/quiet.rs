@@ -12,10 +12,10 @@ impl Nicd {
     /// With every sweep.
     pub(super) fn ask_quiet_links(&mut self) {
         for host in self.others() {
-            let Some(way) = self.hosts[host].way else {
+            let Some(route) = self.hosts[host].route else {
                 continue;
             };
-            let link = self.lanes[way.lane].engine.link(way.peer);
+            let link = self.interfaces[route.interface].engine.link(route.peer);
             let heard = link.map_or(0, |link| link.counters().packets_received);
             let before = std::mem::replace(&mut self.hosts[host].heard, heard);
             if heard == before && self.carries_to(host) {
@@ -33,8 +33,8 @@ impl Nicd {
 
     /// Is it still there?
     pub(super) fn ask_link(&mut self, host: usize) {
-        if let Some(way) = self.hosts[host].way {
-            self.lanes[way.lane].engine.ask(way.peer);
+        if let Some(route) = self.hosts[host].route {
+            self.interfaces[route.interface].engine.ask(route.peer);
             self.prod = true;
         }
     }

@@ -60,7 +60,7 @@ impl Nicd {
         for number in 0..self.hosts.len() {
             if !self.by_peer.contains(&Some(number)) {
                 self.hosts[number].peer = None;
-                self.leave_way(number);
+                self.leave_route(number);
                 self.hang_up(number, "it is not in the peers file any more", time);
                 self.hosts[number].call_at = None;
                 self.hosts[number].try_at = None;
@@ -70,7 +70,7 @@ impl Nicd {
             let listed = |peer: &Peer| key.is_none_or(|key| peer.keys.contains(&key));
             if host.peer.is_some() && !host.peer.as_ref().is_some_and(listed) {
                 // Whoever has that key may be at the other end of the link, too.
-                self.leave_way(number);
+                self.leave_route(number);
                 self.hang_up(number, "its key is not in the peers file any more", time);
             }
         }

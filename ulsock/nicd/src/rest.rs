@@ -1,7 +1,7 @@
 //! Rest: an open port costs the kernel something for every frame of its interface, also for those that are none of
 //! ours. So a port is open while there is a connection that goes by it or can, and a while longer.
 //!
-//! A link comes up when the daemons get in touch, which shows that the port can be had and that the way leads
+//! A link comes up when the daemons get in touch, which shows that the port can be had and that the route leads
 //! there. Later it gets up when both ends of a connection have been shown: both daemons know that at about the
 //! same time, and both greet, so that whoever opens its port last is heard by the other.
 
@@ -21,8 +21,8 @@ impl Nicd {
     pub(super) fn want(&mut self, host: usize, time: Instant) {
         self.hosts[host].at_rest = false;
         self.reach(host, time);
-        if let Some(way) = self.hosts[host].way {
-            self.lanes[way.lane].needed = time;
+        if let Some(route) = self.hosts[host].route {
+            self.interfaces[route.interface].needed = time;
         }
     }
 
@@ -44,38 +44,42 @@ impl Nicd {
         lines.any(|line| line.host == host && needs(line))
     }
 
-    pub(super) fn sweep_lanes(&mut self, time: Instant) {
-        for number in 0..self.lanes.len() {
-            if self.lanes[number].is_open() {
-                self.sweep_lane(number, time);
+    pub(super) fn sweep_interfaces(&mut self, time: Instant) {
+        for number in 0..self.interfaces.len() {
+            if self.interfaces[number].is_open() {
+                self.sweep_interface(number, time);
             }
         }
     }
 
-    fn sweep_lane(&mut self, number: usize, time: Instant) {
-        let leads = |host: &usize| self.hosts[*host].way.is_some_and(|way| way.lane == number);
+    fn sweep_interface(&mut self, number: usize, time: Instant) {
+        let leads = |host: &usize| {
+            self.hosts[*host]
+                .route
+                .is_some_and(|route| route.interface == number)
+        };
         let hosts: Vec<usize> = (0..self.hosts.len()).filter(leads).collect();
         if hosts.iter().any(|host| self.is_needed(*host)) {
-            self.lanes[number].needed = time;
-        } else if time.since(self.lanes[number].needed) >= IDLE {
-            self.close_lane(number, &hosts, time);
+            self.interfaces[number].needed = time;
+        } else if time.since(self.interfaces[number].needed) >= IDLE {
+            self.close_interface(number, &hosts, time);
         }
     }
 
-    fn close_lane(&mut self, number: usize, hosts: &[usize], time: Instant) {
+    fn close_interface(&mut self, number: usize, hosts: &[usize], time: Instant) {
         for host in hosts {
             self.rest(*host);
-            if let Some(way) = self.hosts[*host].way {
-                self.lanes[number].engine.leave(way.peer);
+            if let Some(route) = self.hosts[*host].route {
+                self.interfaces[number].engine.leave(route.peer);
             }
         }
-        let lane = &mut self.lanes[number];
+        let interface = &mut self.interfaces[number];
         // The peers hear of it, if that is possible: one that does not finds out when it is needed ([H4]).
-        lane.poll(time);
-        lane.close();
+        interface.poll(time);
+        interface.close();
         say!(
             "interface {}: nobody needs it, closed until somebody does",
-            lane.name
+            interface.name
         );
         self.prod = true;
     }

@@ -34,7 +34,7 @@ pub enum Source {
     /// The channel to another host.
     Host(u32),
     /// The port of an interface.
-    Lane(u32),
+    Interface(u32),
     /// The socket of a program that has closed it.
     Heir(u32),
     /// Programs in containers connect.
@@ -56,7 +56,7 @@ impl Source {
             Source::Program(number) => (7, number),
             Source::Caller(number) => (8, number),
             Source::Host(number) => (9, number),
-            Source::Lane(number) => (10, number),
+            Source::Interface(number) => (10, number),
             Source::Heir(number) => (11, number),
             Source::HostDoor => (12, 0),
             Source::Guest(number) => (13, number),
@@ -77,7 +77,7 @@ impl Source {
             7 => Source::Program(number),
             8 => Source::Caller(number),
             9 => Source::Host(number),
-            10 => Source::Lane(number),
+            10 => Source::Interface(number),
             11 => Source::Heir(number),
             12 => Source::HostDoor,
             13 => Source::Guest(number),

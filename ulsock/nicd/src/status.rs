@@ -105,7 +105,7 @@ impl Nicd {
                 .into_iter()
                 .map(|host| self.peer(host, counts[host]))
                 .collect(),
-            interfaces: self.lanes.iter().map(interface).collect(),
+            interfaces: self.interfaces.iter().map(interface_status).collect(),
         };
         serde_json::to_string(&status).unwrap_or_default()
     }
@@ -128,10 +128,10 @@ impl Nicd {
     fn peer(&self, number: usize, [shown, claimed, served]: [usize; 3]) -> PeerStatus {
         let host = &self.hosts[number];
         let peer = host.peer.as_ref();
-        let lane = host.way.map(|way| &self.lanes[way.lane]);
+        let interface = host.route.map(|route| &self.interfaces[route.interface]);
         let link = host
-            .way
-            .and_then(|way| self.lanes[way.lane].engine.link(way.peer));
+            .route
+            .and_then(|route| self.interfaces[route.interface].engine.link(route.peer));
         let counters = link.map(|link| link.counters()).unwrap_or_default();
         let rtt = link
             .and_then(|link| link.path(0))
@@ -146,7 +146,9 @@ impl Nicd {
             link_up: host.up,
             at_rest: host.at_rest,
             why: host.unfit.clone().unwrap_or_default(),
-            interface: lane.map(|lane| lane.name.clone()).unwrap_or_default(),
+            interface: interface
+                .map(|interface| interface.name.clone())
+                .unwrap_or_default(),
             round_trip: rtt.map_or(0.0, |rtt| rtt.as_secs_f64() * 1e6),
             shown,
             claimed,
@@ -158,12 +160,15 @@ impl Nicd {
     }
 }
 
-fn interface(lane: &super::lane::Lane) -> InterfaceStatus {
-    let counters = lane.engine.counters();
+fn interface_status(interface: &super::interface::Interface) -> InterfaceStatus {
+    let counters = interface.engine.counters();
     InterfaceStatus {
-        name: lane.name.clone(),
-        open: lane.is_open(),
-        trouble: lane.trouble.map(|it| format!("{it:?}")).unwrap_or_default(),
+        name: interface.name.clone(),
+        open: interface.is_open(),
+        trouble: interface
+            .trouble
+            .map(|it| format!("{it:?}"))
+            .unwrap_or_default(),
         frames_sent: counters.frames_sent,
         frames_received: counters.frames_received,
         strangers: counters.strangers,

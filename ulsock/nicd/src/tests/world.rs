@@ -16,7 +16,7 @@ use rustix::process::{
 use rustix::thread::{move_into_link_name_space, unshare_unsafe, LinkNameSpaceType, UnshareFlags};
 
 use crate::identity::Identity;
-use crate::lane::Kind;
+use crate::interface::Kind;
 use crate::signals;
 use crate::status::{self, PeerStatus, Status};
 use crate::{Nicd, Options};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use firmware::{Bells, EndpointId, Engine, Rest};
 use netstack::link::window::Adaptive;
 use netstack::phy::xdp::{self, Mode, Refusal, Steering};
-use netstack::phy::{ivshmem, packet, Interface, Ivshmem, PacketPort, Port, Trouble, Wanted, Xdp};
+use netstack::phy::{self, ivshmem, packet, Ivshmem, PacketPort, Port, Trouble, Wanted, Xdp};
 use netstack::port::{Capabilities, Frame, PortCounters};
 use netstack::ring::{Slots, Tripwire};
 use netstack::time::Instant;
@@ -84,10 +84,10 @@ impl fmt::Display for NoPort {
     }
 }
 
-pub type LaneEngine = Engine<Block, Adaptive>;
+pub type InterfaceEngine = Engine<Block, Adaptive>;
 
-pub struct Lane {
-    pub interface: u32,
+pub struct Interface {
+    pub index: u32,
     pub name: String,
     /// Our own addresses that frames come to.
     addresses: Vec<IpAddr>,
@@ -98,17 +98,22 @@ pub struct Lane {
     pub mtu: usize,
     /// When somebody needed it last.
     pub needed: Instant,
-    pub engine: LaneEngine,
+    pub engine: InterfaceEngine,
     pub ropes: Ropes,
     pub trouble: Option<Trouble>,
 }
 
-impl Lane {
-    pub fn open(make: Make, interface: u32, address: IpAddr, now: Instant) -> Result<Lane, NoPort> {
+impl Interface {
+    pub fn open(
+        make: Make,
+        index: u32,
+        address: IpAddr,
+        now: Instant,
+    ) -> Result<Interface, NoPort> {
         let addresses = vec![address];
-        let (name, port) = make.open(interface, &addresses)?;
-        Ok(Lane {
-            interface,
+        let (name, port) = make.open(index, &addresses)?;
+        Ok(Interface {
+            index,
             name,
             addresses,
             make,
@@ -134,7 +139,7 @@ impl Lane {
         }
         // The old one goes first: a queue has one socket, an interface one program.
         self.close();
-        let (name, port) = self.make.open(self.interface, &self.addresses)?;
+        let (name, port) = self.make.open(self.index, &self.addresses)?;
         self.mtu = port.capabilities().mtu;
         (self.name, self.port, self.trouble) = (name, port, None);
         (self.is_open, self.needed) = (true, now);
@@ -167,7 +172,7 @@ impl Make {
         );
         let name = socket.and_then(|socket| index_to_name(socket.as_fd(), index));
         let name = name.map_err(NoPort::Interface)?;
-        let interface = Interface::find(&name).map_err(NoPort::Interface)?;
+        let interface = phy::Interface::find(&name).map_err(NoPort::Interface)?;
         let wanted = Wanted {
             port: self.udp,
             addresses: addresses.to_vec(),
@@ -180,7 +185,7 @@ impl Make {
         Ok((name, port))
     }
 
-    fn port(&self, interface: &Interface, wanted: &Wanted) -> Result<Box<dyn Port>, NoPort> {
+    fn port(&self, interface: &phy::Interface, wanted: &Wanted) -> Result<Box<dyn Port>, NoPort> {
         Ok(match self.kind {
             Kind::Packet => {
                 let port = PacketPort::open(interface, wanted, packet::PacketOptions::default());
@@ -194,7 +199,7 @@ impl Make {
                 Box::new(port.map_err(NoPort::Xdp)?)
             }
             Kind::Ivshmem => {
-                let Interface { mtu, address, .. } = *interface;
+                let phy::Interface { mtu, address, .. } = *interface;
                 let options = ivshmem::IvshmemOptions::of_daemon(self.device.clone(), mtu, address);
                 let port = Ivshmem::open(&options);
                 Box::new(port.map_err(|errno| NoPort::Ivshmem(options.device, errno))?)
@@ -203,7 +208,7 @@ impl Make {
     }
 }
 
-/// The port of a lane that has none: all that is sent is lost.
+/// The port of an interface that has none: all that is sent is lost.
 struct Nowhere(Vec<u8>);
 
 impl Port for Nowhere {
