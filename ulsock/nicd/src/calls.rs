@@ -313,9 +313,9 @@ impl Nicd {
         self.hosts[host].life = Some(life);
         say!("{}: in touch", self.title(host));
         self.want(host, time);
-        for id in self.lines.fresh(host) {
+        for id in self.connections.fresh(host) {
             // What was said about it on another channel may not have been heard.
-            self.lines.forget_ready(id);
+            self.connections.forget_ready(id);
             self.tell_shown(id, time);
         }
     }

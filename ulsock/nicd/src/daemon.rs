@@ -17,12 +17,12 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
 use super::broker::Broker;
 use super::calls::Caller;
+use super::connections::Connections;
 use super::door::Door;
 use super::host::Host;
 use super::identity::Identity;
 use super::impair::Impairment;
 use super::interface::{Interface, Kind, Make};
-use super::lines::Lines;
 use super::notify::Manager;
 use super::peers::{is_here, Peer, Peers};
 use super::program::Program;
@@ -87,7 +87,7 @@ pub struct Nicd {
     shut: Vec<Source>,
     /// For programs in containers.
     pub(super) broker: Option<Broker>,
-    pub(super) lines: Lines,
+    pub(super) connections: Connections,
     pub(super) waiter: &'static Waiter,
     /// Of this process: the peers know another one by it.
     pub(super) life: u64,
@@ -184,7 +184,7 @@ impl Nicd {
             broker: broker
                 .inspect_err(|why| say!("introduces no containers: {why}"))
                 .ok(),
-            lines: Lines::default(),
+            connections: Connections::default(),
             waiter: waiter::take().ok_or("no memory for a bell")?,
             life: random()?,
             next_number: 0,
@@ -345,7 +345,7 @@ impl Nicd {
             Source::Caller(number) => self.hear_caller(number, time),
             Source::Host(number) => self.hear_host(number as usize, time),
             Source::Interface(number) => self.hear_port(number as usize, time),
-            Source::Heir(number) => self.hear_heir(number, time),
+            Source::Orphan(number) => self.hear_orphan(number, time),
             Source::HostDoor => self.let_guests_in(),
             Source::Guest(number) => self.hear_guest(number, time),
         }
@@ -386,7 +386,7 @@ impl Nicd {
             .iter()
             .flat_map(|host| host.call_at.into_iter().chain(host.try_at));
         let broker = self.broker.as_ref();
-        let waits = !self.lines.is_empty()
+        let waits = !self.connections.is_empty()
             || !self.callers.is_empty()
             || !self.shut.is_empty()
             || self.interfaces.iter().any(Interface::is_open)
@@ -412,7 +412,7 @@ impl Nicd {
         }
         if self.sweep_at <= time {
             self.sweep_at = time + SWEEP;
-            self.sweep_lines(time);
+            self.sweep_connections(time);
             self.ask_quiet_links();
             self.sweep_interfaces(time);
             self.sweep_callers();
@@ -439,6 +439,6 @@ impl Nicd {
     fn is_through(&self) -> bool {
         let late = |by: Instant| by <= now();
         self.stop_by
-            .is_some_and(|by| late(by) || !self.lines.has_heirs() && !self.prod)
+            .is_some_and(|by| late(by) || !self.connections.has_orphans() && !self.prod)
     }
 }

@@ -1,4 +1,4 @@
-//! How a line gets out of the engine, and to its end: links that die, programs that close or die, blocks that
+//! How a connection gets out of the engine, and to its end: links that die, programs that close or die, blocks that
 //! nobody needs any more.
 
 use std::time::Duration;
@@ -7,9 +7,9 @@ use firmware::{End, EndpointId, Event, PeerId};
 use netstack::link::Why;
 use netstack::time::Instant;
 
+use super::connection::{ConnectionId, Place, Stage};
 use super::daemon::Nicd;
-use super::heir::{Fate, Known};
-use super::line::{LineId, Place, Stage};
+use super::orphan::{Fate, Known};
 use super::program::PATIENCE;
 use super::say;
 use super::set::Source;
@@ -36,7 +36,7 @@ impl Nicd {
                 }
             }
             for id in std::mem::take(&mut self.interfaces[interface].ropes.own) {
-                self.run_heir(id, time);
+                self.run_orphan(id, time);
             }
         }
     }
@@ -59,7 +59,7 @@ impl Nicd {
             self.title(host),
             self.interfaces[interface].name
         );
-        for id in self.lines.fresh(host) {
+        for id in self.connections.fresh(host) {
             self.claim(id, time);
         }
     }
@@ -83,16 +83,16 @@ impl Nicd {
 
     /// [C11]
     fn end_acked(&mut self, interface: usize, endpoint: EndpointId, time: Instant) {
-        let Some(id) = self.interfaces[interface].ropes.line(endpoint) else {
+        let Some(id) = self.interfaces[interface].ropes.connection(endpoint) else {
             return;
         };
-        let Some(line) = self.lines.get_mut(id) else {
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        line.end_acked = true;
-        if line.heir.is_some() {
-            self.run_heir(id, time);
-        } else if line.program.is_none() {
+        connection.end_acked = true;
+        if connection.orphan.is_some() {
+            self.run_orphan(id, time);
+        } else if connection.program.is_none() {
             // [F26] All that a dead program had to say is said.
             self.destroy(
                 Place {
@@ -106,80 +106,81 @@ impl Nicd {
 
     /// The engine has let go of a block. Unless both directions were over, its word is frozen.
     fn gone(&mut self, interface: usize, endpoint: EndpointId, how: End, time: Instant) {
-        let id = self.interfaces[interface].ropes.line(endpoint);
+        let id = self.interfaces[interface].ropes.connection(endpoint);
         self.interfaces[interface].ropes.untie(endpoint);
-        let Some((id, line)) = id.and_then(|id| Some((id, self.lines.get_mut(id)?))) else {
+        let Some((id, connection)) = id.and_then(|id| Some((id, self.connections.get_mut(id)?)))
+        else {
             return;
         };
-        line.stage = Stage::Over;
-        line.closed = how == End::Closed;
-        line.end_acked |= line.closed;
-        if line.heir.is_some() {
-            self.run_heir(id, time);
-        } else if line.program.is_none() {
-            self.drop_line(id, time);
+        connection.stage = Stage::Over;
+        connection.closed = how == End::Closed;
+        connection.end_acked |= connection.closed;
+        if connection.orphan.is_some() {
+            self.run_orphan(id, time);
+        } else if connection.program.is_none() {
+            self.drop_connection(id, time);
         } else {
             self.attend(id, time);
         }
     }
 
-    pub(super) fn hear_heir(&mut self, number: u32, time: Instant) {
-        if let Some(id) = self.lines.heir(number) {
-            self.run_heir(id, time);
+    pub(super) fn hear_orphan(&mut self, number: u32, time: Instant) {
+        if let Some(id) = self.connections.orphan(number) {
+            self.run_orphan(id, time);
         }
     }
 
-    /// `[F24]`
-    pub(super) fn run_heir(&mut self, id: LineId, time: Instant) {
-        let Some(line) = self.lines.get_mut(id) else {
+    /// [F24]
+    pub(super) fn run_orphan(&mut self, id: ConnectionId, time: Instant) {
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let (Some(heir), Some(block)) = (&mut line.heir, &line.block) else {
+        let (Some(orphan), Some(block)) = (&mut connection.orphan, &connection.block) else {
             return;
         };
         let known = Known {
-            end_acked: line.end_acked,
-            closed: line.closed,
+            end_acked: connection.end_acked,
+            closed: connection.closed,
         };
-        let fate = heir.run(time, block, known);
+        let fate = orphan.run(time, block, known);
         if fate == Fate::Waits {
-            if heir.is_unfinished {
-                self.unfinished.insert(Source::Heir(heir.number));
+            if orphan.is_unfinished {
+                self.unfinished.insert(Source::Orphan(orphan.number));
             }
             return;
         }
-        let place = line.place();
-        if let Some(heir) = line.heir.take() {
-            self.set.remove(heir.socket());
-            heir.close(fate);
+        let place = connection.place();
+        if let Some(orphan) = connection.orphan.take() {
+            self.set.remove(orphan.socket());
+            orphan.close(fate);
         }
         self.disown(id);
         match place {
             Some(place) => self.destroy(place, time),
-            None => self.drop_line(id, time),
+            None => self.drop_connection(id, time),
         }
     }
 
-    /// `[F26]` The program of a line is dead.
-    pub(super) fn orphan(&mut self, id: LineId, time: Instant) {
-        let Some(line) = self.lines.get_mut(id) else {
+    /// [F26] The program of a connection is dead.
+    pub(super) fn lose_program_of(&mut self, id: ConnectionId, time: Instant) {
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        if line.heir.is_some() {
-            line.program = None;
+        if connection.orphan.is_some() {
+            connection.program = None;
             return;
         }
-        line.since = time;
-        let (place, entrusted) = (line.place(), line.entrusted.take());
+        connection.since = time;
+        let (place, entrusted) = (connection.place(), connection.entrusted.take());
         // [F31] Else it may have gone on by the kernel: nobody but it knows where its stream ends.
-        if let Some(socket) = entrusted.filter(|_| line.is_entrusted()) {
-            if let Some(block) = &line.block {
+        if let Some(socket) = entrusted.filter(|_| connection.is_entrusted()) {
+            if let Some(block) = &connection.block {
                 block.say_closed();
             }
             self.succeed(id, socket, time);
             return;
         }
-        line.program = None;
+        connection.program = None;
         match place {
             Some(place) => {
                 let interface = &mut self.interfaces[place.interface];
@@ -187,68 +188,70 @@ impl Nicd {
                 interface.engine.orphan(time, place.endpoint);
                 self.prod = true;
             }
-            None => self.drop_line(id, time),
+            None => self.drop_connection(id, time),
         }
     }
 
-    /// Nobody wants a line any more, unless we have to speak for its program: it was let go of, or another
+    /// Nobody wants a connection any more, unless we have to speak for its program: it was let go of, or another
     /// showing of the same connection takes its place.
-    pub(super) fn dismiss(&mut self, id: LineId, time: Instant) {
-        match self.lines.get(id) {
-            Some(line) if line.heir.is_some() => {}
-            Some(line) => match line.place() {
+    pub(super) fn dismiss(&mut self, id: ConnectionId, time: Instant) {
+        match self.connections.get(id) {
+            Some(connection) if connection.orphan.is_some() => {}
+            Some(connection) => match connection.place() {
                 Some(place) => self.destroy(place, time),
-                None => self.drop_line(id, time),
+                None => self.drop_connection(id, time),
             },
             None => {}
         }
     }
 
-    /// A line is no longer its program's.
-    fn disown(&mut self, id: LineId) {
-        let Some(line) = self.lines.get_mut(id) else {
+    /// A connection is no longer its program's.
+    fn disown(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let owner = line.program.take();
+        let owner = connection.program.take();
         if let Some(program) = owner.and_then(|number| self.programs.get_mut(&number)) {
-            if let Some(block) = &line.block {
+            if let Some(block) = &connection.block {
                 program.by_block.remove(&(block.segment.number, block.conn));
             }
         }
     }
 
-    /// Nobody needs a line any more; the engine does not have it.
-    pub(super) fn drop_line(&mut self, id: LineId, time: Instant) {
+    /// Nobody needs a connection any more; the engine does not have it.
+    pub(super) fn drop_connection(&mut self, id: ConnectionId, time: Instant) {
         self.disown(id);
-        let Some(line) = self.lines.remove(id) else {
+        let Some(connection) = self.connections.remove(id) else {
             return;
         };
-        if let Some(block) = &line.block {
+        if let Some(block) = &connection.block {
             block.release();
         }
-        if self.hosts[line.host].is_in_touch() {
-            self.tell(line.host, Word::Withdrawn { id }, time);
+        if self.hosts[connection.host].is_in_touch() {
+            self.tell(connection.host, Word::Withdrawn { id }, time);
         }
     }
 
     /// What nobody tells: programs that have let go of a block, ends that nobody has shown, and those whose
     /// time is over.
-    pub(super) fn sweep_lines(&mut self, time: Instant) {
-        for id in self.lines.ids() {
-            let Some(line) = self.lines.get(id) else {
+    pub(super) fn sweep_connections(&mut self, time: Instant) {
+        for id in self.connections.ids() {
+            let Some(connection) = self.connections.get(id) else {
                 continue;
             };
-            let age = time.since(line.since);
-            match (line.stage, line.place()) {
-                _ if line.heir.is_some() => self.run_heir(id, time),
+            let age = time.since(connection.since);
+            match (connection.stage, connection.place()) {
+                _ if connection.orphan.is_some() => self.run_orphan(id, time),
                 (Stage::Shown, _) if age >= PATIENCE => self.give_up(id, time),
                 (Stage::Shown, _) => self.claim(id, time),
                 // The kernel carries it again: the program alone shall decide when it ends.
-                _ if line.has_lost_trust() => self.give_back_trust(id),
-                (_, Some(place)) if line.program.is_none() && age >= FAREWELL => {
+                _ if connection.has_lost_trust() => self.give_back_trust(id),
+                (_, Some(place)) if connection.program.is_none() && age >= FAREWELL => {
                     self.destroy(place, time);
                 }
-                _ if line.block.as_ref().is_some_and(Block::is_released) => self.attend(id, time),
+                _ if connection.block.as_ref().is_some_and(Block::is_released) => {
+                    self.attend(id, time)
+                }
                 _ => {}
             }
         }

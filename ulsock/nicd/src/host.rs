@@ -9,7 +9,7 @@ use firmware::PeerId;
 use netstack::phy::route::Hop;
 use netstack::time::Instant;
 
-use super::line::Line;
+use super::connection::Connection;
 use super::peers::Peer;
 use super::secure::{Secure, HANDSHAKE};
 use super::words::{Tuple, Word};
@@ -32,7 +32,7 @@ pub struct Route {
     pub neighbour: [u8; 6],
 }
 
-/// A line of the peer's.
+/// A connection of the peer's.
 #[derive(Clone, Copy, Debug)]
 pub struct Theirs {
     pub id: u64,
@@ -168,15 +168,15 @@ impl Host {
         }
     }
 
-    /// The peer's line for a connection of ours.
+    /// The peer's end of a connection of ours.
     pub fn other_end(&self, tuple: &Tuple) -> Option<Theirs> {
         self.shown.get(tuple).copied()
     }
 
-    /// Its program has shown the other end of a line.
-    pub fn knows_other_end(&self, line: &Line) -> bool {
-        let theirs = self.other_end(&line.tuple);
-        theirs.is_some_and(|theirs| theirs.connected != line.connected)
+    /// Its program has shown the other end of a connection.
+    pub fn knows_other_end(&self, connection: &Connection) -> bool {
+        let theirs = self.other_end(&connection.tuple);
+        theirs.is_some_and(|theirs| theirs.connected != connection.connected)
     }
 
     pub fn is_known(&self, tuple: &Tuple, id: u64) -> bool {

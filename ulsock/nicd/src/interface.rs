@@ -18,8 +18,8 @@ use rustix::io::Errno;
 use rustix::net::netdevice::index_to_name;
 use rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
 
+use super::connection::ConnectionId;
 use super::impair::Impairment;
-use super::line::LineId;
 use rendezvous::engine_endpoint::Block;
 use rendezvous::pair::Pair;
 use shm::layout::OFFERER;
@@ -243,8 +243,8 @@ impl Port for Nowhere {
 #[derive(Default)]
 pub struct Ropes {
     by_endpoint: HashMap<EndpointId, Rope>,
-    /// Lines that the daemon itself has to look after: their wires have been tripped.
-    pub own: Vec<LineId>,
+    /// Connections that the daemon itself has to look after: their wires have been tripped.
+    pub own: Vec<ConnectionId>,
     /// Those whose bells have not come yet: they are behind other mail in the program's channel. By the address of
     /// its pair, which they keep.
     unheard: HashMap<usize, Vec<Unheard>>,
@@ -268,16 +268,22 @@ impl Unheard {
 }
 
 struct Rope {
-    line: LineId,
+    connection: ConnectionId,
     block: Block,
     /// `None`: the program is gone, or has left the connection to us.
     pair: Option<Arc<Pair>>,
 }
 
 impl Ropes {
-    pub fn tie(&mut self, endpoint: EndpointId, line: LineId, block: Block, pair: Arc<Pair>) {
+    pub fn tie(
+        &mut self,
+        endpoint: EndpointId,
+        connection: ConnectionId,
+        block: Block,
+        pair: Arc<Pair>,
+    ) {
         let rope = Rope {
-            line,
+            connection,
             block,
             pair: Some(pair),
         };
@@ -285,8 +291,8 @@ impl Ropes {
     }
 
     /// Whose endpoint it is.
-    pub fn line(&self, endpoint: EndpointId) -> Option<LineId> {
-        Some(self.by_endpoint.get(&endpoint)?.line)
+    pub fn connection(&self, endpoint: EndpointId) -> Option<ConnectionId> {
+        Some(self.by_endpoint.get(&endpoint)?.connection)
     }
 
     /// The program does not listen any more: we do.
@@ -323,7 +329,7 @@ impl Bells for Ropes {
             return;
         };
         let Some(pair) = &rope.pair else {
-            self.own.push(rope.line);
+            self.own.push(rope.connection);
             return;
         };
         let mut left = slots;

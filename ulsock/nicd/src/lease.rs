@@ -12,9 +12,9 @@ use netstack::phy::packet::{self, Queue};
 use netstack::phy::{self, Reserved, Wanted};
 use rustix::io::Errno;
 
+use super::connection::{ConnectionId, Stage};
 use super::daemon::Nicd;
 use super::host::Route;
-use super::line::{LineId, Stage};
 use super::say;
 use rendezvous::message::{self, Message};
 
@@ -128,10 +128,13 @@ impl Nicd {
 
     /// How the program's own engine gets to that of the peer's program: told once. `None`: one of them has
     /// none, and ours carries the connection.
-    pub(super) fn engine_route_for(&mut self, id: LineId) -> Option<u32> {
-        let line = self.lines.get(id).filter(|line| line.lease != 0)?;
-        let (host, number) = (line.host, line.program?);
-        let theirs = self.hosts[host].other_end(&line.tuple)?.lease;
+    pub(super) fn engine_route_for(&mut self, id: ConnectionId) -> Option<u32> {
+        let connection = self
+            .connections
+            .get(id)
+            .filter(|connection| connection.lease != 0)?;
+        let (host, number) = (connection.host, connection.program?);
+        let theirs = self.hosts[host].other_end(&connection.tuple)?.lease;
         let route = self.hosts[host].route.filter(|_| theirs != 0)?;
         let there = SocketAddr::new(self.control(host).ip(), theirs);
         let program = self.programs.get_mut(&number)?;
@@ -168,10 +171,13 @@ impl Nicd {
 
     /// What programs' own engines carry to a host goes back to the kernel.
     pub(super) fn freeze_leased_to(&mut self, host: usize) {
-        for id in self.lines.ids() {
-            let line = self.lines.get(id).filter(|line| line.host == host);
-            let inline = line.filter(|line| line.stage == Stage::Inline);
-            if let Some(block) = inline.and_then(|line| line.block.as_ref()) {
+        for id in self.connections.ids() {
+            let connection = self
+                .connections
+                .get(id)
+                .filter(|connection| connection.host == host);
+            let inline = connection.filter(|connection| connection.stage == Stage::Inline);
+            if let Some(block) = inline.and_then(|connection| connection.block.as_ref()) {
                 block.freeze();
                 self.wake(id);
             }

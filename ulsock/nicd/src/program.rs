@@ -10,11 +10,11 @@ use netstack::time::Instant;
 use rustix::net::sockopt;
 use rustix::net::{ipproto, SocketType};
 
+use super::connection::{Connection, ConnectionId, Stage};
 use super::daemon::Nicd;
 use super::door::Knock;
-use super::heir::Heir;
 use super::lease::Lease;
-use super::line::{Line, LineId, Stage};
+use super::orphan::Orphan;
 use super::say;
 use super::set::Source;
 use super::shares::Held;
@@ -47,7 +47,7 @@ pub struct Program {
     /// How many bells of its own we had when all were rung that had to be.
     bells: usize,
     pub segments: Vec<Arc<PairSegment>>,
-    pub by_block: HashMap<(u32, u32), LineId>,
+    pub by_block: HashMap<(u32, u32), ConnectionId>,
     /// It wants an engine of its own, and may have one.
     pub asks: bool,
     pub lease: Option<Lease>,
@@ -60,7 +60,7 @@ impl Program {
     }
 
     /// Takes what the program has posted.
-    fn take_posts(&self, mut each: impl FnMut(LineId)) {
+    fn take_posts(&self, mut each: impl FnMut(ConnectionId)) {
         for segment in &self.segments {
             let board = segment.board(CLAIMER, 0);
             if !board.is_empty() {
@@ -166,7 +166,7 @@ impl Nicd {
         numbers.filter_map(|number| self.programs.get(number))
     }
 
-    /// Looks after all lines that programs have rung for.
+    /// Looks after all connections that programs have rung for.
     pub(super) fn take_rings(&mut self, time: Instant) {
         let mut rung = Vec::new();
         for program in self.with_blocks() {
@@ -266,16 +266,20 @@ impl Nicd {
         if self.hosts[host].hopeless {
             return Err(Reason::NoRoute);
         }
-        if let Some(old) = self.lines.of(&tuple) {
+        if let Some(old) = self.connections.of(&tuple) {
             self.dismiss(old, time);
         }
         let program = self.programs.get(&number).ok_or(Reason::PeerGone)?;
         let uid = program.pair.peer().uid;
-        let place = self.shares.lines.take(uid, 1).ok_or(Reason::TableFull)?;
+        let place = self
+            .shares
+            .connections
+            .take(uid, 1)
+            .ok_or(Reason::TableFull)?;
         let descriptor = self.shares.descriptors.take(uid, 1);
         let descriptor = descriptor.ok_or(Reason::TableFull)?;
         let lease = self.lease_for(number, host);
-        let id = self.lines.insert(Line {
+        let id = self.connections.insert(Connection {
             _held: [place, descriptor],
             program: Some(number),
             cookie,
@@ -291,7 +295,7 @@ impl Nicd {
             ready_for: None,
             end_acked: false,
             closed: false,
-            heir: None,
+            orphan: None,
         });
         if self.hosts[host].is_in_touch() {
             self.tell_shown(id, time);
@@ -300,18 +304,18 @@ impl Nicd {
         Ok(())
     }
 
-    /// The daemon of its host hears of a line.
-    pub(super) fn tell_shown(&mut self, id: LineId, time: Instant) {
-        let Some(line) = self.lines.get(id) else {
+    /// The daemon of its host hears of a connection.
+    pub(super) fn tell_shown(&mut self, id: ConnectionId, time: Instant) {
+        let Some(connection) = self.connections.get(id) else {
             return;
         };
         let word = Word::Shown {
             id,
-            tuple: line.tuple,
-            connected: line.connected,
-            lease: line.lease,
+            tuple: connection.tuple,
+            connected: connection.connected,
+            lease: connection.lease,
         };
-        self.tell(line.host, word, time);
+        self.tell(connection.host, word, time);
     }
 
     /// The connection of a socket, if it is one that we can serve, and the one that is meant.
@@ -322,86 +326,91 @@ impl Nicd {
 
     /// `[F24]` A program has closed a connection, and leaves it to us.
     fn inherit(&mut self, number: u32, block: (u32, u32), socket: InternalFd, time: Instant) {
-        if let Some(id) = self.line_by_socket(number, block, &socket) {
+        if let Some(id) = self.connection_by_socket(number, block, &socket) {
             self.succeed(id, socket, time);
         }
     }
 
-    /// The line of a block, if it is this socket's that was shown for it. We will write to it as root.
-    fn line_by_socket(
+    /// The connection of a block, if it is this socket's that was shown for it. We will write to it as root.
+    fn connection_by_socket(
         &self,
         number: u32,
         block: (u32, u32),
         socket: &InternalFd,
-    ) -> Option<LineId> {
-        let id = self.line_of(number, block)?;
-        let cookie = self.lines.get(id)?.cookie;
+    ) -> Option<ConnectionId> {
+        let id = self.connection_of_block(number, block)?;
+        let cookie = self.connections.get(id)?.cookie;
         is_tcp_with(socket.as_fd(), cookie).then_some(id)
     }
 
-    fn line_of(&self, number: u32, block: (u32, u32)) -> Option<LineId> {
+    fn connection_of_block(&self, number: u32, block: (u32, u32)) -> Option<ConnectionId> {
         self.programs.get(&number)?.by_block.get(&block).copied()
     }
 
-    /// We speak for the program of a line from here on.
-    pub(super) fn succeed(&mut self, id: LineId, socket: InternalFd, time: Instant) {
-        let heir_number = self.number();
-        let Some(line) = self.lines.get_mut(id) else {
+    /// We speak for the program of a connection from here on.
+    pub(super) fn succeed(&mut self, id: ConnectionId, socket: InternalFd, time: Instant) {
+        let orphan_number = self.number();
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
         // Else the kernel has it, and whoever else holds the socket.
-        let served = matches!(line.stage, Stage::Served(_) | Stage::Inline | Stage::Over);
-        let Some(block) = line
+        let served = matches!(
+            connection.stage,
+            Stage::Served(_) | Stage::Inline | Stage::Over
+        );
+        let Some(block) = connection
             .block
             .as_ref()
-            .filter(|_| served && line.heir.is_none())
+            .filter(|_| served && connection.orphan.is_none())
         else {
             return;
         };
-        if line.stage == Stage::Inline {
+        if connection.stage == Stage::Inline {
             // Its engine has let go of it, or is gone: the kernel carries the rest.
             block.freeze();
-            line.stage = Stage::Over;
+            connection.stage = Stage::Over;
         }
-        let heir = Heir::new(socket, heir_number, line.connected, block, time);
-        let source = Source::Heir(heir_number);
-        if self.set.add_changes(source, heir.socket()).is_err() {
+        let orphan = Orphan::new(socket, orphan_number, connection.connected, block, time);
+        let source = Source::Orphan(orphan_number);
+        if self.set.add_changes(source, orphan.socket()).is_err() {
             return;
         }
-        let place = line.place();
-        line.heir = Some(heir);
-        line.entrusted = None;
-        self.lines.add_heir(heir_number, id);
+        let place = connection.place();
+        connection.orphan = Some(orphan);
+        connection.entrusted = None;
+        self.connections.add_orphan(orphan_number, id);
         if let Some(place) = place {
             let interface = &mut self.interfaces[place.interface];
             interface.ropes.take_over(place.endpoint);
             interface.engine.notice(place.endpoint);
             self.prod = true;
         }
-        self.run_heir(id, time);
+        self.run_orphan(id, time);
     }
 
     /// `[F31]` A connection is on the link: we keep what is needed if its program is killed.
     fn trust(&mut self, number: u32, block: (u32, u32), socket: InternalFd) {
-        let id = self.line_by_socket(number, block, &socket);
-        let line = id.and_then(|id| self.lines.get_mut(id));
-        if let Some(line) = line.filter(|line| line.is_entrusted() && line.heir.is_none()) {
-            if let Some(block) = &line.block {
+        let id = self.connection_by_socket(number, block, &socket);
+        let connection = id.and_then(|id| self.connections.get_mut(id));
+        if let Some(connection) =
+            connection.filter(|connection| connection.is_entrusted() && connection.orphan.is_none())
+        {
+            if let Some(block) = &connection.block {
                 block.has_socket(true);
             }
-            line.entrusted = Some(socket);
+            connection.entrusted = Some(socket);
         }
     }
 
     /// We have no say in how that connection ends any more.
-    pub(super) fn give_back_trust(&mut self, id: LineId) {
-        if let Some(line) = self.lines.get_mut(id) {
-            line.entrusted = None;
-            if let Some(block) = &line.block {
+    pub(super) fn give_back_trust(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.entrusted = None;
+            if let Some(block) = &connection.block {
                 block.has_socket(false);
             }
-            if line.stage == Stage::Inline {
-                line.stage = Stage::Over;
+            if connection.stage == Stage::Inline {
+                connection.stage = Stage::Over;
             }
         }
     }
@@ -419,34 +428,36 @@ impl Nicd {
         if let Some(bell) = &program.bell {
             self.set.remove(bell.wait_fd());
         }
-        for id in self.lines.ids() {
+        for id in self.connections.ids() {
             if self
-                .lines
+                .connections
                 .get(id)
-                .is_some_and(|line| line.program == Some(number))
+                .is_some_and(|connection| connection.program == Some(number))
             {
-                self.orphan(id, time);
+                self.lose_program_of(id, time);
             }
         }
     }
 
     /// The other end of a connection has not been shown for long. Its program waits no longer; but it does
     /// while the other host is away.
-    pub(super) fn give_up(&mut self, id: LineId, time: Instant) {
-        let Some(line) = self.lines.get_mut(id) else {
+    pub(super) fn give_up(&mut self, id: ConnectionId, time: Instant) {
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let Tuple { local, remote } = line.tuple;
+        let Tuple { local, remote } = connection.tuple;
         let is_there = diag::other_end(&remote, &local).is_ok_and(|socket| socket.is_some());
-        if is_there && self.hosts[line.host].is_away() {
-            line.since = time;
+        if is_there && self.hosts[connection.host].is_away() {
+            connection.since = time;
             return;
         }
-        let program = line.program.and_then(|number| self.programs.get(&number));
+        let program = connection
+            .program
+            .and_then(|number| self.programs.get(&number));
         if let Some(program) = program {
-            refuse(&program.pair, line.cookie, Reason::NoPeer);
+            refuse(&program.pair, connection.cookie, Reason::NoPeer);
         }
-        self.drop_line(id, time);
+        self.drop_connection(id, time);
     }
 }
 

@@ -1,4 +1,4 @@
-//! How a line gets from being shown to the engine (docs/failover.md).
+//! How a connection gets from being shown to the engine (docs/failover.md).
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use firmware::{EndpointId, PeerId, Refused};
 use netstack::failover::{Prepare, Segment};
 use netstack::time::Instant;
 
+use super::connection::{Connection, ConnectionId, Place, Stage};
 use super::daemon::Nicd;
 use super::host::Theirs;
-use super::line::{Line, LineId, Place, Stage};
 use super::say;
 use super::words::{Proposal, Tuple, Word};
 use rendezvous::engine_endpoint::Block;
@@ -31,7 +31,7 @@ impl Nicd {
             return true;
         }
         let fits = self.hosts[host].note(tuple, theirs);
-        if let Some(id) = self.lines.of(&tuple) {
+        if let Some(id) = self.connections.of(&tuple) {
             self.claim(id, time);
             self.attend(id, time);
         }
@@ -48,12 +48,16 @@ impl Nicd {
 
     /// Both ends have been shown, and the link is up: the program gets a block, if it has none. If the link is at
     /// rest, it gets up.
-    pub(super) fn claim(&mut self, id: LineId, time: Instant) {
-        let Some(line) = self.lines.get(id).filter(|line| line.is_fresh()) else {
+    pub(super) fn claim(&mut self, id: ConnectionId, time: Instant) {
+        let Some(connection) = self
+            .connections
+            .get(id)
+            .filter(|connection| connection.is_fresh())
+        else {
             return;
         };
-        let (host, has_block) = (line.host, line.stage != Stage::Shown);
-        if !self.hosts[host].knows_other_end(line) {
+        let (host, has_block) = (connection.host, connection.stage != Stage::Shown);
+        if !self.hosts[host].knows_other_end(connection) {
             return;
         }
         if self.hosts[host].at_rest {
@@ -64,14 +68,14 @@ impl Nicd {
     }
 
     /// Nothing comes of it if there is no memory, or the program does not read: it will be tried again.
-    fn give_block(&mut self, id: LineId) -> Option<()> {
+    fn give_block(&mut self, id: ConnectionId) -> Option<()> {
         let route = self.engine_route_for(id);
-        let line = self.lines.get_mut(id)?;
-        let number = line.program?;
+        let connection = self.connections.get_mut(id)?;
+        let number = connection.program?;
         let program = self.programs.get_mut(&number)?;
         let block = Block::allocate(&program.pair)?;
         let claim = Claim {
-            offer_cookie: line.cookie,
+            offer_cookie: connection.cookie,
             claim_cookie: 0,
             segment: block.segment.number,
             conn: block.conn,
@@ -88,33 +92,37 @@ impl Nicd {
         }
         let place = (block.segment.number, block.conn);
         program.by_block.insert(place, id);
-        if line.connected && line.ready_for.is_some() {
+        if connection.connected && connection.ready_for.is_some() {
             block.confirm();
         }
-        line.block = Some(block);
-        line.engine_route = route;
-        line.stage = Stage::Claimed;
+        connection.block = Some(block);
+        connection.engine_route = route;
+        connection.stage = Stage::Claimed;
         Some(())
     }
 
-    /// The program has rung for a line, or somebody thinks that it may have something new.
-    pub(super) fn attend(&mut self, id: LineId, time: Instant) {
-        if self.lines.get(id).is_some_and(Line::has_lost_trust) {
+    /// The program has rung for a connection, or somebody thinks that it may have something new.
+    pub(super) fn attend(&mut self, id: ConnectionId, time: Instant) {
+        if self
+            .connections
+            .get(id)
+            .is_some_and(Connection::has_lost_trust)
+        {
             self.give_back_trust(id);
         }
-        let Some(line) = self.lines.get(id) else {
+        let Some(connection) = self.connections.get(id) else {
             return;
         };
-        let Some(block) = line.block.as_ref() else {
+        let Some(block) = connection.block.as_ref() else {
             return;
         };
-        if block.is_released() && line.heir.is_none() {
+        if block.is_released() && connection.orphan.is_none() {
             self.part_with(id, time);
             return;
         }
         let epoch = block.theirs().promotion.epoch.load(Ordering::Acquire);
-        match line.stage {
-            Stage::Claimed if line.connected && epoch != 0 => self.propose(id, epoch, time),
+        match connection.stage {
+            Stage::Claimed if connection.connected && epoch != 0 => self.propose(id, epoch, time),
             Stage::Claimed | Stage::Asked { .. } if epoch == 0 => self.say_ready(id, time),
             Stage::Asked { .. } if epoch != 0 => self.answer(id, epoch, time),
             Stage::Served(place) => {
@@ -127,40 +135,51 @@ impl Nicd {
         }
     }
 
-    /// B's program looks at its block: A's daemon hears of it, once for each of its lines.
-    fn say_ready(&mut self, id: LineId, time: Instant) {
-        let Some(line) = self.lines.get_mut(id) else {
+    /// B's program looks at its block: A's daemon hears of it, once for each of its connections.
+    fn say_ready(&mut self, id: ConnectionId, time: Instant) {
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
         let (host, confirmed) = (
-            line.host,
-            line.block.as_ref().is_some_and(Block::is_confirmed),
+            connection.host,
+            connection.block.as_ref().is_some_and(Block::is_confirmed),
         );
         let other = self.hosts[host]
-            .other_end(&line.tuple)
+            .other_end(&connection.tuple)
             .map(|other| other.id);
-        if line.connected || !confirmed || line.ready_for == other {
+        if connection.connected || !confirmed || connection.ready_for == other {
             return;
         }
-        line.ready_for = other;
+        connection.ready_for = other;
         if let Some(to) = other {
             self.tell(host, Word::Ready { to }, time);
         }
     }
 
-    pub(super) fn hear_ready(&mut self, host: usize, id: LineId) {
-        let line = self.lines.get_mut(id).filter(|line| line.host == host);
-        if let Some(line) = line.filter(|line| line.connected) {
-            line.ready_for = Some(id);
-            if let Some(block) = line.block.as_ref().filter(|_| line.stage == Stage::Claimed) {
+    pub(super) fn hear_ready(&mut self, host: usize, id: ConnectionId) {
+        let connection = self
+            .connections
+            .get_mut(id)
+            .filter(|connection| connection.host == host);
+        if let Some(connection) = connection.filter(|connection| connection.connected) {
+            connection.ready_for = Some(id);
+            if let Some(block) = connection
+                .block
+                .as_ref()
+                .filter(|_| connection.stage == Stage::Claimed)
+            {
                 block.confirm();
             }
         }
     }
 
     /// The program has let go of its block. If it has left the connection to us, it has said so before.
-    fn part_with(&mut self, id: LineId, time: Instant) {
-        if let Some(number) = self.lines.get(id).and_then(|line| line.program) {
+    fn part_with(&mut self, id: ConnectionId, time: Instant) {
+        if let Some(number) = self
+            .connections
+            .get(id)
+            .and_then(|connection| connection.program)
+        {
             self.hear_all(number, time);
         }
         self.dismiss(id, time);
@@ -173,18 +192,18 @@ impl Nicd {
         self.prod = true;
     }
 
-    /// `[F2]` A's library proposes.
-    fn propose(&mut self, id: LineId, epoch: u64, time: Instant) {
-        let Some(line) = self.lines.get_mut(id) else {
+    /// [F2] A's library proposes.
+    fn propose(&mut self, id: ConnectionId, epoch: u64, time: Instant) {
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let host = line.host;
-        let other = self.hosts[host].other_end(&line.tuple);
+        let host = connection.host;
+        let other = self.hosts[host].other_end(&connection.tuple);
         let Some(other) = other.filter(|_| self.hosts[host].up) else {
             self.refuse(id, epoch);
             return;
         };
-        let Some(block) = &line.block else {
+        let Some(block) = &connection.block else {
             return;
         };
         let promotion = &block.theirs().promotion;
@@ -198,17 +217,17 @@ impl Nicd {
             key: promotion.key.load(Ordering::Relaxed),
             sent: promotion.sent.load(Ordering::Relaxed),
             received: promotion.received.load(Ordering::Relaxed),
-            inline: line.engine_route.is_some(),
+            inline: connection.engine_route.is_some(),
         };
-        line.stage = Stage::Proposed { epoch, name };
+        connection.stage = Stage::Proposed { epoch, name };
         self.tell(host, Word::Prepare(proposal), time);
     }
 
     /// Nothing comes of a proposal of our program's.
-    fn refuse(&mut self, id: LineId, epoch: u64) {
-        if let Some(line) = self.lines.get_mut(id) {
-            line.stage = Stage::Over;
-            if let Some(block) = &line.block {
+    fn refuse(&mut self, id: ConnectionId, epoch: u64) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.stage = Stage::Over;
+            if let Some(block) = &connection.block {
                 let refused = &block.ours().promotion.refused;
                 refused.store(epoch, Ordering::Release);
             }
@@ -216,14 +235,14 @@ impl Nicd {
         self.wake(id);
     }
 
-    /// Everybody of the program who waits for that line shall look.
-    pub(super) fn wake(&self, id: LineId) {
-        let line = self.lines.get(id);
-        let pair = line
-            .and_then(|line| line.program)
+    /// Everybody of the program who waits for that connection shall look.
+    pub(super) fn wake(&self, id: ConnectionId) {
+        let connection = self.connections.get(id);
+        let pair = connection
+            .and_then(|connection| connection.program)
             .and_then(|number| self.programs.get(&number))
             .map(|program| &program.pair);
-        let block = line.and_then(|line| line.block.as_ref());
+        let block = connection.and_then(|connection| connection.block.as_ref());
         if let (Some(pair), Some(block)) = (pair, block) {
             block.wake(pair);
         }
@@ -232,9 +251,9 @@ impl Nicd {
     /// `[F2]` A proposal has come: B's library is asked.
     pub(super) fn ask(&mut self, host: usize, it: Proposal, time: Instant) {
         let known = |nicd: &Nicd| {
-            nicd.lines.get(it.to).is_some_and(|line| {
-                let mirrored = nicd.hosts[host].is_known(&line.tuple, it.from);
-                line.host == host && !line.connected && mirrored
+            nicd.connections.get(it.to).is_some_and(|connection| {
+                let mirrored = nicd.hosts[host].is_known(&connection.tuple, it.from);
+                connection.host == host && !connection.connected && mirrored
             })
         };
         if !known(self) || self.write_proposal(&it).is_none() {
@@ -251,24 +270,28 @@ impl Nicd {
     /// `None`: its block is not one to be asked about.
     fn write_proposal(&mut self, it: &Proposal) -> Option<()> {
         // The peer's daemon may have seen the link come up before us.
-        if self.lines.get(it.to)?.stage == Stage::Shown {
+        if self.connections.get(it.to)?.stage == Stage::Shown {
             self.give_block(it.to);
         }
-        let line = self.lines.get_mut(it.to)?;
-        let block = line.block.as_ref()?;
-        let may_ask = matches!(line.stage, Stage::Claimed | Stage::Asked { .. });
+        let connection = self.connections.get_mut(it.to)?;
+        let block = connection.block.as_ref()?;
+        let may_ask = matches!(connection.stage, Stage::Claimed | Stage::Asked { .. });
         let agreed = block.theirs().promotion.epoch.load(Ordering::Acquire);
-        if !may_ask || agreed != 0 || it.epoch == 0 || it.inline != line.engine_route.is_some() {
+        if !may_ask
+            || agreed != 0
+            || it.epoch == 0
+            || it.inline != connection.engine_route.is_some()
+        {
             return None;
         }
-        block.tell_place(it.name, line.engine_route);
+        block.tell_place(it.name, connection.engine_route);
         block.ours().promotion.put(&Prepare {
             epoch: it.epoch,
             key: it.key,
             sent: it.sent,
             received: it.received,
         });
-        line.stage = Stage::Asked {
+        connection.stage = Stage::Asked {
             epoch: it.epoch,
             name: it.name,
             from: it.from,
@@ -276,21 +299,21 @@ impl Nicd {
         Some(())
     }
 
-    /// `[F3]` B's library has agreed: the engine expects the connection.
-    fn answer(&mut self, id: LineId, agreed: u64, time: Instant) {
-        let Some(line) = self.lines.get(id) else {
+    /// [F3] B's library has agreed: the engine expects the connection.
+    fn answer(&mut self, id: ConnectionId, agreed: u64, time: Instant) {
+        let Some(connection) = self.connections.get(id) else {
             return;
         };
-        let (host, stage) = (line.host, line.stage);
+        let (host, stage) = (connection.host, connection.stage);
         let Stage::Asked { epoch, name, from } = stage else {
             return;
         };
-        if line.engine_route.is_some() && agreed == epoch {
-            self.lines.set_stage(id, Stage::Inline);
+        if connection.engine_route.is_some() && agreed == epoch {
+            self.connections.set_stage(id, Stage::Inline);
             self.tell(host, Word::Agree { to: from, epoch }, time);
             return;
         }
-        let block = line.block.clone().filter(|_| agreed == epoch);
+        let block = connection.block.clone().filter(|_| agreed == epoch);
         let place = block.and_then(|block| {
             self.enter(id, &block, |engine, peer| {
                 engine.expect(peer, name, block.clone())
@@ -306,34 +329,38 @@ impl Nicd {
         self.tell(host, word, time);
     }
 
-    /// `[F9]` B's library has agreed to what will not be: it finds its word frozen, and resumes.
-    fn let_down(&mut self, id: LineId) {
-        if let Some(line) = self.lines.get_mut(id) {
-            line.stage = Stage::Over;
-            if let Some(block) = &line.block {
+    /// [F9] B's library has agreed to what will not be: it finds its word frozen, and resumes.
+    fn let_down(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.stage = Stage::Over;
+            if let Some(block) = &connection.block {
                 block.freeze();
             }
         }
         self.wake(id);
     }
 
-    /// `[F6]` AGREE has come: A's engine opens the connection.
-    pub(super) fn open(&mut self, host: usize, id: LineId, agreed: u64, time: Instant) {
-        let Some(line) = self.lines.get(id).filter(|line| line.host == host) else {
+    /// [F6] AGREE has come: A's engine opens the connection.
+    pub(super) fn open(&mut self, host: usize, id: ConnectionId, agreed: u64, time: Instant) {
+        let Some(connection) = self
+            .connections
+            .get(id)
+            .filter(|connection| connection.host == host)
+        else {
             return;
         };
-        let Stage::Proposed { epoch, name } = line.stage else {
+        let Stage::Proposed { epoch, name } = connection.stage else {
             return;
         };
-        let block = line.block.clone().filter(|_| agreed == epoch);
+        let block = connection.block.clone().filter(|_| agreed == epoch);
         let Some(block) = block else {
             return;
         };
-        if line.engine_route.is_some() {
-            block.tell_place(name, line.engine_route);
+        if connection.engine_route.is_some() {
+            block.tell_place(name, connection.engine_route);
             let word = &block.ours().promotion.agreed;
             word.store(epoch, Ordering::Release);
-            self.lines.set_stage(id, Stage::Inline);
+            self.connections.set_stage(id, Stage::Inline);
             self.wake(id);
             return;
         }
@@ -348,16 +375,16 @@ impl Nicd {
     /// Gives a block to the engine that serves its host.
     fn enter(
         &mut self,
-        id: LineId,
+        id: ConnectionId,
         block: &Block,
         join: impl FnOnce(
             &mut super::interface::InterfaceEngine,
             PeerId,
         ) -> Result<EndpointId, Refused<Block>>,
     ) -> Option<Place> {
-        let line = self.lines.get_mut(id)?;
-        let pair = self.programs.get(&line.program?)?.pair.clone();
-        let route = self.hosts[line.host].route?;
+        let connection = self.connections.get_mut(id)?;
+        let pair = self.programs.get(&connection.program?)?.pair.clone();
+        let route = self.hosts[connection.host].route?;
         let interface = &mut self.interfaces[route.interface];
         let endpoint = join(&mut interface.engine, route.peer).ok()?;
         interface.ropes.tie(endpoint, id, block.clone(), pair);
@@ -365,15 +392,18 @@ impl Nicd {
             interface: route.interface,
             endpoint,
         };
-        line.stage = Stage::Served(place);
+        connection.stage = Stage::Served(place);
         self.prod = true;
         Some(place)
     }
 
-    pub(super) fn hear_no(&mut self, host: usize, id: LineId, epoch: u64) {
-        let line = self.lines.get(id).filter(|line| line.host == host);
-        let proposed = line.is_some_and(
-            |line| matches!(line.stage, Stage::Proposed { epoch: ours, .. } if ours == epoch),
+    pub(super) fn hear_no(&mut self, host: usize, id: ConnectionId, epoch: u64) {
+        let connection = self
+            .connections
+            .get(id)
+            .filter(|connection| connection.host == host);
+        let proposed = connection.is_some_and(
+            |connection| matches!(connection.stage, Stage::Proposed { epoch: ours, .. } if ours == epoch),
         );
         if proposed {
             self.refuse(id, epoch);

@@ -5,8 +5,8 @@
 //! later in all (two [`SWEEP`](super::daemon) and the deadline of the link), every connection to that host is back on
 //! the kernel, with a record under way that nobody acknowledges. The rest is up to the timers of kernel TCP.
 
+use super::connection::{Connection, Stage};
 use super::daemon::Nicd;
-use super::line::{Line, Stage};
 
 impl Nicd {
     /// With every sweep.
@@ -26,9 +26,10 @@ impl Nicd {
 
     /// Our own engine, or a program's; of those we hear by our link.
     fn carries_to(&self, host: usize) -> bool {
-        let carried = |line: &Line| matches!(line.stage, Stage::Served(_) | Stage::Inline);
-        let mut lines = self.lines.iter();
-        lines.any(|(_, line)| line.host == host && carried(line))
+        let carried =
+            |connection: &Connection| matches!(connection.stage, Stage::Served(_) | Stage::Inline);
+        let mut connections = self.connections.iter();
+        connections.any(|(_, connection)| connection.host == host && carried(connection))
     }
 
     /// Is it still there?

@@ -74,10 +74,11 @@ impl Nicd {
                 self.hang_up(number, "its key is not in the peers file any more", time);
             }
         }
-        for id in self.lines.ids() {
-            let line = self.lines.get(id);
-            let moved =
-                line.is_some_and(|line| self.behind(line.tuple.remote.ip()) != Some(line.host));
+        for id in self.connections.ids() {
+            let connection = self.connections.get(id);
+            let moved = connection.is_some_and(|connection| {
+                self.behind(connection.tuple.remote.ip()) != Some(connection.host)
+            });
             if moved {
                 self.dismiss(id, time);
             }

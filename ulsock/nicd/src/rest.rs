@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use netstack::time::Instant;
 
+use super::connection::{Connection, Stage};
 use super::daemon::Nicd;
-use super::line::{Line, Stage};
 use super::say;
 
 /// A port that nobody has needed for so long is closed.
@@ -35,13 +35,13 @@ impl Nicd {
 
     /// Some connection to a host goes by the NIC, or can.
     pub(super) fn is_needed(&self, host: usize) -> bool {
-        let needs = |line: &Line| match line.stage {
+        let needs = |connection: &Connection| match connection.stage {
             Stage::Served(_) | Stage::Inline => true,
             Stage::Over => false,
-            _ => self.hosts[host].knows_other_end(line),
+            _ => self.hosts[host].knows_other_end(connection),
         };
-        let mut lines = self.lines.iter().map(|(_, line)| line);
-        lines.any(|line| line.host == host && needs(line))
+        let mut connections = self.connections.iter().map(|(_, connection)| connection);
+        connections.any(|connection| connection.host == host && needs(connection))
     }
 
     pub(super) fn sweep_interfaces(&mut self, time: Instant) {

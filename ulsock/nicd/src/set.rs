@@ -36,7 +36,7 @@ pub enum Source {
     /// The port of an interface.
     Interface(u32),
     /// The socket of a program that has closed it.
-    Heir(u32),
+    Orphan(u32),
     /// Programs in containers connect.
     HostDoor,
     /// The channel of one of those.
@@ -57,7 +57,7 @@ impl Source {
             Source::Caller(number) => (8, number),
             Source::Host(number) => (9, number),
             Source::Interface(number) => (10, number),
-            Source::Heir(number) => (11, number),
+            Source::Orphan(number) => (11, number),
             Source::HostDoor => (12, 0),
             Source::Guest(number) => (13, number),
         };
@@ -78,7 +78,7 @@ impl Source {
             8 => Source::Caller(number),
             9 => Source::Host(number),
             10 => Source::Interface(number),
-            11 => Source::Heir(number),
+            11 => Source::Orphan(number),
             12 => Source::HostDoor,
             13 => Source::Guest(number),
             _ => return None,

@@ -16,9 +16,9 @@ use rendezvous::pair;
 /// Programs, and programs in containers, that are served at a time.
 const MOST_PROGRAMS: usize = 4096;
 /// Connections of all programs, if there is memory for so many.
-const MOST_LINES: usize = 1 << 17;
+const MOST_CONNECTIONS: usize = 1 << 17;
 /// What a connection takes of it, with its smallest rings.
-const LINE: usize = 48 << 10;
+const CONNECTION_MEMORY: usize = 48 << 10;
 /// Descriptors that are nobody's share: the daemon's own, callers that have not proved who they are, and what a program
 /// may send in one go before it is counted.
 const OWN: usize = 512;
@@ -26,7 +26,7 @@ const OWN: usize = 512;
 pub struct Shares {
     pub programs: Pool,
     pub guests: Pool,
-    pub lines: Pool,
+    pub connections: Pool,
     /// Connections whose other ends programs in containers look for.
     pub seekers: Pool,
     pub descriptors: Pool,
@@ -42,8 +42,8 @@ impl Shares {
         Shares {
             programs: Pool::new(MOST_PROGRAMS),
             guests: Pool::new(MOST_PROGRAMS),
-            lines: Pool::new((memory() / 4 / LINE).min(MOST_LINES)),
-            seekers: Pool::new(MOST_LINES),
+            connections: Pool::new((memory() / 4 / CONNECTION_MEMORY).min(MOST_CONNECTIONS)),
+            seekers: Pool::new(MOST_CONNECTIONS),
             descriptors: Pool::new(limit - OWN.min(limit / 2)),
             memory: pair::Shares::of_memory(),
         }

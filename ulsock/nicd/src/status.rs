@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::broker::Broker;
+use super::connection::Stage;
 use super::daemon::Nicd;
 use super::door;
-use super::line::Stage;
 use rendezvous::channel::address::daemon_file;
 
 /// For an answer, and how long that may be.
@@ -113,14 +113,14 @@ impl Nicd {
     /// Of each host's connections, by how far they are: shown, claimed and served.
     fn counts(&self) -> Vec<[usize; 3]> {
         let mut counts = vec![[0; 3]; self.hosts.len()];
-        for (_, line) in self.lines.iter() {
-            let stage = match line.stage {
+        for (_, connection) in self.connections.iter() {
+            let stage = match connection.stage {
                 Stage::Shown => 0,
                 Stage::Claimed | Stage::Proposed { .. } | Stage::Asked { .. } => 1,
                 Stage::Served(_) | Stage::Inline => 2,
                 Stage::Over => continue,
             };
-            counts[line.host][stage] += 1;
+            counts[connection.host][stage] += 1;
         }
         counts
     }

@@ -36,7 +36,7 @@ impl Tuple {
     }
 }
 
-/// One of the sender's lines, `id` in its own count; or one of the receiver's, by the count of that.
+/// One of the sender's connections, `id` in its own count; or one of the receiver's, by the count of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     /// First on every channel, from both sides. Another life knows nothing of what was said before.
@@ -49,7 +49,7 @@ pub enum Word {
         /// The UDP port of the program's own engine; 0: it has none for this connection.
         lease: u16,
     },
-    /// That line is no more.
+    /// That connection is no more.
     Withdrawn { id: u64 },
     /// B's library has its block, and looks at it: A's may propose.
     Ready { to: u64 },

@@ -44,7 +44,7 @@ fn who_was_asked_in_vain_is_asked_again() {
     exchange(&mut ends, 100_000);
 }
 
-/// A has given up and is shown again, to the same daemon: B, which has its block still, is ready for that line as well.
+/// A has given up and is shown again, to the same daemon: B still has its block, and is ready for the new one as well.
 #[test]
 fn who_is_shown_again_hears_that_the_peer_is_ready() {
     let world = World::new("packet");

@@ -2,8 +2,8 @@
 
 mod again;
 mod guests;
-mod heirs;
 mod keys;
+mod orphans;
 mod program;
 mod strangers;
 mod world;

@@ -1,16 +1,16 @@
-//! A line: one connection that a program has shown, from then until nobody needs its block any more.
+//! A connection that a program has shown, from then until nobody needs its block any more.
 
 use firmware::EndpointId;
 use netstack::time::Instant;
 
-use super::heir::Heir;
+use super::orphan::Orphan;
 use super::shares::Held;
 use super::words::Tuple;
 use os::fds::InternalFd;
 use rendezvous::engine_endpoint::Block;
 
 /// Never used twice.
-pub type LineId = u64;
+pub type ConnectionId = u64;
 
 /// Where an endpoint is: the interface, and its name there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Stage {
     Claimed,
     /// `[F2]` A's program has proposed.
     Proposed { epoch: u64, name: u64 },
-    /// `[F3]` B's program has been asked by that line of the peer's.
+    /// [F3] B's program has been asked by that connection of the peer's.
     Asked { epoch: u64, name: u64, from: u64 },
     /// The engine has it.
     Served(Place),
@@ -37,8 +37,8 @@ pub enum Stage {
     Over,
 }
 
-pub struct Line {
-    /// Of its user's shares: a place, and the descriptor that is [entrusted](Self::entrusted) to us or an heir's.
+pub struct Connection {
+    /// Of its user's shares: a place, and the descriptor that is [entrusted](Self::entrusted) to us or an orphan's.
     pub _held: [Held; 2],
     /// `None`: its process is dead.
     pub program: Option<u32>,
@@ -57,18 +57,18 @@ pub struct Line {
     pub engine_route: Option<u32>,
     /// [F31] What we go on with if the program is killed.
     pub entrusted: Option<InternalFd>,
-    /// Of B: the line of A's that has been told that our program looks at its block. Of A: the peer's
+    /// Of B: the connection of A's that has been told that our program looks at its block. Of A: the peer's
     /// program looks at its own.
-    pub ready_for: Option<LineId>,
-    /// `[C11]` The peer has all that the program wrote, and its end.
+    pub ready_for: Option<ConnectionId>,
+    /// [C11] The peer has all that the program wrote, and its end.
     pub end_acked: bool,
     /// Both directions have been carried to their ends.
     pub closed: bool,
-    /// `[F24]`
-    pub heir: Option<Heir>,
+    /// [F24]
+    pub orphan: Option<Orphan>,
 }
 
-impl Line {
+impl Connection {
     pub fn place(&self) -> Option<Place> {
         match self.stage {
             Stage::Served(place) => Some(place),

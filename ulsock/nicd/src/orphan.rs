@@ -40,7 +40,7 @@ pub enum Fate {
     Broken,
 }
 
-pub struct Heir {
+pub struct Orphan {
     socket: InternalFd,
     /// How the daemon hears of it.
     pub number: u32,
@@ -61,14 +61,14 @@ pub struct Heir {
     ended: bool,
 }
 
-impl Heir {
+impl Orphan {
     pub fn new(
         socket: InternalFd,
         number: u32,
         connected: bool,
         block: &Block,
         now: Instant,
-    ) -> Heir {
+    ) -> Orphan {
         let role = if connected {
             Role::Connected
         } else {
@@ -82,7 +82,7 @@ impl Heir {
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let (key, epoch) = (load(&promotion.key), load(&promotion.epoch));
         let read = block.read();
-        let mut heir = Heir {
+        let mut orphan = Orphan {
             socket,
             number,
             is_unfinished: false,
@@ -95,10 +95,10 @@ impl Heir {
             read,
             ended: false,
         };
-        if block.is_entrusted() && heir.take_up(block).is_none() {
-            heir.side.despair();
+        if block.is_entrusted() && orphan.take_up(block).is_none() {
+            orphan.side.despair();
         }
-        heir
+        orphan
     }
 
     /// `[F31]` Goes on where the program was when it was killed: what the kernel has been given since the promotion is

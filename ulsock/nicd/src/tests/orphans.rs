@@ -13,7 +13,7 @@ use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 use super::program::{waiter, KEY};
 use super::world::eventually;
 use crate::daemon::now;
-use crate::heir::{Fate, Heir, Known};
+use crate::orphan::{Fate, Known, Orphan};
 use os::fds::to_high;
 use rendezvous::channel::Channel;
 use rendezvous::engine_endpoint::Block;
@@ -55,8 +55,8 @@ fn a_peer_that_sends_without_end_is_read_in_turns() {
     let mut peer = TcpStream::connect(listener.local_addr().expect("an address")).expect("a peer");
     let (socket, _) = listener.accept().expect("to accept");
     let socket = to_high(OwnedFd::from(socket)).expect("a socket");
-    let mut heir = Heir::new(socket, 1, true, &block, now());
-    assert_eq!(heir.run(now(), &block, KNOWN), Fate::Waits);
+    let mut orphan = Orphan::new(socket, 1, true, &block, now());
+    assert_eq!(orphan.run(now(), &block, KNOWN), Fate::Waits);
     let record = Resume {
         key: KEY,
         epoch: 1,
@@ -66,12 +66,12 @@ fn a_peer_that_sends_without_end_is_read_in_turns() {
     };
     peer.write_all(&record.to_bytes()).expect("to write");
     flood(&mut peer);
-    let unread = |heir: &Heir| ioctl_fionread(heir.socket().as_fd()).expect("a count");
-    eventually("a flood", || (unread(&heir) > 100_000).then_some(()));
-    assert_eq!(heir.run(now(), &block, KNOWN), Fate::Waits);
-    assert!(heir.is_unfinished && unread(&heir) > 0);
+    let unread = |orphan: &Orphan| ioctl_fionread(orphan.socket().as_fd()).expect("a count");
+    eventually("a flood", || (unread(&orphan) > 100_000).then_some(()));
+    assert_eq!(orphan.run(now(), &block, KNOWN), Fate::Waits);
+    assert!(orphan.is_unfinished && unread(&orphan) > 0);
     eventually("that all is read", || {
-        assert_eq!(heir.run(now(), &block, KNOWN), Fate::Waits);
-        (!heir.is_unfinished).then_some(())
+        assert_eq!(orphan.run(now(), &block, KNOWN), Fate::Waits);
+        (!orphan.is_unfinished).then_some(())
     });
 }
