@@ -15,8 +15,8 @@ use rustix::fs::fstat;
 use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 
 use super::door::{HostDoor, Knock, NoDoor};
+use super::pairing::{Match, Pairing, UnpairedEnd, UnpairedId};
 use super::program::{connection_of, refuse, turn_away};
-use super::seekers::{Match, Seeker, SeekerId, Seekers};
 use super::set::{Set, Source};
 use super::shares::{Held, Shares};
 use os::fds::InternalFd;
@@ -40,7 +40,7 @@ enum Verdict {
     /// Bytes are under way.
     Unknown,
     /// This one is closed.
-    Over(SeekerId),
+    Over(UnpairedId),
 }
 
 /// A program that has connected.
@@ -49,7 +49,7 @@ struct Guest {
     /// Of its user's shares: a place, descriptors, and connections.
     _place: Held,
     descriptors: Held,
-    seekers: Held,
+    unpaired: Held,
 }
 
 pub struct Broker {
@@ -58,7 +58,7 @@ pub struct Broker {
     /// Our own network namespace.
     own: u64,
     guests: HashMap<u32, Guest>,
-    seekers: Seekers,
+    pairing: Pairing,
     /// Who has been introduced to whom: the claiming one and the other, and how the two know it.
     introduced: HashMap<(u32, u32), u32>,
     next_introduction: u32,
@@ -78,7 +78,7 @@ impl Broker {
             witness: Witness::open().map_err(|why| format!("no sequence numbers: {why}"))?,
             own,
             guests: HashMap::new(),
-            seekers: Seekers::default(),
+            pairing: Pairing::default(),
             introduced: HashMap::new(),
             next_introduction: 0,
             found: 0,
@@ -93,12 +93,12 @@ impl Broker {
         self.guests.len()
     }
 
-    pub fn has_seekers(&self) -> bool {
-        !self.seekers.is_empty()
+    pub fn has_unpaired(&self) -> bool {
+        !self.pairing.is_empty()
     }
 
     pub fn next_appointment(&self) -> Option<Instant> {
-        self.seekers.next()
+        self.pairing.next()
     }
 
     /// `false`: there are no descriptors for those who come.
@@ -132,7 +132,7 @@ impl Broker {
             pair,
             _place: place,
             descriptors,
-            seekers: shares.seekers.take(uid, 0)?,
+            unpaired: shares.unpaired.take(uid, 0)?,
         };
         self.guests.insert(number, guest);
         Some(())
@@ -180,11 +180,13 @@ impl Broker {
         };
         let refusal = match self.examine(number, cookie, connected, &socket, time) {
             // In another network namespace the address may be somebody else's.
-            Ok(seeker) if seeker.space == Space::OWN && is_elsewhere(seeker.tuple.remote.ip()) => {
+            Ok(unpaired)
+                if unpaired.space == Space::OWN && is_elsewhere(unpaired.tuple.remote.ip()) =>
+            {
                 Reason::OtherHost
             }
-            Ok(seeker) => {
-                self.seekers.insert(seeker);
+            Ok(unpaired) => {
+                self.pairing.insert(unpaired);
                 return None;
             }
             Err(reason) => reason,
@@ -201,7 +203,7 @@ impl Broker {
 
     fn lose_guest(&mut self, number: u32) {
         self.guests.remove(&number);
-        self.seekers.remove_all_of(number);
+        self.pairing.remove_all_of(number);
         self.introduced
             .retain(|(claimer, other), _| *claimer != number && *other != number);
     }
@@ -214,18 +216,18 @@ impl Broker {
         connected: bool,
         socket: &InternalFd,
         time: Instant,
-    ) -> Result<Seeker, Reason> {
+    ) -> Result<UnpairedEnd, Reason> {
         let tuple = connection_of(socket.as_fd(), cookie).ok_or(Reason::Identity)?;
         let known = self.guests.get_mut(&guest).ok_or(Reason::PeerGone)?;
         let owner = fstat(socket).map_err(|_| Reason::Identity)?.st_uid;
         if owner != known.pair.peer().uid || !names_one_user(owner) {
             return Err(Reason::Identity);
         }
-        if !known.seekers.resize(self.seekers.count_of(guest) + 1) {
+        if !known.unpaired.resize(self.pairing.count_of(guest) + 1) {
             return Err(Reason::TableFull);
         }
         let space = self.space_of(socket).map_err(|_| Reason::Identity)?;
-        Ok(Seeker {
+        Ok(UnpairedEnd {
             guest,
             uid: owner,
             cookie,
@@ -245,17 +247,17 @@ impl Broker {
 
     /// Compares those that are due.
     pub fn tend(&mut self, time: Instant) {
-        for it in self.seekers.due(time) {
+        for it in self.pairing.due(time) {
             match self.compare(&it) {
                 Verdict::One => {
                     if self.bring_together(&it).is_some() {
                         self.found += 1;
-                        self.seekers.remove(it.connected);
-                        self.seekers.remove(it.accepted);
+                        self.pairing.remove(it.connected);
+                        self.pairing.remove(it.accepted);
                     }
                 }
-                Verdict::Two => self.seekers.part(&it),
-                Verdict::Over(id) => self.seekers.remove(id),
+                Verdict::Two => self.pairing.part(&it),
+                Verdict::Over(id) => self.pairing.remove(id),
                 Verdict::Unknown => {}
             }
         }
@@ -263,13 +265,14 @@ impl Broker {
 
     /// Those who have waited for long wait no more.
     pub fn sweep(&mut self, time: Instant) {
-        for id in self.seekers.tired(time) {
-            let seeker = self.seekers.get(id);
-            let guest = seeker.and_then(|seeker| Some((self.guests.get(&seeker.guest)?, seeker)));
-            if let Some((pair, seeker)) = guest {
-                refuse(&pair.pair, seeker.cookie, Reason::NoPeer);
+        for id in self.pairing.tired(time) {
+            let unpaired = self.pairing.get(id);
+            let guest =
+                unpaired.and_then(|unpaired| Some((self.guests.get(&unpaired.guest)?, unpaired)));
+            if let Some((pair, unpaired)) = guest {
+                refuse(&pair.pair, unpaired.cookie, Reason::NoPeer);
             }
-            self.seekers.remove(id);
+            self.pairing.remove(id);
         }
     }
 
@@ -297,8 +300,8 @@ impl Broker {
         Verdict::Unknown
     }
 
-    fn position(&self, id: SeekerId) -> rustix::io::Result<Option<Position>> {
-        let Some(Seeker { space, tuple, .. }) = self.seekers.get(id) else {
+    fn position(&self, id: UnpairedId) -> rustix::io::Result<Option<Position>> {
+        let Some(UnpairedEnd { space, tuple, .. }) = self.pairing.get(id) else {
             return Ok(None);
         };
         self.witness.ask(space, tuple.local, tuple.remote)
@@ -307,8 +310,8 @@ impl Broker {
     /// `None`: one of them does not read what it is told. It is tried again.
     fn bring_together(&mut self, it: &Match) -> Option<()> {
         let (offering, claiming) = (
-            self.seekers.get(it.connected)?,
-            self.seekers.get(it.accepted)?,
+            self.pairing.get(it.connected)?,
+            self.pairing.get(it.accepted)?,
         );
         let number = self.introduce(claiming.guest, offering.guest)?;
         // Who claims is told last: the other then knows of it when the claim comes.

@@ -10,10 +10,10 @@ use rustix::io::Errno;
 use super::daemon::Nicd;
 use super::door::is_want;
 use super::host::Theirs;
+use super::peer_messages::{PeerMessage, VERSION};
 use super::say;
 use super::secure::{dial, Closed, Secure};
 use super::set::Source;
-use super::words::{Word, VERSION};
 
 /// Callers that have not proved who they are.
 const MOST_CALLERS: usize = 64;
@@ -200,7 +200,7 @@ impl Nicd {
         let life = self.life;
         self.tell(
             host,
-            Word::Hello {
+            PeerMessage::Hello {
                 version: VERSION,
                 life,
             },
@@ -210,8 +210,8 @@ impl Nicd {
     }
 
     /// Says something to another daemon, if it can be reached.
-    pub(super) fn tell(&mut self, host: usize, word: Word, time: Instant) {
-        if !self.hosts[host].say(word) {
+    pub(super) fn tell(&mut self, host: usize, message: PeerMessage, time: Instant) {
+        if !self.hosts[host].say(message) {
             self.hang_up(host, "it does not read", time);
             return;
         }
@@ -247,9 +247,10 @@ impl Nicd {
             return;
         };
         let progress = channel.progress(std::time::Instant::now());
-        let words: Vec<Vec<u8>> = std::iter::from_fn(|| channel.recv()).collect();
-        for bytes in words {
-            let heard = Word::decode(&bytes).is_some_and(|word| self.hear_word(host, word, time));
+        let messages: Vec<Vec<u8>> = std::iter::from_fn(|| channel.recv()).collect();
+        for bytes in messages {
+            let heard = PeerMessage::decode(&bytes)
+                .is_some_and(|message| self.hear_message(host, message, time));
             if !heard {
                 self.hang_up(host, "it speaks another language", time);
                 return;
@@ -263,16 +264,16 @@ impl Nicd {
     }
 
     /// `false`: it makes no sense.
-    fn hear_word(&mut self, host: usize, word: Word, time: Instant) -> bool {
+    fn hear_message(&mut self, host: usize, message: PeerMessage, time: Instant) -> bool {
         let greeted = self.hosts[host].is_in_touch();
-        match word {
-            Word::Hello { version, life } if !greeted && version == VERSION => {
+        match message {
+            PeerMessage::Hello { version, life } if !greeted && version == VERSION => {
                 self.meet(host, life, time);
                 true
             }
             _ if !greeted => false,
-            Word::Hello { .. } => false,
-            Word::Shown {
+            PeerMessage::Hello { .. } => false,
+            PeerMessage::Shown {
                 id,
                 tuple,
                 connected,
@@ -285,23 +286,23 @@ impl Nicd {
                 };
                 self.hear_of(host, tuple.mirrored(), theirs, time)
             }
-            Word::Withdrawn { id } => {
+            PeerMessage::Withdrawn { id } => {
                 self.hosts[host].withdraw(id);
                 true
             }
-            Word::Ready { to } => {
+            PeerMessage::Ready { to } => {
                 self.hear_ready(host, to);
                 true
             }
-            Word::Prepare(proposal) => {
+            PeerMessage::Prepare(proposal) => {
                 self.ask(host, proposal, time);
                 true
             }
-            Word::Agree { to, epoch } => {
+            PeerMessage::Agree { to, epoch } => {
                 self.open(host, to, epoch, time);
                 true
             }
-            Word::Decline { to, epoch } => {
+            PeerMessage::Decline { to, epoch } => {
                 self.hear_no(host, to, epoch);
                 true
             }

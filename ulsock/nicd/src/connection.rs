@@ -4,8 +4,8 @@ use firmware::EndpointId;
 use netstack::time::Instant;
 
 use super::orphan::Orphan;
+use super::peer_messages::Tuple;
 use super::shares::Held;
-use super::words::Tuple;
 use os::fds::InternalFd;
 use rendezvous::engine_endpoint::Block;
 

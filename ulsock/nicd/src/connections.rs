@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::connection::{Connection, ConnectionId, Stage};
-use super::words::Tuple;
+use super::peer_messages::Tuple;
 
 #[derive(Default)]
 pub struct Connections {

@@ -21,6 +21,7 @@ use super::connections::Connections;
 use super::door::Door;
 use super::host::Host;
 use super::identity::Identity;
+use super::idle_spin::IdleSpin;
 use super::impair::Impairment;
 use super::interface::{Interface, Kind, Make};
 use super::notify::Manager;
@@ -30,7 +31,6 @@ use super::say;
 use super::set::{Set, Source};
 use super::shares::Shares;
 use super::signals;
-use super::vigil::Vigil;
 use os::pid;
 use rendezvous::rundir::RunDir;
 use shm::waiter::{self, Waiter};
@@ -93,7 +93,7 @@ pub struct Nicd {
     pub(super) life: u64,
     pub(super) next_number: u32,
     pub(super) next_name: u64,
-    vigil: Vigil,
+    idle_spin: IdleSpin,
     sweep_at: Instant,
     /// We shall stop, at this time at the latest.
     pub(super) stop_by: Option<Instant>,
@@ -189,7 +189,7 @@ impl Nicd {
             life: random()?,
             next_number: 0,
             next_name: random()?,
-            vigil: Vigil::default(),
+            idle_spin: IdleSpin::default(),
             sweep_at: now(),
             stop_by: None,
             manager: Manager::find(),
@@ -266,7 +266,7 @@ impl Nicd {
                 return;
             }
             polls += 1;
-            if !self.vigil.goes_on(now(), busy, self.frames()) {
+            if !self.idle_spin.goes_on(now(), busy, self.frames()) {
                 self.sleep(due);
             } else if polls % POLLS == 0 {
                 // One and the same moment: the shortest sleep would last as long as the timers' slack.
@@ -390,7 +390,7 @@ impl Nicd {
             || !self.callers.is_empty()
             || !self.shut.is_empty()
             || self.interfaces.iter().any(Interface::is_open)
-            || broker.is_some_and(Broker::has_seekers);
+            || broker.is_some_and(Broker::has_unpaired);
         let sweep = waits.then_some(self.sweep_at);
         let trials = broker.and_then(Broker::next_appointment);
         let manager = self.manager.as_ref().and_then(|manager| manager.next);

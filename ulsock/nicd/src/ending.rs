@@ -10,10 +10,10 @@ use netstack::time::Instant;
 use super::connection::{ConnectionId, Place, Stage};
 use super::daemon::Nicd;
 use super::orphan::{Fate, Known};
-use super::program::PATIENCE;
+use super::peer_messages::PeerMessage;
+use super::program::SHOWN_TIMEOUT;
 use super::say;
 use super::set::Source;
-use super::words::Word;
 use rendezvous::engine_endpoint::Block;
 
 /// After a link that has died.
@@ -77,7 +77,7 @@ impl Nicd {
         }
         match self.is_needed(host) {
             true => self.hosts[host].try_at = Some(time + PAUSE),
-            false => self.rest(host),
+            false => self.put_to_rest(host),
         }
     }
 
@@ -228,7 +228,7 @@ impl Nicd {
             block.release();
         }
         if self.hosts[connection.host].is_in_touch() {
-            self.tell(connection.host, Word::Withdrawn { id }, time);
+            self.tell(connection.host, PeerMessage::Withdrawn { id }, time);
         }
     }
 
@@ -242,7 +242,7 @@ impl Nicd {
             let age = time.since(connection.since);
             match (connection.stage, connection.place()) {
                 _ if connection.orphan.is_some() => self.run_orphan(id, time),
-                (Stage::Shown, _) if age >= PATIENCE => self.give_up(id, time),
+                (Stage::Shown, _) if age >= SHOWN_TIMEOUT => self.give_up(id, time),
                 (Stage::Shown, _) => self.claim(id, time),
                 // The kernel carries it again: the program alone shall decide when it ends.
                 _ if connection.has_lost_trust() => self.give_back_trust(id),

@@ -10,13 +10,13 @@ use netstack::phy::route::Hop;
 use netstack::time::Instant;
 
 use super::connection::Connection;
+use super::peer_messages::{PeerMessage, Tuple};
 use super::peers::Peer;
 use super::secure::{Secure, HANDSHAKE};
-use super::words::{Tuple, Word};
 
 /// Connections that a peer's daemon may have been shown and we have not.
 const MOST_SHOWN: usize = 1 << 16;
-/// Words that wait for a slow channel.
+/// Messages that wait for a slow channel.
 const MOST_UNSENT: usize = 1 << 16;
 /// Between two calls.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
@@ -74,7 +74,7 @@ pub struct Host {
     /// By the connection as we would see it.
     shown: HashMap<Tuple, Theirs>,
     by_id: HashMap<u64, Tuple>,
-    unsent: Vec<Word>,
+    unsent: Vec<PeerMessage>,
 }
 
 impl Host {
@@ -127,8 +127,8 @@ impl Host {
 
     /// `false`: the channel is gone, or the peer does not read. All that it has not been told it will ask
     /// for: by a new channel.
-    pub fn say(&mut self, word: Word) -> bool {
-        self.unsent.push(word);
+    pub fn say(&mut self, message: PeerMessage) -> bool {
+        self.unsent.push(message);
         self.send_on() && self.unsent.len() <= MOST_UNSENT
     }
 
@@ -139,8 +139,8 @@ impl Host {
             return true;
         };
         let mut sent = 0;
-        for word in &self.unsent {
-            match channel.send(&word.encode()) {
+        for message in &self.unsent {
+            match channel.send(&message.encode()) {
                 Ok(()) => sent += 1,
                 Err(super::secure::NotSent::Full) => break,
                 Err(_) => return false,

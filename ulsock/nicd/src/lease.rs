@@ -19,7 +19,7 @@ use super::say;
 use rendezvous::message::{self, Message};
 
 /// Leases at a time: as many UDP ports after our own.
-const MOST: u16 = 256;
+const MOST_LEASES: u16 = 256;
 
 /// What a program has of the NIC.
 pub struct Lease {
@@ -112,7 +112,7 @@ impl Nicd {
             let mut leases = self.programs.values().filter_map(|it| it.lease.as_ref());
             leases.any(|lease| lease.udp == *udp)
         };
-        let free = (1..=MOST).filter_map(|more| own.checked_add(more));
+        let free = (1..=MOST_LEASES).filter_map(|more| own.checked_add(more));
         free.filter(|udp| !taken(udp))
             .find_map(|udp| Some((udp, Reserved::new(udp).ok()?)))
     }

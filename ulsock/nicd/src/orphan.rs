@@ -17,8 +17,8 @@ use os::tcp;
 use rendezvous::engine_endpoint::Block;
 use shm::layout::NIC_LEVEL;
 
-/// `[F30]` So long we wait for the peer.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// [F30] So long we wait for the peer.
+const PEER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes that are thrown away at once, and how often in one turn: a peer may send without end, and others wait.
 const DISCARD: usize = 1 << 14;
 const TURN: usize = 4;
@@ -182,7 +182,7 @@ impl Orphan {
     }
 
     fn expire(&self, now: Instant) -> Fate {
-        if now.since(self.since) >= PATIENCE {
+        if now.since(self.since) >= PEER_TIMEOUT {
             return Fate::Done;
         }
         Fate::Waits

@@ -15,10 +15,10 @@ use super::daemon::Nicd;
 use super::door::Knock;
 use super::lease::Lease;
 use super::orphan::Orphan;
+use super::peer_messages::{PeerMessage, Tuple};
 use super::say;
 use super::set::Source;
 use super::shares::Held;
-use super::words::{Tuple, Word};
 use os::diag;
 use os::fds::InternalFd;
 use os::tcp;
@@ -309,13 +309,13 @@ impl Nicd {
         let Some(connection) = self.connections.get(id) else {
             return;
         };
-        let word = Word::Shown {
+        let message = PeerMessage::Shown {
             id,
             tuple: connection.tuple,
             connected: connection.connected,
             lease: connection.lease,
         };
-        self.tell(connection.host, word, time);
+        self.tell(connection.host, message, time);
     }
 
     /// The connection of a socket, if it is one that we can serve, and the one that is meant.
@@ -499,4 +499,4 @@ pub(super) fn turn_away(channel: &Channel) {
 }
 
 /// How long a connection waits for its other end to be shown.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const SHOWN_TIMEOUT: Duration = Duration::from_secs(60);

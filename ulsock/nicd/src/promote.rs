@@ -10,8 +10,8 @@ use netstack::time::Instant;
 use super::connection::{Connection, ConnectionId, Place, Stage};
 use super::daemon::Nicd;
 use super::host::Theirs;
+use super::peer_messages::{PeerMessage, Proposal, Tuple};
 use super::say;
-use super::words::{Proposal, Tuple, Word};
 use rendezvous::engine_endpoint::Block;
 use rendezvous::pair::Claim;
 
@@ -152,7 +152,7 @@ impl Nicd {
         }
         connection.ready_for = other;
         if let Some(to) = other {
-            self.tell(host, Word::Ready { to }, time);
+            self.tell(host, PeerMessage::Ready { to }, time);
         }
     }
 
@@ -220,7 +220,7 @@ impl Nicd {
             inline: connection.engine_route.is_some(),
         };
         connection.stage = Stage::Proposed { epoch, name };
-        self.tell(host, Word::Prepare(proposal), time);
+        self.tell(host, PeerMessage::Prepare(proposal), time);
     }
 
     /// Nothing comes of a proposal of our program's.
@@ -257,7 +257,7 @@ impl Nicd {
             })
         };
         if !known(self) || self.write_proposal(&it).is_none() {
-            let no = Word::Decline {
+            let no = PeerMessage::Decline {
                 to: it.from,
                 epoch: it.epoch,
             };
@@ -310,7 +310,7 @@ impl Nicd {
         };
         if connection.engine_route.is_some() && agreed == epoch {
             self.connections.set_stage(id, Stage::Inline);
-            self.tell(host, Word::Agree { to: from, epoch }, time);
+            self.tell(host, PeerMessage::Agree { to: from, epoch }, time);
             return;
         }
         let block = connection.block.clone().filter(|_| agreed == epoch);
@@ -319,14 +319,14 @@ impl Nicd {
                 engine.expect(peer, name, block.clone())
             })
         });
-        let word = match place {
-            Some(_) => Word::Agree { to: from, epoch },
-            None => Word::Decline { to: from, epoch },
+        let answer = match place {
+            Some(_) => PeerMessage::Agree { to: from, epoch },
+            None => PeerMessage::Decline { to: from, epoch },
         };
         if place.is_none() {
             self.let_down(id);
         }
-        self.tell(host, word, time);
+        self.tell(host, answer, time);
     }
 
     /// [F9] B's library has agreed to what will not be: it finds its word frozen, and resumes.

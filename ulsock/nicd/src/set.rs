@@ -9,7 +9,7 @@ use rustix::io::{self, Errno};
 use os::raw;
 
 /// Events that are taken at once.
-const MOST: usize = 64;
+const MOST_EVENTS: usize = 64;
 
 /// Who has something to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -127,14 +127,14 @@ impl Set {
         let mut events = [epoll::Event {
             flags: EventFlags::empty(),
             data: EventData::new_u64(0),
-        }; MOST];
+        }; MOST_EVENTS];
         let time = until.map(|until| {
             let time = until - now;
             [time.as_secs() as i64, time.subsec_nanos().into()]
         });
         let timespec = time.as_ref().map_or(0, |time| time.as_ptr() as usize);
         let (fd, to) = (self.0.as_fd().as_raw_fd() as usize, events.as_mut_ptr());
-        let args = [fd, to as usize, MOST, timespec, 0, 0];
+        let args = [fd, to as usize, MOST_EVENTS, timespec, 0, 0];
         // SAFETY: room for so many events, and a struct timespec or none; no signal mask. rustix's own
         // rounds to milliseconds.
         let count = match unsafe { raw::syscall(libc::SYS_epoll_pwait2, args) } {

@@ -28,7 +28,7 @@ pub struct Shares {
     pub guests: Pool,
     pub connections: Pool,
     /// Connections whose other ends programs in containers look for.
-    pub seekers: Pool,
+    pub unpaired: Pool,
     pub descriptors: Pool,
     /// Of memory that programs have not let go of.
     pub memory: pair::Shares,
@@ -43,7 +43,7 @@ impl Shares {
             programs: Pool::new(MOST_PROGRAMS),
             guests: Pool::new(MOST_PROGRAMS),
             connections: Pool::new((memory() / 4 / CONNECTION_MEMORY).min(MOST_CONNECTIONS)),
-            seekers: Pool::new(MOST_CONNECTIONS),
+            unpaired: Pool::new(MOST_CONNECTIONS),
             descriptors: Pool::new(limit - OWN.min(limit / 2)),
             memory: pair::Shares::of_memory(),
         }

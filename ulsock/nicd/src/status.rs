@@ -16,8 +16,8 @@ use super::door;
 use rendezvous::channel::address::daemon_file;
 
 /// For an answer, and how long that may be.
-const PATIENCE: Duration = Duration::from_secs(5);
-const LONGEST: u64 = 16 << 20;
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+const LONGEST_ANSWER: u64 = 16 << 20;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Status {
@@ -81,9 +81,9 @@ fn ask_at(door: &Path) -> io::Result<Status> {
         return Err(ErrorKind::PermissionDenied.into());
     }
     let stream = UnixStream::connect(door)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     let mut text = String::new();
-    stream.take(LONGEST).read_to_string(&mut text)?;
+    stream.take(LONGEST_ANSWER).read_to_string(&mut text)?;
     Ok(serde_json::from_str(&text)?)
 }
 

@@ -1,4 +1,4 @@
-//! Rest: an open port costs the kernel something for every frame of its interface, also for those that are none of
+//! An open port costs the kernel something for every frame of its interface, also for those that are none of
 //! ours. So a port is open while there is a connection that goes by it or can, and a while longer.
 //!
 //! A link comes up when the daemons get in touch, which shows that the port can be had and that the route leads
@@ -14,7 +14,7 @@ use super::daemon::Nicd;
 use super::say;
 
 /// A port that nobody has needed for so long is closed.
-const IDLE: Duration = Duration::from_secs(3);
+const PORT_IDLE_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Nicd {
     /// The link to a host shall be up, as far as that goes now.
@@ -27,7 +27,7 @@ impl Nicd {
     }
 
     /// The link to a host is down, and stays so until somebody wants it.
-    pub(super) fn rest(&mut self, host: usize) {
+    pub(super) fn put_to_rest(&mut self, host: usize) {
         self.hosts[host].at_rest = true;
         self.hosts[host].up = false;
         self.hosts[host].try_at = None;
@@ -61,14 +61,14 @@ impl Nicd {
         let hosts: Vec<usize> = (0..self.hosts.len()).filter(leads).collect();
         if hosts.iter().any(|host| self.is_needed(*host)) {
             self.interfaces[number].needed = time;
-        } else if time.since(self.interfaces[number].needed) >= IDLE {
+        } else if time.since(self.interfaces[number].needed) >= PORT_IDLE_TIMEOUT {
             self.close_interface(number, &hosts, time);
         }
     }
 
     fn close_interface(&mut self, number: usize, hosts: &[usize], time: Instant) {
         for host in hosts {
-            self.rest(*host);
+            self.put_to_rest(*host);
             if let Some(route) = self.hosts[*host].route {
                 self.interfaces[number].engine.leave(route.peer);
             }

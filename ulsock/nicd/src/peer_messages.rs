@@ -38,7 +38,7 @@ impl Tuple {
 
 /// One of the sender's connections, `id` in its own count; or one of the receiver's, by the count of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum PeerMessage {
     /// First on every channel, from both sides. Another life knows nothing of what was said before.
     Hello { version: u16, life: u64 },
     /// A program has shown this connection here.
@@ -83,7 +83,7 @@ const AGREE: u8 = 5;
 const DECLINE: u8 = 6;
 const READY: u8 = 7;
 
-impl Word {
+impl PeerMessage {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64);
         let mut put = |kind: u8, fields: &[u64]| {
@@ -91,8 +91,8 @@ impl Word {
             bytes.extend(fields.iter().flat_map(|field| field.to_be_bytes()));
         };
         match *self {
-            Word::Hello { version, life } => put(HELLO, &[version.into(), life]),
-            Word::Shown {
+            PeerMessage::Hello { version, life } => put(HELLO, &[version.into(), life]),
+            PeerMessage::Shown {
                 id,
                 tuple,
                 connected,
@@ -104,8 +104,8 @@ impl Word {
                     bytes.extend(end.port().to_be_bytes());
                 }
             }
-            Word::Withdrawn { id } => put(WITHDRAWN, &[id]),
-            Word::Prepare(it) => put(
+            PeerMessage::Withdrawn { id } => put(WITHDRAWN, &[id]),
+            PeerMessage::Prepare(it) => put(
                 PREPARE,
                 &[
                     it.to,
@@ -118,19 +118,19 @@ impl Word {
                     it.inline.into(),
                 ],
             ),
-            Word::Agree { to, epoch } => put(AGREE, &[to, epoch]),
-            Word::Decline { to, epoch } => put(DECLINE, &[to, epoch]),
-            Word::Ready { to } => put(READY, &[to]),
+            PeerMessage::Agree { to, epoch } => put(AGREE, &[to, epoch]),
+            PeerMessage::Decline { to, epoch } => put(DECLINE, &[to, epoch]),
+            PeerMessage::Ready { to } => put(READY, &[to]),
         }
         bytes
     }
 
-    /// Reads a word that must fill `bytes` exactly.
-    pub fn decode(bytes: &[u8]) -> Option<Word> {
+    /// Reads a message that must fill `bytes` exactly.
+    pub fn decode(bytes: &[u8]) -> Option<PeerMessage> {
         let (kind, bytes) = bytes.split_first()?;
         let mut rest = Reader(bytes);
-        let word = match *kind {
-            HELLO => Word::Hello {
+        let message = match *kind {
+            HELLO => PeerMessage::Hello {
                 version: rest.u64_be()?.try_into().ok()?,
                 life: rest.u64_be()?,
             },
@@ -138,15 +138,15 @@ impl Word {
                 let (id, connected) = (rest.u64_be()?, rest.bool_be()?);
                 let lease = rest.u64_be()?.try_into().ok()?;
                 let tuple = Tuple::new(rest.address_be()?, rest.address_be()?);
-                Word::Shown {
+                PeerMessage::Shown {
                     id,
                     tuple,
                     connected,
                     lease,
                 }
             }
-            WITHDRAWN => Word::Withdrawn { id: rest.u64_be()? },
-            PREPARE => Word::Prepare(Proposal {
+            WITHDRAWN => PeerMessage::Withdrawn { id: rest.u64_be()? },
+            PREPARE => PeerMessage::Prepare(Proposal {
                 to: rest.u64_be()?,
                 from: rest.u64_be()?,
                 name: rest.u64_be()?,
@@ -156,18 +156,18 @@ impl Word {
                 received: rest.u64_be()?,
                 inline: rest.bool_be()?,
             }),
-            AGREE => Word::Agree {
+            AGREE => PeerMessage::Agree {
                 to: rest.u64_be()?,
                 epoch: rest.u64_be()?,
             },
-            READY => Word::Ready { to: rest.u64_be()? },
-            DECLINE => Word::Decline {
+            READY => PeerMessage::Ready { to: rest.u64_be()? },
+            DECLINE => PeerMessage::Decline {
                 to: rest.u64_be()?,
                 epoch: rest.u64_be()?,
             },
             _ => return None,
         };
-        rest.0.is_empty().then_some(word)
+        rest.0.is_empty().then_some(message)
     }
 }
 
@@ -178,23 +178,23 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn any_word() -> impl Strategy<Value = Word> {
+    fn any_message() -> impl Strategy<Value = PeerMessage> {
         let end = any::<(IpAddr, u16)>().prop_map(|(ip, port)| SocketAddr::new(ip, port));
         let tuple = (end.clone(), end).prop_map(|(local, remote)| Tuple::new(local, remote));
         prop_oneof![
-            any::<(u16, u64)>().prop_map(|(version, life)| Word::Hello { version, life }),
+            any::<(u16, u64)>().prop_map(|(version, life)| PeerMessage::Hello { version, life }),
             (any::<(u64, bool, u16)>(), tuple).prop_map(|((id, connected, lease), tuple)| {
-                Word::Shown {
+                PeerMessage::Shown {
                     id,
                     tuple,
                     connected,
                     lease,
                 }
             }),
-            any::<u64>().prop_map(|id| Word::Withdrawn { id }),
-            any::<([u64; 7], bool)>().prop_map(|(words, inline)| {
-                let [to, from, name, epoch, key, sent, received] = words;
-                Word::Prepare(Proposal {
+            any::<u64>().prop_map(|id| PeerMessage::Withdrawn { id }),
+            any::<([u64; 7], bool)>().prop_map(|(numbers, inline)| {
+                let [to, from, name, epoch, key, sent, received] = numbers;
+                PeerMessage::Prepare(Proposal {
                     to,
                     from,
                     name,
@@ -205,26 +205,26 @@ mod tests {
                     inline,
                 })
             }),
-            any::<u64>().prop_map(|to| Word::Ready { to }),
-            any::<[u64; 2]>().prop_map(|[to, epoch]| Word::Agree { to, epoch }),
-            any::<[u64; 2]>().prop_map(|[to, epoch]| Word::Decline { to, epoch }),
+            any::<u64>().prop_map(|to| PeerMessage::Ready { to }),
+            any::<[u64; 2]>().prop_map(|[to, epoch]| PeerMessage::Agree { to, epoch }),
+            any::<[u64; 2]>().prop_map(|[to, epoch]| PeerMessage::Decline { to, epoch }),
         ]
     }
 
     proptest! {
         #[test]
-        fn there_and_back(word in any_word()) {
-            let bytes = word.encode();
-            prop_assert_eq!(Word::decode(&bytes), Some(word));
+        fn there_and_back(message in any_message()) {
+            let bytes = message.encode();
+            prop_assert_eq!(PeerMessage::decode(&bytes), Some(message));
             for length in 0..bytes.len() {
-                prop_assert_eq!(Word::decode(&bytes[..length]), None);
+                prop_assert_eq!(PeerMessage::decode(&bytes[..length]), None);
             }
-            prop_assert_eq!(Word::decode(&[&bytes[..], &[0]].concat()), None);
+            prop_assert_eq!(PeerMessage::decode(&[&bytes[..], &[0]].concat()), None);
         }
 
         #[test]
         fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..70)) {
-            let _ = Word::decode(&bytes);
+            let _ = PeerMessage::decode(&bytes);
         }
     }
 }

@@ -11,18 +11,18 @@ use netstack::time::Instant;
 
 use os::spin::History;
 
-/// The longest vigil, in microseconds: two hops and back, with four processes on two CPUs.
-const MOST: u32 = 100;
+/// The longest idle spin, in microseconds: two hops and back, with four processes on two CPUs.
+const LONGEST_SPIN_US: u32 = 100;
 
 #[derive(Default)]
-pub struct Vigil {
+pub struct IdleSpin {
     history: History,
     /// Frames that had come and gone when there was news.
     frames: u64,
     since: Option<(Instant, Duration)>,
 }
 
-impl Vigil {
+impl IdleSpin {
     /// After each poll: whether to poll again instead of sleeping. `busy`: the engines want it anyway; `frames`:
     /// how many have come and gone by now.
     pub fn goes_on(&mut self, time: Instant, busy: bool, frames: u64) -> bool {
@@ -45,8 +45,10 @@ impl Vigil {
             return true;
         }
         let (begin, budget) = match self.since {
-            Some(vigil) => vigil,
-            None => *self.since.insert((time, self.history.budget(MOST))),
+            Some(idle_spin) => idle_spin,
+            None => *self
+                .since
+                .insert((time, self.history.budget(LONGEST_SPIN_US))),
         };
         if !busy && time - begin >= budget {
             self.end(budget);
@@ -77,51 +79,51 @@ mod tests {
         Instant::from_nanos(us * 1000)
     }
 
-    fn look(vigil: &mut Vigil, us: u64, frames: u64) -> bool {
-        vigil.goes_on_if(at(us), false, frames, || true)
+    fn look(idle_spin: &mut IdleSpin, us: u64, frames: u64) -> bool {
+        idle_spin.goes_on_if(at(us), false, frames, || true)
     }
 
-    /// How long a vigil lasts in which nothing comes.
-    fn wait(vigil: &mut Vigil, from: u64) -> u64 {
+    /// How long an idle spin lasts in which nothing comes.
+    fn wait(idle_spin: &mut IdleSpin, from: u64) -> u64 {
         (from..)
-            .take_while(|us| look(vigil, *us, vigil.frames))
+            .take_while(|us| look(idle_spin, *us, idle_spin.frames))
             .count() as u64
     }
 
     #[test]
     fn what_comes_is_waited_for() {
-        let mut vigil = Vigil::default();
+        let mut idle_spin = IdleSpin::default();
         for frames in 1..100 {
             let begin = frames * 1000;
-            assert!(look(&mut vigil, begin, frames), "news");
-            assert!(look(&mut vigil, begin, frames));
-            assert!(look(&mut vigil, begin + 90, frames));
+            assert!(look(&mut idle_spin, begin, frames), "news");
+            assert!(look(&mut idle_spin, begin, frames));
+            assert!(look(&mut idle_spin, begin + 90, frames));
         }
     }
 
     #[test]
-    fn vigils_in_vain_get_shorter() {
-        let mut vigil = Vigil::default();
-        let long = wait(&mut vigil, 0);
-        assert_eq!(long, u64::from(MOST));
-        assert!(wait(&mut vigil, 1000) < long);
+    fn spins_in_vain_get_shorter() {
+        let mut idle_spin = IdleSpin::default();
+        let long = wait(&mut idle_spin, 0);
+        assert_eq!(long, u64::from(LONGEST_SPIN_US));
+        assert!(wait(&mut idle_spin, 1000) < long);
         for time in 2..64 {
-            wait(&mut vigil, time * 1000);
+            wait(&mut idle_spin, time * 1000);
         }
-        assert_eq!(wait(&mut vigil, 100_000), 0, "it sleeps at once");
+        assert_eq!(wait(&mut idle_spin, 100_000), 0, "it sleeps at once");
     }
 
     #[test]
     fn nobody_keeps_awake_beside_a_program_that_computes() {
-        let mut vigil = Vigil::default();
-        assert!(!vigil.goes_on_if(at(0), false, 0, || false));
+        let mut idle_spin = IdleSpin::default();
+        assert!(!idle_spin.goes_on_if(at(0), false, 0, || false));
     }
 
     #[test]
     fn busy_engines_are_polled_again() {
-        let mut vigil = Vigil::default();
+        let mut idle_spin = IdleSpin::default();
         for time in 0..10 {
-            assert!(vigil.goes_on_if(at(time * 1000), true, 0, || false));
+            assert!(idle_spin.goes_on_if(at(time * 1000), true, 0, || false));
         }
     }
 }
