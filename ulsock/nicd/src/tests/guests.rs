@@ -10,7 +10,7 @@ use rustix::net::{
 };
 
 use super::program::{streams, streams_to, waiter};
-use super::world::{eventually, Host, World};
+use super::world::{eventually, TestHost, World};
 use os::tcp;
 use rendezvous::channel::Channel;
 use rendezvous::message::{Introduction, Message};
@@ -18,14 +18,14 @@ use rendezvous::pair::{Mail, Other, Pair};
 use rendezvous::reason::Reason;
 use rendezvous::rundir::RunDir;
 
-struct Guest(Arc<Pair>);
+struct TestGuest(Arc<Pair>);
 
-impl Guest {
-    fn of(host: &Host) -> Guest {
+impl TestGuest {
+    fn of(host: &TestHost) -> TestGuest {
         waiter();
         let dir = RunDir::open(&host.run_dir).expect("a run directory");
         let channel = Channel::connect_to_host(&dir).expect("a door");
-        Guest(Pair::with(Other::HostDaemon, channel).expect("a pair"))
+        TestGuest(Pair::with(Other::HostDaemon, channel).expect("a pair"))
     }
 
     fn seek(&self, stream: &TcpStream, connected: bool) -> u64 {
@@ -82,7 +82,7 @@ fn ends_in_containers(world: &World) -> [TcpStream; 2] {
 }
 
 /// Lets the daemon hear everything that was said before.
-fn settle(guest: &Guest) {
+fn settle(guest: &TestGuest) {
     let stray = TcpListener::bind("127.0.0.1:0").expect("to listen");
     guest.seek_as(0, true, stray.as_fd());
     assert_eq!(guest.refusal(), Reason::Identity);
@@ -91,7 +91,7 @@ fn settle(guest: &Guest) {
 #[test]
 fn two_programs_get_one_channel_for_all_their_connections() {
     let world = World::new("packet");
-    let guests = [0, 1].map(|_| Guest::of(&world.hosts[0]));
+    let guests = [0, 1].map(|_| TestGuest::of(&world.hosts[0]));
     let mut numbers = Vec::new();
     for round in 0..2 {
         let ends = ends_in_containers(&world);
@@ -126,7 +126,7 @@ fn two_programs_get_one_channel_for_all_their_connections() {
 #[test]
 fn what_is_not_the_connection_of_its_user_is_refused() {
     let world = World::new("packet");
-    let guest = Guest::of(&world.hosts[0]);
+    let guest = TestGuest::of(&world.hosts[0]);
     let [near, far] = streams(&world);
     let cookie = tcp::cookie(near.as_fd()).expect("a cookie");
     let flags = SocketFlags::CLOEXEC;
@@ -155,7 +155,7 @@ fn what_is_not_the_connection_of_its_user_is_refused() {
 #[test]
 fn nobody_is_sought_who_is_on_another_host() {
     let world = World::new("packet");
-    let guest = Guest::of(&world.hosts[0]);
+    let guest = TestGuest::of(&world.hosts[0]);
     let [near, far] = streams(&world);
     for connected in [true, false] {
         guest.seek(&near, connected);
@@ -169,7 +169,7 @@ fn nobody_is_sought_who_is_on_another_host() {
 #[test]
 fn ends_that_do_not_belong_together_stay_apart() {
     let world = World::new("packet");
-    let guests = [0, 1].map(|_| Guest::of(&world.hosts[0]));
+    let guests = [0, 1].map(|_| TestGuest::of(&world.hosts[0]));
     let [[near, far], [other, _rest]] = [(); 2].map(|()| ends_in_containers(&world));
     // Both connected, or both ends of one program: nobody is the other end of anybody.
     guests[0].seek(&near, true);
@@ -209,7 +209,7 @@ fn who_says_what_is_not_for_a_guest_is_shown_the_door() {
         (found, None),
         (Message::Ask, None),
     ] {
-        let guest = Guest::of(&world.hosts[0]);
+        let guest = TestGuest::of(&world.hosts[0]);
         assert!(guest.0.tell(&message, socket));
         eventually("its end", || {
             guest.0.receive();

@@ -19,7 +19,7 @@ use rustix::process::Signal;
 
 use program::{bytes, meet, streams, End, KEY};
 use rendezvous::reason::Reason;
-use world::{eventually, Host, World};
+use world::{eventually, TestHost, World};
 
 /// Two ends of a connection, on the link.
 fn promoted(world: &World) -> [End; 2] {
@@ -63,7 +63,7 @@ fn exchange(ends: &mut [End; 2], count: u64) {
     });
 }
 
-fn nothing_is_left(host: &Host) {
+fn nothing_is_left(host: &TestHost) {
     host.wait_for("an end", |peer| {
         peer.shown + peer.claimed + peer.served == 0
     });

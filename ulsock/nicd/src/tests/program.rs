@@ -14,7 +14,7 @@ use netstack::ring::{tail, Memory, Tripwire};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::net::{connect, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use super::world::{eventually, Host, World};
+use super::world::{eventually, TestHost, World};
 use crate::door;
 use os::tcp;
 use rendezvous::channel::address::daemon_file;
@@ -72,13 +72,13 @@ pub struct End {
 // SAFETY: the pointers of its block lead into a segment that it keeps.
 unsafe impl Send for End {}
 
-pub fn meet(host: &Host) -> Arc<Pair> {
+pub fn meet(host: &TestHost) -> Arc<Pair> {
     let channel = knock(&door_of(host)).expect("a daemon");
     Pair::with(Other::Daemon, channel).expect("a pair")
 }
 
 /// Where its daemon listens for programs.
-pub fn door_of(host: &Host) -> PathBuf {
+pub fn door_of(host: &TestHost) -> PathBuf {
     let namespace = host.within(|| door::namespace().expect("a namespace"));
     let name = daemon_file(namespace).expect("a name");
     host.run_dir.join(&*name)
@@ -97,7 +97,7 @@ pub fn knock(door: &Path) -> rustix::io::Result<Channel> {
 }
 
 impl End {
-    pub fn new(host: &Host, stream: TcpStream, connected: bool) -> End {
+    pub fn new(host: &TestHost, stream: TcpStream, connected: bool) -> End {
         let waiter = waiter();
         End {
             stream,

@@ -69,7 +69,7 @@ pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-pub struct Host {
+pub struct TestHost {
     namespace: File,
     pub run_dir: PathBuf,
     number: usize,
@@ -78,8 +78,8 @@ pub struct Host {
     daemon: Option<Child>,
 }
 
-impl Host {
-    fn new(folder: &Path, number: usize) -> Host {
+impl TestHost {
+    fn new(folder: &Path, number: usize) -> TestHost {
         let make = || {
             // SAFETY: only the network namespace, and only of this thread.
             unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.expect("root");
@@ -88,7 +88,7 @@ impl Host {
         let run_dir = folder.join(number.to_string());
         fs::create_dir(&run_dir).expect("a run directory");
         fs::set_permissions(&run_dir, Permissions::from_mode(0o1777)).expect("its mode");
-        Host {
+        TestHost {
             namespace: thread::spawn(make).join().expect("a namespace"),
             run_dir,
             number,
@@ -176,7 +176,7 @@ impl Host {
     }
 }
 
-impl Drop for Host {
+impl Drop for TestHost {
     fn drop(&mut self) {
         if let Some(mut child) = self.daemon.take() {
             let _ = child.kill();
@@ -187,7 +187,7 @@ impl Drop for Host {
 
 pub struct World {
     pub folder: tempfile::TempDir,
-    pub hosts: [Host; 2],
+    pub hosts: [TestHost; 2],
 }
 
 impl World {
@@ -199,7 +199,7 @@ impl World {
     /// The same, and so many descriptors for each daemon.
     pub fn with_limit(port: &str, limit: Option<u64>) -> World {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut hosts = [1, 2].map(|number| Host::new(folder.path(), number));
+        let mut hosts = [1, 2].map(|number| TestHost::new(folder.path(), number));
         let there = format!(
             "/proc/{}/fd/{}",
             std::process::id(),
