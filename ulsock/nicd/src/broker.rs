@@ -14,11 +14,13 @@ use netstack::time::Instant;
 use rustix::fs::fstat;
 use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 
-use super::door::{HostDoor, Knock, NoDoor};
+use super::answers::{refuse, turn_away};
+use super::door::{HostDoor, Knock};
+use super::names::NoDoor;
 use super::pairing::{Match, Pairing, UnpairedEnd, UnpairedId};
-use super::program::{connection_of, refuse, turn_away};
 use super::set::{Set, Source};
 use super::shares::{Held, Shares};
+use super::socket_check::tuple_of;
 use os::fds::InternalFd;
 use os::tcp;
 use os::users::names_one_user;
@@ -217,7 +219,7 @@ impl Broker {
         socket: &InternalFd,
         time: Instant,
     ) -> Result<UnpairedEnd, Reason> {
-        let tuple = connection_of(socket.as_fd(), cookie).ok_or(Reason::Identity)?;
+        let tuple = tuple_of(socket.as_fd(), cookie).ok_or(Reason::Identity)?;
         let known = self.guests.get_mut(&guest).ok_or(Reason::PeerGone)?;
         let owner = fstat(socket).map_err(|_| Reason::Identity)?.st_uid;
         if owner != known.pair.peer().uid || !names_one_user(owner) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use netstack::time::Instant;
 use rustix::io::Errno;
 
+use super::caller::Caller;
 use super::daemon::Nicd;
 use super::door::is_want;
 use super::host::Theirs;
@@ -21,13 +22,6 @@ const MOST_CALLERS: usize = 64;
 const MOST_AT_ONCE: usize = 16;
 /// The one with the higher address leaves the first call to the other.
 const COURTESY: Duration = Duration::from_millis(500);
-
-/// A channel before it is one.
-pub struct Caller {
-    channel: Secure,
-    /// Whom we have called.
-    called: Option<usize>,
-}
 
 impl Nicd {
     /// At the start: everybody is called.

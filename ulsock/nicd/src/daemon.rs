@@ -5,7 +5,8 @@
 //! epoll set until something comes or is due.
 
 use std::collections::{HashMap, HashSet};
-use std::net::TcpListener;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,10 +14,11 @@ use std::time::Duration;
 use netstack::phy::route::{Routes, Watch};
 use netstack::phy::Reserved;
 use netstack::time::Instant;
+use rustix::io::Errno;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
 use super::broker::Broker;
-use super::calls::Caller;
+use super::caller::Caller;
 use super::connections::Connections;
 use super::door::Door;
 use super::host::Host;
@@ -110,6 +112,44 @@ pub fn now() -> Instant {
     Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
+fn failed(what: &'static str) -> impl Fn(Errno) -> String {
+    move |why| format!("{what}: {why}")
+}
+
+fn random() -> Result<u64, String> {
+    os::random().map_err(failed("no random numbers"))
+}
+
+/// All peers, and which of them we are.
+fn read_peers(options: &Options<'_>) -> Result<(Peers, Peer), String> {
+    let wrong = |why: String| format!("{}: {why}", options.peers_file.display());
+    let peers = Peers::load(options.peers_file).map_err(|why| wrong(why.to_string()))?;
+    let own = peers.own(&options.identity.public(), is_here);
+    let own = own.map_err(|why| wrong(why.to_string()))?;
+    let me = peers.get(own).ok_or("the peers file is empty")?.clone();
+    Ok((peers, me))
+}
+
+/// Where programs find us. Without a broker, programs in containers stay on the kernel.
+fn open_doors(run_dir: &Path) -> Result<(Door, Option<Broker>), String> {
+    let dir = RunDir::open(run_dir).map_err(|why| format!("{}: {why}", run_dir.display()))?;
+    let door = Door::open(&dir).map_err(|why| why.to_string())?;
+    let broker = Broker::open(&dir, door.namespace);
+    let broker = broker.inspect_err(|why| say!("introduces no containers: {why}"));
+    Ok((door, broker.ok()))
+}
+
+/// Where the daemons of other hosts find us: TCP for the channels, and the UDP port of the frames.
+fn take_ports(me: SocketAddr) -> Result<(TcpListener, Reserved), String> {
+    let failed = |why: io::Error| format!("cannot listen at {me}: {why}");
+    let listener = TcpListener::bind(me).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    let reserved = Reserved::new(me.port());
+    let reserved =
+        reserved.map_err(|why| format!("UDP port {} cannot be had: {why}", me.port()))?;
+    Ok((listener, reserved))
+}
+
 /// Programs have many bells: as many descriptors as we may have.
 fn take_descriptors() {
     let limit = getrlimit(Resource::Nofile);
@@ -123,57 +163,33 @@ fn take_descriptors() {
 impl Nicd {
     /// Takes its place; what is missing or wrong is said in one line.
     pub fn start(options: Options<'_>) -> Result<Nicd, String> {
-        let Options {
-            run_dir,
-            peers_file,
-            identity,
-            port,
-            device,
-            impairment,
-            lease_to,
-        } = options;
-        let wrong = |why: String| format!("{}: {why}", peers_file.display());
-        let peers = Peers::load(peers_file).map_err(|why| wrong(why.to_string()))?;
-        let own = peers.own(&identity.public(), is_here);
-        let own = own.map_err(|why| wrong(why.to_string()))?;
-        let ourselves = peers.get(own).ok_or("the peers file is empty")?.clone();
-        let me = ourselves.control;
-        let dir = RunDir::open(run_dir).map_err(|why| format!("{}: {why}", run_dir.display()))?;
-        let door = Door::open(&dir).map_err(|why| why.to_string())?;
-        let broker = Broker::open(&dir, door.namespace);
-        let listener =
-            TcpListener::bind(me).map_err(|why| format!("cannot listen at {me}: {why}"))?;
-        let ready = listener.set_nonblocking(true);
-        ready.map_err(|why| format!("cannot listen at {me}: {why}"))?;
-        let reserved = Reserved::new(me.port());
-        let reserved =
-            reserved.map_err(|why| format!("UDP port {} cannot be had: {why}", me.port()))?;
-        let failed = |what: &'static str| move |why: rustix::io::Errno| format!("{what}: {why}");
+        let (peers, me) = read_peers(&options)?;
+        let (door, broker) = open_doors(options.run_dir)?;
+        let (listener, reserved) = take_ports(me.control)?;
         take_descriptors();
         pid::note();
         waiter::begin().ok_or("no memory for our waiters")?;
-        let random = || os::random().map_err(failed("no random numbers"));
         let mut nicd = Nicd {
             set: Set::new().map_err(failed("no epoll set"))?,
             door,
             listener,
             signals: signals::open().map_err(|why| format!("no signals: {why}"))?,
-            identity,
-            peers_file: peers_file.to_owned(),
+            identity: options.identity,
+            peers_file: options.peers_file.to_owned(),
             peers: Peers::default(),
-            me: ourselves,
+            make: Make {
+                kind: options.port,
+                device: options.device,
+                udp: me.control.port(),
+                impairment: options.impairment,
+            },
+            me,
             hosts: Vec::new(),
             by_peer: Vec::new(),
             callers: HashMap::new(),
             kernel_routes: Routes::open().map_err(failed("the kernel tells no routes"))?,
             watch: Watch::open().map_err(failed("the kernel tells no changes"))?,
-            make: Make {
-                kind: port,
-                device,
-                udp: me.port(),
-                impairment,
-            },
-            lease_to,
+            lease_to: options.lease_to,
             _reserved: reserved,
             interfaces: Vec::new(),
             programs: HashMap::new(),
@@ -181,9 +197,7 @@ impl Nicd {
             shares: Shares::new(),
             unfinished: HashSet::new(),
             shut: Vec::new(),
-            broker: broker
-                .inspect_err(|why| say!("introduces no containers: {why}"))
-                .ok(),
+            broker,
             connections: Connections::default(),
             waiter: waiter::take().ok_or("no memory for a bell")?,
             life: random()?,

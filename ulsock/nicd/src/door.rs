@@ -2,7 +2,6 @@
 //! lock that says that it lives. For programs in containers there is one more socket, in a folder of its own,
 //! which can be mounted into them: a folder, because the socket of the next daemon is another file.
 
-use std::fmt;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -11,7 +10,7 @@ use rustix::fs::{chmodat, AtFlags, Mode};
 use rustix::io::{self, Errno};
 use rustix::net::{accept_with, bind, listen, socket_with, AddressFamily, SocketFlags, SocketType};
 
-use super::names::{self, take_lock};
+use super::names::{self, take_lock, NoDoor};
 use os::tcp;
 use rendezvous::channel::{address, Channel};
 use rendezvous::rundir::{RunDir, HOST, HOST_DOOR};
@@ -21,38 +20,6 @@ const BACKLOG: i32 = 128;
 const MOST_TOLD: usize = 16;
 /// Behind the name: who connects there is told how things are.
 pub const STATUS: &str = ".status";
-
-/// Why the daemon has no place in the run directory.
-#[derive(Debug)]
-pub enum NoDoor {
-    /// Another one serves this network namespace; its pid, if it has said so.
-    Taken(String),
-    /// Something of a stranger's has a name that we need, and is not ours to remove.
-    Stranger {
-        name: String,
-        owner: u32,
-    },
-    /// What must have this name cannot be made.
-    Name(String, Errno),
-    Failed(&'static str, Errno),
-}
-
-impl fmt::Display for NoDoor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NoDoor::Taken(pid) => write!(
-                f,
-                "another nicd (pid {pid}) serves this network namespace: stop it first"
-            ),
-            NoDoor::Stranger { name, owner } => write!(
-                f,
-                "{name} in the run directory belongs to uid {owner}: let root remove it, or set ULSOCK_RUN_DIR to another directory"
-            ),
-            NoDoor::Name(name, errno) => write!(f, "no {name} in the run directory: {errno}"),
-            NoDoor::Failed(what, errno) => write!(f, "{what}: {errno}"),
-        }
-    }
-}
 
 /// The network namespace that we are in.
 pub fn namespace() -> io::Result<u64> {

@@ -11,7 +11,7 @@ use super::connection::{ConnectionId, Place, Stage};
 use super::daemon::Nicd;
 use super::orphan::{Fate, Known};
 use super::peer_messages::PeerMessage;
-use super::program::SHOWN_TIMEOUT;
+use super::programs::SHOWN_TIMEOUT;
 use super::say;
 use super::set::Source;
 use rendezvous::engine_endpoint::Block;

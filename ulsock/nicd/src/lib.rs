@@ -1,7 +1,9 @@
 //! The daemon of a host: owner of the NIC, engine of all programs here, and the one who speaks with the
 //! daemons of other hosts. `ulsock nicd` runs it; it is a process of its own, without the preload library.
 
+mod answers;
 mod broker;
+mod caller;
 mod calls;
 pub mod caps;
 mod connection;
@@ -17,6 +19,7 @@ mod impair;
 mod interface;
 pub mod key;
 mod lease;
+mod leases;
 mod names;
 mod notify;
 mod orphan;
@@ -24,6 +27,7 @@ mod pairing;
 mod peer_messages;
 pub mod peers;
 mod program;
+mod programs;
 mod promote;
 mod quiet;
 mod reload;
@@ -32,6 +36,7 @@ pub mod secure;
 mod set;
 mod shares;
 mod signals;
+mod socket_check;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -4,11 +4,12 @@
 //! Called by the [door](super::door). No link is followed, nothing of a stranger's is opened, and nothing in a stranger's
 //! folder is touched: whoever can change it meanwhile could lead us elsewhere.
 
-use rustix::fs::{flock, fstat, openat, FlockOperation, Mode, OFlags, Stat};
-use rustix::io::Errno;
+use std::fmt;
 use std::os::fd::OwnedFd;
 
-use super::door::NoDoor;
+use rustix::fs::{flock, fstat, openat, FlockOperation, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
 use super::say;
 use os::is_regular;
 use rendezvous::rundir::{is_ours, RunDir, LOCK};
@@ -17,6 +18,38 @@ use rendezvous::rundir::{is_ours, RunDir, LOCK};
 const TRIES: usize = 64;
 /// Who can open a file can lock it.
 const PRIVATE: u32 = 0o600;
+
+/// Why the daemon has no place in the run directory.
+#[derive(Debug)]
+pub enum NoDoor {
+    /// Another one serves this network namespace; its pid, if it has said so.
+    Taken(String),
+    /// Something of a stranger's has a name that we need, and is not ours to remove.
+    Stranger {
+        name: String,
+        owner: u32,
+    },
+    /// What must have this name cannot be made.
+    Name(String, Errno),
+    Failed(&'static str, Errno),
+}
+
+impl fmt::Display for NoDoor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoDoor::Taken(pid) => write!(
+                f,
+                "another nicd (pid {pid}) serves this network namespace: stop it first"
+            ),
+            NoDoor::Stranger { name, owner } => write!(
+                f,
+                "{name} in the run directory belongs to uid {owner}: let root remove it, or set ULSOCK_RUN_DIR to another directory"
+            ),
+            NoDoor::Name(name, errno) => write!(f, "no {name} in the run directory: {errno}"),
+            NoDoor::Failed(what, errno) => write!(f, "{what}: {errno}"),
+        }
+    }
+}
 
 /// Makes something of that name, and sees to it that a stranger's is not in the way. `taken`: how it fails where one is.
 pub fn make<T>(
