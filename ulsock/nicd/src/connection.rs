@@ -27,7 +27,7 @@ pub enum Stage {
     Claimed,
     /// `[F2]` A's program has proposed.
     Proposed { epoch: u64, name: u64 },
-    /// [F3] B's program has been asked by that connection of the peer's.
+    /// `[F3]` B's program has been asked by that connection of the peer's.
     Asked { epoch: u64, name: u64, from: u64 },
     /// The engine has it.
     Served(Place),
@@ -55,16 +55,16 @@ pub struct Connection {
     pub block: Option<Block>,
     /// Both programs have an engine of their own: the number of the route from ours to the peer's.
     pub engine_route: Option<u32>,
-    /// [F31] What we go on with if the program is killed.
+    /// `[F31]` What we go on with if the program is killed.
     pub entrusted: Option<InternalFd>,
     /// Of B: the connection of A's that has been told that our program looks at its block. Of A: the peer's
     /// program looks at its own.
     pub ready_for: Option<ConnectionId>,
-    /// [C11] The peer has all that the program wrote, and its end.
+    /// `[C11]` The peer has all that the program wrote, and its end.
     pub end_acked: bool,
     /// Both directions have been carried to their ends.
     pub closed: bool,
-    /// [F24]
+    /// `[F24]`
     pub orphan: Option<Orphan>,
 }
 

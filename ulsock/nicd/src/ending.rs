@@ -81,7 +81,7 @@ impl Nicd {
         }
     }
 
-    /// [C11]
+    /// `[C11]`
     fn end_acked(&mut self, interface: usize, endpoint: EndpointId, time: Instant) {
         let Some(id) = self.interfaces[interface].ropes.connection(endpoint) else {
             return;
@@ -130,7 +130,7 @@ impl Nicd {
         }
     }
 
-    /// [F24]
+    /// `[F24]`
     pub(super) fn run_orphan(&mut self, id: ConnectionId, time: Instant) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -161,7 +161,7 @@ impl Nicd {
         }
     }
 
-    /// [F26] The program of a connection is dead.
+    /// `[F26]` The program of a connection is dead.
     pub(super) fn lose_program_of(&mut self, id: ConnectionId, time: Instant) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;

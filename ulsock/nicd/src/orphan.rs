@@ -17,7 +17,7 @@ use os::tcp;
 use rendezvous::engine_endpoint::Block;
 use shm::layout::NIC_LEVEL;
 
-/// [F30] So long we wait for the peer.
+/// `[F30]` So long we wait for the peer.
 const PEER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes that are thrown away at once, and how often in one turn: a peer may send without end, and others wait.
 const DISCARD: usize = 1 << 14;

@@ -267,7 +267,7 @@ impl Nicd {
         tuple_of(socket.as_fd(), cookie).filter(|_| is_here)
     }
 
-    /// [F24] A program has closed a connection, and leaves it to us.
+    /// `[F24]` A program has closed a connection, and leaves it to us.
     fn inherit(&mut self, number: u32, block: (u32, u32), socket: InternalFd, time: Instant) {
         if let Some(id) = self.connection_by_socket(number, block, &socket) {
             self.succeed(id, socket, time);
@@ -331,7 +331,7 @@ impl Nicd {
         self.run_orphan(id, time);
     }
 
-    /// [F31] A connection is on the link: we keep what is needed if its program is killed.
+    /// `[F31]` A connection is on the link: we keep what is needed if its program is killed.
     fn trust(&mut self, number: u32, block: (u32, u32), socket: InternalFd) {
         let id = self.connection_by_socket(number, block, &socket);
         let connection = id.and_then(|id| self.connections.get_mut(id));

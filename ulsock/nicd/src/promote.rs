@@ -192,7 +192,7 @@ impl Nicd {
         self.prod = true;
     }
 
-    /// [F2] A's library proposes.
+    /// `[F2]` A's library proposes.
     fn propose(&mut self, id: ConnectionId, epoch: u64, time: Instant) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -299,7 +299,7 @@ impl Nicd {
         Some(())
     }
 
-    /// [F3] B's library has agreed: the engine expects the connection.
+    /// `[F3]` B's library has agreed: the engine expects the connection.
     fn answer(&mut self, id: ConnectionId, agreed: u64, time: Instant) {
         let Some(connection) = self.connections.get(id) else {
             return;
@@ -329,7 +329,7 @@ impl Nicd {
         self.tell(host, answer, time);
     }
 
-    /// [F9] B's library has agreed to what will not be: it finds its word frozen, and resumes.
+    /// `[F9]` B's library has agreed to what will not be: it finds its word frozen, and resumes.
     fn let_down(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.stage = Stage::Over;
@@ -340,7 +340,7 @@ impl Nicd {
         self.wake(id);
     }
 
-    /// [F6] AGREE has come: A's engine opens the connection.
+    /// `[F6]` AGREE has come: A's engine opens the connection.
     pub(super) fn open(&mut self, host: usize, id: ConnectionId, agreed: u64, time: Instant) {
         let Some(connection) = self
             .connections
