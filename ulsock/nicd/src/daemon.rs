@@ -25,7 +25,7 @@ use super::host::Host;
 use super::identity::Identity;
 use super::idle_spin::IdleSpin;
 use super::impair::Impairment;
-use super::interface::{Interface, Kind, Make};
+use super::interface::{Interface, Make, PortKind};
 use super::notify::Manager;
 use super::peers::{is_here, Peer, Peers};
 use super::program::Program;
@@ -48,8 +48,8 @@ pub struct Options<'a> {
     pub run_dir: &'a Path,
     pub peers_file: &'a Path,
     pub identity: Identity,
-    pub port: Kind,
-    /// For [`Kind::Ivshmem`].
+    pub port: PortKind,
+    /// For [`PortKind::Ivshmem`].
     pub device: PathBuf,
     /// For tests.
     pub impairment: Option<Impairment>,

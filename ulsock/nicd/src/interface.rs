@@ -27,7 +27,7 @@ use shm::waiter::WAITERS;
 
 /// How frames get to the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PortKind {
     /// AF_PACKET: everywhere.
     Packet,
     /// AF_XDP: past the kernel's protocols.
@@ -39,7 +39,7 @@ pub enum Kind {
 /// How all ports of the daemon are made.
 #[derive(Clone, Debug)]
 pub struct Make {
-    pub kind: Kind,
+    pub kind: PortKind,
     /// Of the shared memory.
     pub device: PathBuf,
     /// Of ours and of the peers' frames.
@@ -187,18 +187,18 @@ impl Make {
 
     fn port(&self, interface: &phy::Interface, wanted: &Wanted) -> Result<Box<dyn Port>, NoPort> {
         Ok(match self.kind {
-            Kind::Packet => {
+            PortKind::Packet => {
                 let port = PacketPort::open(interface, wanted, packet::PacketOptions::default());
                 Box::new(port.map_err(NoPort::Packet)?)
             }
-            Kind::Xdp => {
+            PortKind::Xdp => {
                 let mode = Mode::best(interface);
                 let steering = Steering::attach(interface, wanted, mode);
                 let steering = Arc::new(steering.map_err(NoPort::Steering)?);
                 let port = Xdp::open(&steering, xdp::XdpOptions::default());
                 Box::new(port.map_err(NoPort::Xdp)?)
             }
-            Kind::Ivshmem => {
+            PortKind::Ivshmem => {
                 let phy::Interface { mtu, address, .. } = *interface;
                 let options = ivshmem::IvshmemOptions::of_daemon(self.device.clone(), mtu, address);
                 let port = Ivshmem::open(&options);

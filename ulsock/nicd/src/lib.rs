@@ -44,7 +44,7 @@ mod trusted;
 
 pub use daemon::{Nicd, Options};
 pub use impair::{BadWord, Impairment};
-pub use interface::Kind as PortKind;
+pub use interface::PortKind;
 pub use status::{ask, Status};
 
 /// One line to whoever started us.

@@ -16,7 +16,7 @@ use rustix::process::{
 use rustix::thread::{move_into_link_name_space, unshare_unsafe, LinkNameSpaceType, UnshareFlags};
 
 use crate::identity::Identity;
-use crate::interface::Kind;
+use crate::interface::PortKind;
 use crate::signals;
 use crate::status::{self, PeerStatus, Status};
 use crate::{Nicd, Options};
@@ -32,8 +32,8 @@ fn daemon() {
     let host = std::env::var("NICD_TEST_HOST").expect("a host");
     let key = folder.join(format!("{host}.key"));
     let port = match std::env::var("NICD_TEST_PORT").as_deref() {
-        Ok("xdp") => Kind::Xdp,
-        _ => Kind::Packet,
+        Ok("xdp") => PortKind::Xdp,
+        _ => PortKind::Packet,
     };
     if let Some(limit) = std::env::var("NICD_TEST_LIMIT")
         .ok()
