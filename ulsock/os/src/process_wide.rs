@@ -1,11 +1,11 @@
 //! State that a process has once, and who owns it.
 //!
-//! All of it is declared by [`process_wide!`](crate::process_wide). In the product each declaration is a plain static, and
-//! the process is its owner. With the feature `runtimes`, which only unit tests have, the owner is a [`Runtime`]: several of
+//! All of it is declared by `process_wide!`. In the product each declaration is a plain static, and
+//! the process is its owner. With the feature `runtimes`, which only unit tests have, the owner is a `Runtime`: several of
 //! them stand in one test process, each with a table of descriptors, records, threads and waiters of its own, and talk to
-//! each other by the kernel's real sockets. A test acts as the one or the other with [`Runtime::run`].
+//! each other by the kernel's real sockets. A test acts as the one or the other with `Runtime::run`.
 
-/// Declares statics that every process, or every [`Runtime`] of a unit test, has once.
+/// Declares statics that every process, or every `Runtime` of a unit test, has once.
 #[cfg(not(feature = "runtimes"))]
 #[macro_export]
 macro_rules! process_wide {
@@ -14,7 +14,7 @@ macro_rules! process_wide {
     };
 }
 
-/// Declares statics that every process, or every [`Runtime`] of a unit test, has once.
+/// Declares statics that every process, or every `Runtime` of a unit test, has once.
 #[cfg(feature = "runtimes")]
 #[macro_export]
 macro_rules! process_wide {
