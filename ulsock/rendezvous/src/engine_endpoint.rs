@@ -7,6 +7,7 @@ use firmware::Half;
 use netstack::failover;
 use netstack::ring::mark::LEVEL_SIZE;
 use netstack::ring::{tail, Memory, Tail};
+use netstack::shared_memory;
 
 use crate::pair::{Pair, PairSegment};
 use crate::rings::{Rings, CLOSED};
@@ -47,9 +48,8 @@ impl Block {
     }
 
     fn words(&self) -> &Words {
-        // SAFETY: the segment has this block, and is mapped as long as we have it; atomics only, valid
-        // for any content.
-        unsafe { &*self.segment.block(self.conn) }
+        // SAFETY: the segment has this block, aligned, and is mapped as long as we have it.
+        unsafe { shared_memory::at(self.segment.block(self.conn).cast()) }
     }
 
     /// What the program says.

@@ -17,6 +17,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use netstack::shared_memory;
+
 use crate::channel::{Channel, ChannelError, Credentials};
 use crate::mailbox_name::MailboxName;
 use crate::message::{Introduction, Message, VERSION};
@@ -317,8 +319,10 @@ impl Pair {
     /// `None` when its page has not come yet.
     fn peer_asleep(&self, waiter: usize) -> Option<bool> {
         let page = self.page.get()?;
-        // SAFETY: `waiter` is below WAITERS, hence within the page; an atomic is valid for any content.
-        let word = unsafe { &*page.base().cast::<AtomicU32>().add(waiter) };
+        debug_assert!(waiter < WAITERS);
+        let offset = waiter * size_of::<AtomicU32>();
+        // SAFETY: `ring` has checked that the waiter has a word in the page, which is mapped as long as the pair.
+        let word: &AtomicU32 = unsafe { shared_memory::at(page.base().add(offset)) };
         Some(word.load(Ordering::Relaxed) != 0)
     }
 

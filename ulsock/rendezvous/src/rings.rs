@@ -67,7 +67,7 @@ impl Memory for Rings {
 
     #[inline(always)]
     fn drain<S: Sink + ?Sized>(&self, level: u8, at: usize, len: usize, to: &mut S) {
-        // SAFETY: as above.
+        // SAFETY: the protocol keeps `at + len` within the level's ring, which is mapped.
         unsafe { to.take(self.base[level as usize].add(at), len) }
     }
 }

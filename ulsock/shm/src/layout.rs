@@ -6,6 +6,7 @@
 use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
 use netstack::failover::Prepare;
+use netstack::in_shared_memory;
 use netstack::ring::mark::{LEVELS, LEVEL_SIZE};
 use netstack::ring::{Shared, Tail};
 
@@ -173,6 +174,36 @@ pub struct Block {
     pub directions: [Shared; 2],
     pub sides: [SideLine; 2],
 }
+
+in_shared_memory!(Board { summary, words });
+in_shared_memory!(Promotion {
+    epoch,
+    key,
+    sent,
+    received,
+    refused,
+    name,
+    route,
+    agreed
+});
+in_shared_memory!(Trust {
+    given,
+    sent,
+    taken,
+    written,
+    from
+});
+in_shared_memory!(SideLine {
+    stage,
+    grown,
+    shared,
+    away,
+    refused,
+    parted,
+    promotion,
+    trust
+});
+in_shared_memory!(Block { directions, sides });
 
 /// Offsets within a segment of `conns` connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use std::sync::atomic::{
 use std::sync::{Mutex, OnceLock};
 
 use netstack::ring::tripwire::{Tripwire, SLOTS};
+use netstack::shared_memory;
 
 use crate::doorbell::{Doorbell, DoorbellKind};
 use crate::segment::Segment;
@@ -107,9 +108,10 @@ impl Waiters {
     }
 
     fn word(&self, number: u32) -> &'static AtomicU32 {
-        // SAFETY: below WAITERS, hence within the page; the page of a process is never unmapped
+        let offset = number as usize % WAITERS * size_of::<AtomicU32>();
+        // SAFETY: within the page, and aligned as the page is; the page of a process is never unmapped
         // (`Waiters` lives in a static, and in a forked child it is leaked).
-        unsafe { &*self.page.base().cast::<AtomicU32>().add(number as usize) }
+        unsafe { shared_memory::at(self.page.base().add(offset)) }
     }
 
     fn give_back(&self, waiter: &'static Waiter) {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use netstack::ring::mark::LEVEL_SIZE;
+use netstack::shared_memory;
 
 use super::share::Share;
 use crate::reason::Reason;
@@ -92,8 +93,8 @@ impl PairSegment {
 
     /// This side will soon receive from that connection, and answer.
     pub fn fetch(&self, conn: u32, side: SideNumber) {
-        // SAFETY: the layout keeps every block within the segment; atomics only, valid for any content.
-        let block = unsafe { &*self.block(conn) };
+        // SAFETY: the layout keeps every block within the segment, and aligned.
+        let block: &Block = unsafe { shared_memory::at(self.block(conn).cast()) };
         let (tx, rx) = (&block.directions[side], &block.directions[1 - side]);
         fetch_to_read(&rx.producer);
         fetch_to_read(&tx.wait);
@@ -113,8 +114,8 @@ impl PairSegment {
 
     /// When the peer last had something for this side's waiters of that connection.
     pub fn stamp(&self, conn: u32, side: SideNumber) -> Stamp {
-        // SAFETY: as in `fetch`.
-        let block = unsafe { &*self.block(conn) };
+        // SAFETY: the layout keeps every block within the segment, and aligned.
+        let block: &Block = unsafe { shared_memory::at(self.block(conn).cast()) };
         let (tx, rx) = (&block.directions[side], &block.directions[1 - side]);
         Stamp(rx.wait.data.stamp().max(tx.room.space.stamp()))
     }
@@ -130,14 +131,9 @@ impl PairSegment {
     }
 
     pub fn board(&self, side: SideNumber, board: usize) -> &Board {
-        // SAFETY: the layout keeps every board within the segment; atomics only, valid for any content.
-        unsafe {
-            &*self
-                .memory
-                .base()
-                .add(self.layout.board(side, board % BOARDS))
-                .cast()
-        }
+        let offset = self.layout.board(side, board % BOARDS);
+        // SAFETY: the layout keeps every board within the segment, and aligned.
+        unsafe { shared_memory::at(self.memory.base().add(offset)) }
     }
 
     /// A board for one of our epoll sets.

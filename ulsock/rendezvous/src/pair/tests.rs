@@ -7,7 +7,7 @@ use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 use super::*;
 use os::fds::to_high;
 use shm::doorbell::{Doorbell, DoorbellKind};
-use shm::layout::{Layout, CLAIMER, LARGE, RELEASED, SMALL};
+use shm::layout::{Block, Layout, CLAIMER, LARGE, RELEASED, SMALL};
 use shm::segment::Segment;
 
 const OTHER_USER: u32 = 4_000_000;
@@ -131,8 +131,8 @@ fn a_genuine_claim_maps_its_segment_and_frees_what_was_turned_down() {
     assert!(pair.segment(0).is_some());
     assert_eq!([mapped(&pair), unmapped(&pair)], [1, 0]);
     let block = Layout::new(SMALL).unwrap().block(3);
-    // SAFETY: the layout keeps every block within the segment.
-    let block = unsafe { &*theirs.base().add(block).cast::<shm::layout::Block>() };
+    // SAFETY: the layout keeps every block within the segment, and aligned.
+    let block: &Block = unsafe { shared_memory::at(theirs.base().add(block)) };
     let ours = &block.sides[1 - CLAIMER];
     assert_eq!(ours.stage.load(Ordering::Relaxed), RELEASED);
     assert_eq!(

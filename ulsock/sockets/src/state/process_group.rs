@@ -10,6 +10,7 @@ pub mod found;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use netstack::{in_shared_memory, shared_memory};
 use rustix::fs::fstat;
 use rustix::io::{self, Errno};
 
@@ -82,6 +83,18 @@ pub struct Header {
     pub reasons: [AtomicU64; PLACES],
 }
 
+in_shared_memory!(Header {
+    magic,
+    record_size,
+    highest,
+    connections,
+    upgrades,
+    links,
+    members,
+    carried,
+    reasons,
+});
+
 pub const fn size() -> usize {
     std::mem::size_of::<Header>() + RECORDS * std::mem::size_of::<Record>()
 }
@@ -115,7 +128,7 @@ pub struct Family {
 
 // SAFETY: the raw tables hold only atomics and are never unmapped.
 unsafe impl Send for Family {}
-// SAFETY: as above.
+// SAFETY: the raw tables hold only atomics and are never unmapped.
 unsafe impl Sync for Family {}
 
 impl Family {
@@ -150,23 +163,17 @@ impl Family {
     }
 
     pub fn header(&self) -> &Header {
-        // SAFETY: the mapping is at least `size()` long, aligned to a page, zeroed at first, and
-        // zero is a valid header.
-        unsafe { &*self.records.base().cast() }
+        // SAFETY: the mapping is at least `size()` long, aligned to a page, and there as long as we are.
+        unsafe { shared_memory::at(self.records.base()) }
     }
 
     #[inline]
     pub fn record(&self, number: u32) -> &Record {
         debug_assert!((number as usize) < RECORDS);
-        // SAFETY: numbers come from `claim` and are below RECORDS; records lie behind the header.
-        unsafe {
-            let first = self
-                .records
-                .base()
-                .add(std::mem::size_of::<Header>())
-                .cast::<Record>();
-            &*first.add(number as usize)
-        }
+        let offset = size_of::<Header>() + number as usize * size_of::<Record>();
+        // SAFETY: numbers come from `claim` and are below RECORDS; records lie behind the header, whose size is a multiple
+        // of their alignment.
+        unsafe { shared_memory::at(self.records.base().add(offset)) }
     }
 
     /// A record for a new socket; `None` when all are taken.

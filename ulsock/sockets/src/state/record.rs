@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 use netstack::ring::{Gate, RxState, SideLock, TxState};
+use netstack::shared_memory::InSharedMemory;
 
 use crate::runtime::read_batching;
 use crate::runtime::thread::{self, Watchers};
@@ -214,6 +215,11 @@ pub struct Record {
     pub rx: Side<RxState>,
     pub nic: Nic,
 }
+
+// SAFETY: every field is an atomic integer, a lock or a gate, which are such, or an address or counts, which consist of them;
+// or it is a cell that the lock of its direction protects (`Nic`: that of the sending one). In the cells are numbers and bytes
+// only, which have a value for any pattern of bits, and a `MaybeUninit`, which promises nothing. No field has a destructor.
+unsafe impl InSharedMemory for Record {}
 
 impl Record {
     #[inline]

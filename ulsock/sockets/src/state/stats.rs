@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
 
+use netstack::shared_memory::InSharedMemory;
 use rustix::fs::{Mode, OFlags};
 use rustix::io;
 use serde::Serialize;
@@ -69,15 +70,15 @@ fn read_family(file: &Transient, rows: &mut Vec<ConnectionRow>) {
     rows.extend(records.filter_map(|record| row(&record)));
 }
 
-/// A structure of atomics from a file: any bytes are valid, none is trusted.
-fn read_at<T>(file: &Transient, offset: usize) -> Option<T> {
+/// What lies in a file that its family has mapped. None of it is trusted.
+fn read_at<T: InSharedMemory>(file: &Transient, offset: usize) -> Option<T> {
     let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: the value's own bytes; `T` is one of our structures of atomics and plain numbers.
+    // SAFETY: the value's own bytes, all of which are initialised (zero), and which nobody else reaches.
     let bytes = unsafe {
         std::slice::from_raw_parts_mut(value.as_mut_ptr().cast::<u8>(), std::mem::size_of::<T>())
     };
     let n = rustix::io::pread(file.as_fd(), &mut *bytes, offset as u64).ok()?;
-    // SAFETY: as above: valid for any content.
+    // SAFETY: any pattern of bits is a value of a type that may lie in shared memory (`InSharedMemory`).
     (n == bytes.len()).then(|| unsafe { value.assume_init() })
 }
 

@@ -71,6 +71,7 @@ mod tests {
     use crate::state::process_group::{name_of, Family, Header, MAGIC};
     use crate::state::record::Record;
     use crate::state::stats;
+    use netstack::shared_memory;
     use rendezvous::rundir::scratch::{Random, Scratch};
     use shm::segment::Segment;
 
@@ -112,8 +113,8 @@ mod tests {
                 // SAFETY: inside the segment, aligned, and nobody else's.
                 unsafe { segment.base().cast::<u64>().add(n).write(value) };
             }
-            // SAFETY: as above; the header is valid for any content.
-            let header = unsafe { &*segment.base().cast::<Header>() };
+            // SAFETY: at the beginning of the segment, which is mapped, and larger.
+            let header: &Header = unsafe { shared_memory::at(segment.base()) };
             let size = size_of::<Record>() as u32;
             header
                 .magic
