@@ -24,7 +24,7 @@ impl Conn<'_> {
     /// Something must go through the kernel before any new byte.
     #[inline]
     pub(super) fn must_flush(&self, tx: &Sender<'_, Rings>) -> bool {
-        tx.state.must_resend() || self.owes_record()
+        tx.state.must_resend() || self.owes_record(tx.state)
     }
 
     /// Sends again through the kernel what the ring held; `false` when the kernel is full.
@@ -34,8 +34,8 @@ impl Conn<'_> {
     }
 
     fn try_to_flush(&self, tx: &mut Sender<'_, Rings>) -> Result<bool, Errno> {
-        if self.owes_record() {
-            if !self.write_record()? {
+        if self.owes_record(tx.state) {
+            if !self.write_record(tx.state)? {
                 return Ok(false);
             }
             chaos::die_after(Step::Written);

@@ -308,7 +308,7 @@ impl Conn<'_> {
                 Ok(n) => {
                     order::spoke_by_kernel();
                     tx.sent_by_kernel(n as u64);
-                    self.has_spoken();
+                    self.has_spoken(tx.state);
                     Counts::add(&self.record.tx.counts.kernel_bytes, n as u64);
                     moved += n;
                 }

@@ -91,13 +91,13 @@ impl Conn<'_> {
         }
         // The ring has been read out; with the word frozen nothing more comes.
         let tail = self.segment().freeze();
-        let Some(held) = self.lock_tx() else {
+        let Some(mut held) = self.lock_tx() else {
             return Ok(Step::Empty);
         };
         if tail.has_ended() {
             return Ok(Step::Again);
         }
-        self.failover(|side| side.despair());
+        self.failover(held.state(), |side| side.despair());
         drop(held);
         if let Err(error) = end {
             self.keep_error(error);
@@ -140,7 +140,7 @@ impl Conn<'_> {
             return false;
         };
         let mut tx = self.sender(held.state());
-        if !tx.state.on_ring() || self.stage() != Stage::Linked {
+        if !tx.state.on_ring() || self.stage(tx.state) != Stage::Linked {
             return false;
         }
         if how != libc::SHUT_WR {
@@ -177,7 +177,7 @@ impl Conn<'_> {
             return false;
         };
         let mut tx = self.sender(held.state());
-        if !tx.state.on_ring() || self.stage() != Stage::Linked {
+        if !tx.state.on_ring() || self.stage(tx.state) != Stage::Linked {
             return false;
         }
         if reset {

@@ -47,11 +47,11 @@ impl Conn<'_> {
         let mut tx = self.sender(held.state());
         if !rx.state.on_ring() {
             let at = rx.state.taken_from_kernel();
-            self.failover(|side| side.took_up_to(at));
+            self.failover(tx.state, |side| side.took_up_to(at));
         }
-        let arrived = self.failover(|side| side.look(&bytes[..n], &self.segment()));
-        let heard = self.failover(|side| side.has_heard());
-        let (stage, joined) = (self.stage(), self.is_joining());
+        let arrived = self.failover(tx.state, |side| side.look(&bytes[..n], &self.segment()));
+        let heard = self.failover(tx.state, |side| side.has_heard());
+        let (stage, joined) = (self.stage(tx.state), self.is_joining());
         if joined && stage != Stage::Joining {
             self.record.clear(flag::JOINING);
         }
@@ -66,13 +66,13 @@ impl Conn<'_> {
                     *rx.state = RxState::begin_on_ring(rx.state.pos, NIC_LEVEL);
                 }
                 if rx.state.on_ring() && heard {
-                    let from = self.failover(|side| side.at());
+                    let from = self.failover(tx.state, |side| side.at());
                     rx.mark_for_sender(from);
                 }
                 let tail = self.segment().tail();
                 self.resume(&mut tx, tail);
                 self.answer(&mut tx);
-                self.end_trust_if_plain();
+                self.end_trust_if_plain(tx.state);
                 Ok(Heard::Record)
             }
             Arrived::NotYet if stage == Stage::Over => Err(self.broken()),
@@ -90,11 +90,13 @@ impl Conn<'_> {
             return true;
         };
         let last = self.read_records(&mut self.receiver(held.state()));
-        let Some(_held) = self.lock_tx() else {
+        let Some(mut tx) = self.lock_tx() else {
             return true;
         };
         let has_ended = matches!(last, Ok(Heard::End(_)));
-        has_ended || self.failover(|side| side.has_heard()) || self.record.has(flag::BROKEN)
+        has_ended
+            || self.failover(tx.state(), |side| side.has_heard())
+            || self.record.has(flag::BROKEN)
     }
 
     fn throw_away(&self, n: usize) -> Result<(), Errno> {
@@ -105,8 +107,8 @@ impl Conn<'_> {
     /// `[F18]`
     fn answer(&self, tx: &mut Sender<'_, Rings>) {
         let (tail, written) = (self.segment().tail(), tx.state.written);
-        if let Some(record) = self.failover(|side| side.answer(tail, written)) {
-            self.owe(&record);
+        if let Some(record) = self.failover(tx.state, |side| side.answer(tail, written)) {
+            self.owe(tx.state, &record);
             let _ = self.flush_resend(tx);
         }
     }
@@ -137,7 +139,7 @@ impl Conn<'_> {
         rx: &Receiver<'_, Rings>,
         end: Result<(), Errno>,
     ) -> Option<Result<(), Errno>> {
-        let _held = self.lock_tx()?;
+        let mut tx = self.lock_tx()?;
         // An error that was taken off the socket leaves what looks like an end.
         let end = self.untold().map_or(end, Err);
         let tip = match end {
@@ -147,9 +149,9 @@ impl Conn<'_> {
         let tail = rx.state.on_ring().then(|| self.segment().tail());
         if !rx.state.on_ring() {
             let at = rx.state.taken_from_kernel();
-            self.failover(|side| side.took_up_to(at));
+            self.failover(tx.state(), |side| side.took_up_to(at));
         }
-        match self.failover(|side| side.end(tip, tail, rx.state.pos))? {
+        match self.failover(tx.state(), |side| side.end(tip, tail, rx.state.pos))? {
             Tip::Fin => Some(Ok(())),
             Tip::Broken => Some(self.end_by_verdict(end)),
         }

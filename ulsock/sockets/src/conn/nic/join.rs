@@ -141,7 +141,7 @@ impl Conn<'_> {
         let Ok(key) = random() else { return false };
         begin_tx(self);
         self.at_a_quiet_moment(|conn, tx, rx| {
-            let prepare = conn.failover(|side| {
+            let prepare = conn.failover(tx, |side| {
                 side.can_join(None, rx.pos)
                     .then(|| side.propose(key, tx.written, rx.pos))
             });
@@ -164,7 +164,7 @@ impl Conn<'_> {
         // A program that only reads has never sent anything.
         begin_tx(self);
         self.at_a_quiet_moment(|conn, tx, rx| {
-            let agrees = conn.failover(|side| {
+            let agrees = conn.failover(tx, |side| {
                 side.can_join(None, rx.pos) && side.agree(&prepare, tx.written, rx.pos)
             });
             if agrees {
@@ -196,12 +196,12 @@ impl Conn<'_> {
             && !tx.on_ring()
             && !tx.must_resend()
             && rx.taken_from_kernel() == rx.pos
-            && !self.owes_record()
+            && !self.owes_record(tx)
             && tcp::inq(self.socket) == Ok(0);
         if !quiet {
             return false;
         }
-        self.failover(|side| side.took_up_to(rx.pos));
+        self.failover(tx, |side| side.took_up_to(rx.pos));
         act(self, tx, rx)
     }
 
@@ -304,7 +304,7 @@ impl Conn<'_> {
             return;
         }
         let tail = self.segment().tail();
-        let linked = self.failover(|side| {
+        let linked = self.failover(tx, |side| {
             side.see(tail);
             side.stage() == Stage::Linked
         });
@@ -355,8 +355,8 @@ impl Conn<'_> {
                 false => "no agreement in time",
             }
         ));
-        if !self.failover(|side| side.give_up(tail)) {
-            self.failover(|side| side.freeze());
+        if !self.failover(tx.state(), |side| side.give_up(tail)) {
+            self.failover(tx.state(), |side| side.freeze());
             self.resume(&mut self.sender(tx.state()), tail);
         }
     }

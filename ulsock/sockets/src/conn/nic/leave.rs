@@ -2,7 +2,7 @@
 
 use netstack::failover::record::LENGTH;
 use netstack::failover::{Resume, Segment as _, Stage};
-use netstack::ring::{Hostile, Sender, Slots, Tail};
+use netstack::ring::{Hostile, Sender, Slots, Tail, TxState};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
 
@@ -17,9 +17,9 @@ impl Conn<'_> {
     /// `[F15]` `[F16]` Leaves the rings of the link, in both directions. Under the sending lock. The slots of
     /// those who sleep for data of ours, which is nobody but the engine: it is left alone.
     pub(in crate::conn) fn leave_link(&self, tx: &mut Sender<'_, Rings>) -> Result<Slots, Hostile> {
-        if self.stage() == Stage::Linked {
+        if self.stage(tx.state) == Stage::Linked {
             let tail = self.segment().freeze();
-            self.failover(|side| side.freeze());
+            self.failover(tx.state, |side| side.freeze());
             self.record.set_reason(Reason::FailedOver);
             chaos::die_after(Step::Frozen);
             self.resume(tx, tail);
@@ -42,7 +42,7 @@ impl Conn<'_> {
 
     /// The word is frozen, and says this. Under the sending lock.
     pub(super) fn resume(&self, tx: &mut Sender<'_, Rings>, tail: Tail) {
-        if self.stage() != Stage::Frozen {
+        if self.stage(tx.state) != Stage::Frozen {
             return;
         }
         if tx.state.on_ring() && tx.yield_ring().is_err() {
@@ -50,13 +50,13 @@ impl Conn<'_> {
             self.broken();
             return;
         }
-        let wanted = self.failover(|side| side.wanted());
+        let wanted = self.failover(tx.state, |side| side.wanted());
         let written = tx.state.written;
         let from = match tx.state.left_to_resend() {
             0 => written,
             _ => tx.state.resend_after(wanted.unwrap_or(0)),
         };
-        let record = self.failover(|side| side.resume(tail, from, written));
+        let record = self.failover(tx.state, |side| side.resume(tail, from, written));
         os::log::debug(format_args!(
             "connection {:?} -> {:?} leaves the link: {record:?}",
             self.record.local(),
@@ -64,33 +64,36 @@ impl Conn<'_> {
         ));
         self.note_record(&record);
         chaos::die_after(Step::Noted);
-        self.owe(&record);
+        self.owe(tx.state, &record);
         self.record.clear(flag::FAIL_OVER);
         self.note_carriers(Some(tx.state), None);
         let _ = self.flush_resend(tx);
         self.finish_leaving(tx);
     }
 
-    /// Under the sending lock.
-    pub(super) fn owe(&self, record: &Resume) {
+    /// Under the sending lock, of which `tx` is the proof.
+    pub(super) fn owe(&self, tx: &TxState, record: &Resume) {
+        self.assert_locked(tx);
         let owed = Owed {
             bytes: record.to_bytes(),
             left: LENGTH as u32,
         };
-        // SAFETY: under the sending lock.
+        // SAFETY: the sending lock is held (`assert_locked`), and nobody looks at it without.
         unsafe { *self.record.nic.owed.get() = owed };
     }
 
-    /// Something must go to the kernel before any new byte. Under the sending lock.
+    /// Something must go to the kernel before any new byte. Under the sending lock, of which `tx` is the proof.
     #[inline]
-    pub(in crate::conn) fn owes_record(&self) -> bool {
-        // SAFETY: under the sending lock.
+    pub(in crate::conn) fn owes_record(&self, tx: &TxState) -> bool {
+        debug_assert!(std::ptr::eq(tx, self.record.tx.state.get()));
+        // SAFETY: a reference to the sending state exists only while the sending lock is held, and nobody looks without.
         self.record.has(flag::NIC) && unsafe { (*self.record.nic.owed.get()).left > 0 }
     }
 
-    /// Writes what is left of the record; `false` when the kernel is full. Under the sending lock.
-    pub(in crate::conn) fn write_record(&self) -> Result<bool, Errno> {
-        // SAFETY: under the sending lock.
+    /// Writes what is left of the record; `false` when the kernel is full. Under the sending lock, of which `tx` is the proof.
+    pub(in crate::conn) fn write_record(&self, tx: &TxState) -> Result<bool, Errno> {
+        self.assert_locked(tx);
+        // SAFETY: the sending lock is held (`assert_locked`), and nobody looks at it without.
         let owed = unsafe { &mut *self.record.nic.owed.get() };
         while owed.left > 0 {
             let begin = LENGTH - (owed.left as usize).min(LENGTH);
@@ -108,24 +111,24 @@ impl Conn<'_> {
     /// `[F20]` After a flush: if all that the ring held is in the kernel, plain bytes follow; or `[F25]` FIN, if
     /// the program has said that none does. Under the sending lock.
     pub(in crate::conn) fn finish_leaving(&self, tx: &Sender<'_, Rings>) {
-        if !self.record.has(flag::NIC) || self.owes_record() || tx.state.must_resend() {
+        if !self.record.has(flag::NIC) || self.owes_record(tx.state) || tx.state.must_resend() {
             return;
         }
-        if self.stage() == Stage::Resending {
-            self.failover(|side| side.resent());
+        if self.stage(tx.state) == Stage::Resending {
+            self.failover(tx.state, |side| side.resent());
             chaos::die_after(Step::Resent);
             if self.record.has(flag::SHUT) {
                 let _ = rustix::net::shutdown(self.socket, Shutdown::Write);
             }
         }
-        self.end_trust_if_plain();
+        self.end_trust_if_plain(tx.state);
     }
 
-    /// Plain bytes have been written to the kernel.
+    /// Plain bytes have been written to the kernel. Under the sending lock, of which `tx` is the proof.
     #[inline]
-    pub(in crate::conn) fn has_spoken(&self) {
+    pub(in crate::conn) fn has_spoken(&self, tx: &TxState) {
         if self.record.has(flag::RECORD_MAY_COME) {
-            self.failover(|side| side.spoke());
+            self.failover(tx, |side| side.spoke());
         }
     }
 }

@@ -23,7 +23,7 @@ mod worth;
 use std::sync::atomic::Ordering;
 
 use netstack::failover::{self, Side, Stage};
-use netstack::ring::{tail, Tail};
+use netstack::ring::{tail, Tail, TxState};
 
 use super::Conn;
 use crate::state::record::{flag, Record, Role};
@@ -64,9 +64,17 @@ impl Conn<'_> {
         Segment(self.link)
     }
 
-    /// Under the sending lock, on a connection that has been shown to a daemon.
-    fn failover<R>(&self, act: impl FnOnce(&mut Side) -> R) -> R {
-        // SAFETY: the sending lock is held by all callers, and `begin` has filled it.
+    /// Proves that the sending lock is held: a reference to the state of this record's sending direction exists only then.
+    fn assert_locked(&self, tx: &TxState) {
+        assert!(std::ptr::eq(tx, self.record.tx.state.get()));
+    }
+
+    /// On a connection that has been shown to a daemon, whose sending state is `tx`.
+    fn failover<R>(&self, tx: &TxState, act: impl FnOnce(&mut Side) -> R) -> R {
+        self.assert_locked(tx);
+        assert!(self.record.has(flag::NIC));
+        // SAFETY: the sending lock is held (`assert_locked`), and nobody looks at it without. With the flag set, `begin` has
+        // filled it.
         let side = unsafe { (*self.record.nic.side.get()).assume_init_mut() };
         let result = act(side);
         // What the kernel brings next may be a record, as long as it need not be plain bytes.
@@ -77,8 +85,8 @@ impl Conn<'_> {
         result
     }
 
-    fn stage(&self) -> Stage {
-        self.failover(|side| side.stage())
+    fn stage(&self, tx: &TxState) -> Stage {
+        self.failover(tx, |side| side.stage())
     }
 
     /// A promotion is under way: no byte is accepted from the program.

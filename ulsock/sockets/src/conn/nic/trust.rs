@@ -6,6 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use netstack::failover::{Resume, Stage};
+use netstack::ring::TxState;
 use rustix::net::{connect_unspec, Shutdown};
 
 use super::super::Conn;
@@ -35,11 +36,12 @@ impl Conn<'_> {
         trust.from.store(record.from + 1, Ordering::Release);
     }
 
-    /// If nothing but plain bytes can come and go, the kernel does the rest. Under the sending lock.
-    pub(super) fn end_trust_if_plain(&self) {
+    /// If nothing but plain bytes can come and go, the kernel does the rest. Under the sending lock,
+    /// of which `tx` is the proof.
+    pub(super) fn end_trust_if_plain(&self, tx: &TxState) {
         let is_plain =
-            |conn: &Self| conn.failover(|side| side.stage() == Stage::Kernel && side.has_heard());
-        if self.is_nic() && self.link.mine().trust.is_given() && is_plain(self) {
+            || self.failover(tx, |side| side.stage() == Stage::Kernel && side.has_heard());
+        if self.is_nic() && self.link.mine().trust.is_given() && is_plain() {
             self.end_trust();
         }
     }
