@@ -1,5 +1,6 @@
 //! The kernel's own epoll set underneath, by system call: libc's wrappers are ours.
 
+use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 
 use libc::{epoll_event, sigset_t, timespec, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD};
@@ -33,11 +34,37 @@ fn raw_ctl(epfd: RawFd, op: i32, fd: RawFd, events: u32, data: u64) -> Result<()
     unsafe { raw::syscall(libc::SYS_epoll_ctl, args) }.map(drop)
 }
 
-/// In whole milliseconds by the older call, as the program would have made it.
+/// Waits; how many of `events` the kernel has written, from the first one on.
+#[inline]
 pub fn raw_wait(
     door: Door<'_>,
     epfd: RawFd,
     events: &mut [epoll_event],
+    left: Option<Timespec>,
+    mask: *const sigset_t,
+) -> Result<usize, Errno> {
+    let (at, room) = (events.as_mut_ptr().cast(), events.len());
+    // SAFETY: the same memory, in which the kernel alone writes, and that only events.
+    let room = unsafe { std::slice::from_raw_parts_mut(at, room) };
+    raw_wait_into(door, epfd, room, left, mask)
+}
+
+/// Those that the kernel has written.
+///
+/// # Safety
+/// The first `n` have been written.
+#[inline]
+pub unsafe fn told(events: &mut [MaybeUninit<epoll_event>], n: usize) -> &mut [epoll_event] {
+    let events = &mut events[..n];
+    // SAFETY: the same memory for as long, and it is initialised, as the caller promises.
+    unsafe { std::slice::from_raw_parts_mut(events.as_mut_ptr().cast(), n) }
+}
+
+/// The same into memory that may be uninitialised. In whole milliseconds by the older call, as the program would have made it.
+pub fn raw_wait_into(
+    door: Door<'_>,
+    epfd: RawFd,
+    events: &mut [MaybeUninit<epoll_event>],
     left: Option<Timespec>,
     mask: *const sigset_t,
 ) -> Result<usize, Errno> {

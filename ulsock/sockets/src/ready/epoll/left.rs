@@ -2,6 +2,7 @@
 //! to the kernel, but a peer sends those bytes again only at its next call. Until then we tell of them.
 //! What it sends again after the program has read it is thrown away, and is no news.
 
+use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 
 use libc::{c_short, epoll_event, POLLIN};
@@ -28,7 +29,7 @@ impl State {
     }
 
     /// Tells of those with bytes in a ring; who has none any more, and gets no more, is forgotten.
-    pub fn tell_left(&mut self, events: &mut [epoll_event]) -> usize {
+    pub fn tell_left(&mut self, events: &mut [MaybeUninit<epoll_event>]) -> usize {
         let mut told = 0;
         for _ in 0..self.left.len() {
             if told == events.len() {
@@ -42,7 +43,7 @@ impl State {
             };
             self.left.push_back(fd);
             if event.events != 0 {
-                events[told] = event;
+                events[told].write(event);
                 told += 1;
                 self.fire_left(fd);
             }

@@ -1,5 +1,6 @@
 //! Looking at members: what there is to tell the program, and what it knows already.
 
+use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 
 use libc::{c_short, epoll_event, POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP};
@@ -31,14 +32,19 @@ pub struct News {
 }
 
 /// Looks at everyone in the queue up to the ticket `newest` once, and tells the program of those that have news.
-pub fn gather(state: &mut State, events: &mut [epoll_event], newest: u64, spin: &History) -> usize {
+pub fn gather(
+    state: &mut State,
+    events: &mut [MaybeUninit<epoll_event>],
+    newest: u64,
+    spin: &History,
+) -> usize {
     let mut told = 0;
     while told < events.len() {
         let Some(fd) = state.next(newest) else { break };
         if let Finding::News(news) = examine_armed(state, fd) {
             if let Some(event) = tell(state, fd, &news) {
                 spin.note_sender(news.near);
-                events[told] = event;
+                events[told].write(event);
                 told += 1;
             }
         }

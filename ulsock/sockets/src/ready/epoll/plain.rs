@@ -157,9 +157,11 @@ impl Doze {
         if room == 0 {
             return None;
         }
-        // SAFETY: the program says that there is room, or the kernel has found it.
-        let events = unsafe { std::slice::from_raw_parts_mut(events, room) };
-        Some(match self.set.keep_theirs(events, n) {
+        // SAFETY: the program says that there is room, or the kernel has found it; nothing says that it is initialised.
+        let events = unsafe { std::slice::from_raw_parts_mut(events.cast(), room) };
+        // SAFETY: the kernel has written so many.
+        let theirs = unsafe { os::epoll::told(events, n) };
+        Some(match self.set.keep_theirs(theirs) {
             0 => wait_for_ours(Wait::new(self.set, epfd, self.me, self.limit, mask), events),
             kept => Verdict::Done(kept as isize),
         })

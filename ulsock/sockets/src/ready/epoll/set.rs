@@ -401,11 +401,11 @@ impl Set {
         self.plain.end();
     }
 
-    /// Of `n` kernel events, keeps the program's own and takes note of ours.
-    pub fn keep_theirs(&self, events: &mut [epoll_event], n: usize) -> usize {
+    /// Of the kernel's events, keeps the program's own and takes note of ours.
+    pub fn keep_theirs(&self, events: &mut [epoll_event]) -> usize {
         match self.hold() {
-            Some(mut held) => held.state().keep_theirs(events, n).all,
-            None => n,
+            Some(mut held) => held.state().keep_theirs(events).all,
+            None => events.len(),
         }
     }
 

@@ -437,10 +437,13 @@ impl State {
         }
     }
 
-    /// Of `n` kernel events, keeps the program's own and takes note of ours.
-    pub(super) fn keep_theirs(&mut self, events: &mut [epoll_event], n: usize) -> Kept {
-        let mut kept = Kept { all: 0, before: n };
-        for index in 0..n {
+    /// Of the kernel's events, keeps the program's own and takes note of ours.
+    pub(super) fn keep_theirs(&mut self, events: &mut [epoll_event]) -> Kept {
+        let mut kept = Kept {
+            all: 0,
+            before: events.len(),
+        };
+        for index in 0..events.len() {
             match self.take_event(&{ events[index] }) {
                 Some(event) => {
                     events[kept.all] = event;

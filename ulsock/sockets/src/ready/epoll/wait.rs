@@ -3,6 +3,7 @@
 mod answer;
 
 use std::cell::Cell;
+use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -25,11 +26,11 @@ use crate::runtime::thread::{self, Critical, Thread};
 use crate::state::table::{self, Slot};
 use crate::state::verdict::Verdict;
 use os::access;
-use os::epoll::raw_wait;
+use os::epoll::raw_wait_into;
 use os::pointer::{self, Fault};
 
 /// The kernel takes no more room than this, in bytes.
-const MOST: usize = i32::MAX as usize;
+const LARGEST_ROOM: usize = i32::MAX as usize;
 
 /// How a wait begins.
 pub enum Begun {
@@ -63,7 +64,7 @@ pub unsafe fn epoll_wait(
     }
     let doze = plain.then(|| doze(set, me, timeout)).flatten();
     doze.map_or_else(
-        // SAFETY: by contract.
+        // SAFETY: the arguments are those of the program's `epoll_wait`, which wait_long wants.
         || Begun::Verdict(unsafe { wait_long(set, me, epfd, events, max, timeout, mask) }),
         Begun::Plain,
     )
@@ -119,7 +120,7 @@ unsafe fn wait_long(
     let Some(limit) = Limit::new(timeout, Deadline::after) else {
         return Verdict::Bypass;
     };
-    if max <= 0 || max as usize > MOST / size_of::<epoll_event>() {
+    if max <= 0 || max as usize > LARGEST_ROOM / size_of::<epoll_event>() {
         return Verdict::Bypass;
     }
     if let Some(fault) = pointer::fault(events, max as usize * size_of::<epoll_event>()) {
@@ -132,12 +133,12 @@ unsafe fn wait_long(
     if room == 0 {
         return without_room(epfd, Fault::AtCopy, timeout, mask);
     }
-    // SAFETY: there is room for these; none is read before it is written.
-    let events = unsafe { std::slice::from_raw_parts_mut(events, room) };
+    // SAFETY: so many can be written (`room`), for the length of the call; nothing says that they have been.
+    let events = unsafe { std::slice::from_raw_parts_mut(events.cast(), room) };
     wait_for_ours(Wait::new(set, epfd, me, limit, mask), events)
 }
 
-pub(super) fn wait_for_ours(wait: Wait, events: &mut [epoll_event]) -> Verdict {
+pub(super) fn wait_for_ours(wait: Wait, events: &mut [MaybeUninit<epoll_event>]) -> Verdict {
     let (set, result) = (wait.set, wait.run(events));
     drop(wait);
     if set.watched.load(Ordering::Relaxed) {
@@ -195,7 +196,7 @@ impl Wait {
         }
     }
 
-    fn run(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
+    fn run(&self, events: &mut [MaybeUninit<epoll_event>]) -> Result<usize, Errno> {
         loop {
             crate::runtime::engine_flag::glance();
             let n = self.ring_events(events);
@@ -221,7 +222,7 @@ impl Wait {
     }
 
     /// Events of managed members that hold now.
-    fn ring_events(&self, events: &mut [epoll_event]) -> usize {
+    fn ring_events(&self, events: &mut [MaybeUninit<epoll_event>]) -> usize {
         if events.is_empty() {
             return 0;
         }
@@ -255,7 +256,7 @@ impl Wait {
             )
     }
 
-    fn sleep(&self, events: &mut [epoll_event]) -> Result<Slept, Errno> {
+    fn sleep(&self, events: &mut [MaybeUninit<epoll_event>]) -> Result<Slept, Errno> {
         let bed = match self.bed.take() {
             Some(bed) => bed,
             None if self.impatient && self.mask.is_null() => Sleep::light(self.me),
@@ -280,7 +281,7 @@ impl Wait {
             (false, false) => nap.limit(self.deadline).left(),
         };
         let slept = bed.by(self.mask, |door, mask| {
-            raw_wait(door, self.epfd, events, left, mask)
+            raw_wait_into(door, self.epfd, events, left, mask)
         });
         match slept {
             Ok(_) => self.keep_masked(bed),
@@ -293,7 +294,8 @@ impl Wait {
             self.look_at_stalled();
             return Ok(if again { Slept::Look } else { Slept::TimedOut });
         }
-        Ok(self.merge(events, n, &lain))
+        // SAFETY: the kernel has just written so many.
+        Ok(unsafe { self.merge(events, n, &lain) })
     }
 
     /// Counts us among the set's sleepers.

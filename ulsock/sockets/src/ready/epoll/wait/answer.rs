@@ -1,5 +1,6 @@
 //! What a wait answers, in the order in which it came: what rings have, and what the kernel has.
 
+use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
 
 use libc::epoll_event;
@@ -11,7 +12,7 @@ use crate::ready::epoll::set::Lain;
 use crate::ready::epoll::state::State;
 use crate::ready::epoll::turns::Turn;
 use os::door::Door;
-use os::epoll::raw_wait;
+use os::epoll::{self, raw_wait_into};
 
 /// What a look has to do with the kernel's members.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,7 +24,7 @@ enum Kernel {
 impl Wait {
     /// How many there are, and whether a question has been answered since: then there may be more.
     #[inline]
-    pub(super) fn look(&self, events: &mut [epoll_event]) -> (usize, bool) {
+    pub(super) fn look(&self, events: &mut [MaybeUninit<epoll_event>]) -> (usize, bool) {
         let Some(mut held) = self.set.hold() else {
             return (0, false);
         };
@@ -45,7 +46,12 @@ impl Wait {
 
     /// What there is to tell, in the order in which it came. The set is held all the time: a member that becomes ours between
     /// the kernel's answer and ours would be told twice.
-    fn gather(&self, state: &mut State, events: &mut [epoll_event], kernel: Kernel) -> usize {
+    fn gather(
+        &self,
+        state: &mut State,
+        events: &mut [MaybeUninit<epoll_event>],
+        kernel: Kernel,
+    ) -> usize {
         if state.has_left() {
             return self.gather_apart(state, events, kernel);
         }
@@ -79,7 +85,12 @@ impl Wait {
 
     /// The kernel and we both know something of the same member: never both in one answer.
     #[cold]
-    fn gather_apart(&self, state: &mut State, events: &mut [epoll_event], kernel: Kernel) -> usize {
+    fn gather_apart(
+        &self,
+        state: &mut State,
+        events: &mut [MaybeUninit<epoll_event>],
+        kernel: Kernel,
+    ) -> usize {
         if kernel == Kernel::HasTold {
             return 0;
         }
@@ -102,7 +113,7 @@ impl Wait {
     fn ask_kernel_before(
         &self,
         state: &mut State,
-        events: &mut [epoll_event],
+        events: &mut [MaybeUninit<epoll_event>],
         ticket: u64,
     ) -> usize {
         let newest = state.newest();
@@ -120,21 +131,34 @@ impl Wait {
     }
 
     /// The members that the kernel watches.
-    fn ask_kernel(&self, state: &mut State, events: &mut [epoll_event]) -> usize {
+    fn ask_kernel(&self, state: &mut State, events: &mut [MaybeUninit<epoll_event>]) -> usize {
         let door = Door::always_open();
-        let found = raw_wait(door, self.epfd, events, Some(ZERO), std::ptr::null());
-        let told = found.map_or(0, |n| state.keep_theirs(events, n).all);
+        let found = raw_wait_into(door, self.epfd, events, Some(ZERO), std::ptr::null());
+        let told = found.map_or(0, |n| {
+            // SAFETY: the kernel has just written so many.
+            let theirs = unsafe { epoll::told(events, n) };
+            state.keep_theirs(theirs).all
+        });
         state.turns.asked(told > 0);
         told
     }
 
     /// The kernel has told these `n` in a sleep. What rings have comes where the kernel has told that they rang.
-    pub(super) fn merge(&self, events: &mut [epoll_event], n: usize, lain: &Lain) -> Slept {
+    ///
+    /// # Safety
+    /// It has written them into `events`, from the first one on.
+    pub(super) unsafe fn merge(
+        &self,
+        events: &mut [MaybeUninit<epoll_event>],
+        n: usize,
+        lain: &Lain,
+    ) -> Slept {
         let Some(mut held) = self.set.hold() else {
             return Slept::Told(n);
         };
         let state = held.state();
-        let kept = state.keep_theirs(events, n);
+        // SAFETY: the kernel has written so many, as the caller says.
+        let kept = state.keep_theirs(unsafe { epoll::told(events, n) });
         state.turns.asked(kept.all > 0);
         if kept.all == 0 {
             return Slept::Look;
