@@ -77,7 +77,7 @@ impl Piece {
 impl Source for Piece {
     #[inline(always)]
     unsafe fn give(&mut self, to: *mut u8, len: usize) -> usize {
-        // SAFETY: `to` takes `len` bytes by contract; the program's buffer may be bad.
+        // SAFETY: the caller of `give` has room for `len` bytes at `to`; `access::copy` fails if the program's buffer is bad.
         self.failed = self.failed || unsafe { !access::copy(to, self.at, len) };
         self.at = self.at.wrapping_add(len);
         len
@@ -92,7 +92,7 @@ impl Source for Piece {
 impl Sink for Piece {
     #[inline(always)]
     unsafe fn take(&mut self, from: *const u8, len: usize) {
-        // SAFETY: `from` gives `len` bytes by contract; the program's buffer may be bad.
+        // SAFETY: the caller of `take` has `len` bytes at `from`; `access::copy` fails if the program's buffer is bad.
         self.failed = self.failed || unsafe { !access::copy(self.at, from, len) };
         self.at = self.at.wrapping_add(len);
     }
@@ -232,7 +232,7 @@ impl<'a> Buffers<'a> {
 
 impl Source for Buffers<'_> {
     unsafe fn give(&mut self, to: *mut u8, len: usize) -> usize {
-        // SAFETY: `to` takes `len` bytes by contract; the program's buffers may be bad.
+        // SAFETY: the caller of `give` has room for `len` bytes at `to`; `access::copy` fails if the program's buffers are bad.
         self.each(len, |from, at, n| unsafe {
             access::copy(to.add(at), from, n)
         })
@@ -245,7 +245,7 @@ impl Source for Buffers<'_> {
 
 impl Sink for Buffers<'_> {
     unsafe fn take(&mut self, from: *const u8, len: usize) {
-        // SAFETY: `from` gives `len` bytes by contract; the program's buffers may be bad.
+        // SAFETY: the caller of `take` has `len` bytes at `from`; `access::copy` fails if the program's buffers are bad.
         self.each(len, |to, at, n| unsafe {
             access::copy(to, from.add(at), n)
         });
@@ -336,11 +336,14 @@ pub struct File<'a> {
 
 impl Source for File<'_> {
     unsafe fn give(&mut self, to: *mut u8, len: usize) -> usize {
-        // SAFETY: `to` takes `len` bytes by contract; the kernel writes them, no reference is kept.
-        let room = unsafe { std::slice::from_raw_parts_mut(to, len) };
-        let got = match self.offset {
-            Some(at) => rustix::io::pread(self.file, room, at),
-            None => rustix::io::read(self.file, room),
+        let (file, to) = (self.file.as_raw_fd() as usize, to as usize);
+        // A ring, which the peer can write at the same time: no slice of it is made.
+        // SAFETY: the kernel writes `len` bytes at most from `to` on, where the caller of `give` has room for them.
+        let got = unsafe {
+            match self.offset {
+                Some(at) => raw::syscall(libc::SYS_pread64, [file, to, len, at as usize]),
+                None => raw::syscall(libc::SYS_read, [file, to, len]),
+            }
         };
         match got {
             Ok(n) => {
@@ -452,7 +455,7 @@ impl Scratch {
 impl Sink for Scratch {
     unsafe fn take(&mut self, from: *const u8, len: usize) {
         let n = len.min(self.bytes.len() - self.used);
-        // SAFETY: `from` gives `len` bytes by contract, and `n` bytes fit behind `used`.
+        // SAFETY: the caller of `take` has `len` bytes at `from`, and `n` of them fit behind `used`.
         unsafe { std::ptr::copy_nonoverlapping(from, self.bytes.as_mut_ptr().add(self.used), n) };
         self.used += n;
     }
