@@ -87,6 +87,21 @@ pub fn system_calls(pid: u32) -> String {
         .collect()
 }
 
+/// Whether the first thread of `pid` is in one of the calls that wait for events of an epoll set.
+pub fn waits_for_events(pid: u32) -> bool {
+    let call = fs::read_to_string(entry(pid, "syscall")).unwrap_or_default();
+    let number = call
+        .split_whitespace()
+        .next()
+        .and_then(|word| word.parse().ok());
+    let waits = [
+        libc::SYS_epoll_wait,
+        libc::SYS_epoll_pwait,
+        libc::SYS_epoll_pwait2,
+    ];
+    number.is_some_and(|number: i64| waits.contains(&number))
+}
+
 /// Whether somebody listens on TCP `port` of `pid`'s network namespace; asked without connecting, which
 /// would use up the one connection that `nc -l` or `iperf3 -1` serves.
 pub fn listens(pid: u32, port: u16) -> bool {

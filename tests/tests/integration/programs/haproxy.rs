@@ -6,8 +6,8 @@ use std::path::Path;
 
 use tests::ends::{Ends, Side};
 use tests::place::{Place, Rings};
-use tests::ports;
 use tests::program::{Program, Running};
+use tests::{ports, procfs};
 
 use super::nginx::{Load, Nginx};
 
@@ -104,15 +104,17 @@ fn master_reloads_under_load() {
         let proxy = Proxy::prepare(ends);
         let mut haproxy = proxy.haproxy("-W -db").start().listening(proxy.port);
         let mut load = Load::start(&proxy.nginx.place, proxy.port);
-        for reload in 0..RELOADS {
-            load.goes_on();
-            haproxy.signal(libc::SIGUSR2);
-            // A signal that comes while it loads is lost.
-            haproxy.until("it has reloaded", |haproxy| {
-                haproxy.errors().matches("Loading success").count() > reload + 1
+        for reload in 0..=RELOADS {
+            // A signal that comes before it waits for events is lost.
+            haproxy.until("it has loaded", |haproxy| {
+                let loads = haproxy.errors().matches("Loading success").count();
+                loads > reload && procfs::waits_for_events(haproxy.pid())
             });
+            load.goes_on();
+            if reload < RELOADS {
+                haproxy.signal(libc::SIGUSR2);
+            }
         }
-        load.goes_on();
         load.stop(RELOADS);
         haproxy.stop(libc::SIGUSR1);
         proxy.finish();
