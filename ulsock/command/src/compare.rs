@@ -45,7 +45,7 @@ use own::Own;
 use programs::Need;
 use progress::Progress;
 use result::{Host, Report, Skipped};
-use scenario::{Effort, Scenario, PROGRAMS, SCENARIOS};
+use scenario::{Effort, PROGRAMS, SCENARIOS, Scenario};
 use stage::Stage;
 
 /// Long enough for a connection to be offered, claimed and switched.
@@ -53,7 +53,7 @@ const WARM_UP: Duration = Duration::from_millis(60);
 
 #[derive(Args)]
 #[command(override_usage = "ulsock compare [OPTIONS] [-- SERVER... -- CLIENT...]")]
-pub struct Options {
+pub struct CompareOptions {
     /// Everything, with more runs; takes many minutes
     #[arg(long)]
     full: bool,
@@ -99,7 +99,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-impl Options {
+impl CompareOptions {
     fn effort(&self) -> Effort {
         match self.full {
             true => Effort::Full,
@@ -117,7 +117,7 @@ impl Options {
     }
 }
 
-pub fn run(options: Options) -> Outcome {
+pub fn run(options: CompareOptions) -> Outcome {
     if options.list {
         print!("{}", list(&options));
         return Ok(ExitCode::SUCCESS);
@@ -125,7 +125,7 @@ pub fn run(options: Options) -> Outcome {
     if options.hosts {
         hosts::check()?;
     }
-    preload::check_configuration()?;
+    preload::check_configuration(&[])?;
     let own = match options.own.is_empty() {
         true => None,
         false => Some(Own::parse(&options.own, options.figure.clone())?),
@@ -152,7 +152,12 @@ pub fn run(options: Options) -> Outcome {
     })
 }
 
-fn measure(plans: &[Plan], skipped: Vec<Skipped>, stage: &Stage, options: &Options) -> Report {
+fn measure(
+    plans: &[Plan],
+    skipped: Vec<Skipped>,
+    stage: &Stage,
+    options: &CompareOptions,
+) -> Report {
     let runs = options.runs();
     let steps = plans.iter().map(|plan| plan.steps(runs)).sum();
     let mut progress = Progress::new(steps, plans.len());
@@ -172,7 +177,7 @@ fn measure(plans: &[Plan], skipped: Vec<Skipped>, stage: &Stage, options: &Optio
     }
 }
 
-fn print(report: &Report, options: &Options) -> Result<(), Failure> {
+fn print(report: &Report, options: &CompareOptions) -> Result<(), Failure> {
     if let Some(path) = &options.html {
         let written = std::fs::write(path, html::page(report));
         written.map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
@@ -190,7 +195,7 @@ fn print(report: &Report, options: &Options) -> Result<(), Failure> {
 }
 
 /// The scenarios to run, and those whose programs are missing.
-fn choose(options: &Options) -> Result<(Vec<&'static Scenario>, Vec<Skipped>), Failure> {
+fn choose(options: &CompareOptions) -> Result<(Vec<&'static Scenario>, Vec<Skipped>), Failure> {
     if !options.own.is_empty() {
         return Ok((Vec::new(), Vec::new()));
     }
@@ -217,7 +222,7 @@ fn choose(options: &Options) -> Result<(Vec<&'static Scenario>, Vec<Skipped>), F
 }
 
 /// Those that can be: between hosts not all.
-fn possible(options: &Options) -> impl Iterator<Item = &'static Scenario> {
+fn possible(options: &CompareOptions) -> impl Iterator<Item = &'static Scenario> {
     let hosts = options.hosts;
     let all = SCENARIOS.iter();
     all.filter(move |scenario| match hosts {
@@ -238,7 +243,7 @@ fn skipped(name: String, needs: &[Need]) -> Option<Skipped> {
     (!packages.is_empty()).then_some(Skipped { name, packages })
 }
 
-fn plan(scenario: &Scenario, options: &Options) -> Plan {
+fn plan(scenario: &Scenario, options: &CompareOptions) -> Plan {
     let effort = options.effort();
     // The quick run has no time for them, and few are between hosts.
     let references =
@@ -253,7 +258,7 @@ fn plan(scenario: &Scenario, options: &Options) -> Plan {
     }
 }
 
-fn list(options: &Options) -> String {
+fn list(options: &CompareOptions) -> String {
     let line = |scenario: &Scenario| {
         let missing = programs::missing(scenario.needs);
         let state = match (missing.is_empty(), scenario.quick) {

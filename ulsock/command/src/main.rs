@@ -28,17 +28,17 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Start a program on ulsock
-    Run(run::Options),
+    Run(run::RunOptions),
     /// List the live connections of this host, and why some stay on kernel TCP
-    Top(top::Options),
+    Top(top::TopOptions),
     /// Race ulsock against kernel TCP on this machine
-    Compare(compare::Options),
+    Compare(compare::CompareOptions),
     /// Say what ulsock would do here and why, and try it
     Doctor,
     /// Run the daemon that joins this host to others by the NIC, or ask it, or prepare it
-    Nicd(nicd::Options),
+    Nicd(nicd::NicdOptions),
     #[command(name = doctor::trial::SUBCOMMAND, hide = true)]
-    DoctorEnd(doctor::trial::End),
+    DoctorEnd(doctor::trial::TrialEnd),
     #[command(name = compare::guard::SUBCOMMAND, hide = true)]
     CompareGuard { folders: Vec<std::path::PathBuf> },
 }

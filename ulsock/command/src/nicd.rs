@@ -12,28 +12,28 @@ use crate::failure::Outcome;
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Options {
+pub struct NicdOptions {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<NicdCommand>,
     #[command(flatten)]
-    serve: serve::Options,
+    serve: serve::ServeOptions,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum NicdCommand {
     /// Make this host's key, if it has none, and print its public key
-    Key(key::Options),
+    Key(key::KeyOptions),
     /// Check the peers file, and say what would be done with it
-    Check(check::Options),
+    Check(check::CheckOptions),
     /// Show the hosts and interfaces of the daemon that runs here
-    Status(status::Options),
+    Status(status::StatusOptions),
 }
 
-pub fn run(options: &Options) -> Outcome {
+pub fn run(options: &NicdOptions) -> Outcome {
     match &options.command {
         None => serve::run(&options.serve),
-        Some(Command::Key(options)) => key::run(options),
-        Some(Command::Check(options)) => check::run(options),
-        Some(Command::Status(options)) => status::run(options),
+        Some(NicdCommand::Key(options)) => key::run(options),
+        Some(NicdCommand::Check(options)) => check::run(options),
+        Some(NicdCommand::Status(options)) => status::run(options),
     }
 }

@@ -11,9 +11,20 @@ use rendezvous::rundir::RunDir;
 use crate::failure::Failure;
 use crate::install::LIBRARY;
 
-/// Reads the configuration as the library will, and refuses what it could not work with.
-pub fn check_configuration() -> Result<(), Failure> {
-    let config = configuration()?;
+/// Reads the configuration as the library will, and refuses what it could not work with. `set`: variables that the
+/// program gets instead of ours.
+pub fn check_configuration(set: &[(&str, &str)]) -> Result<(), Failure> {
+    let is_set = |name: &str| set.iter().any(|(other, _)| *other == name);
+    let inherited = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok()?;
+        let is_ours = name.starts_with("ULSOCK") && !is_set(&name);
+        is_ours.then(|| (name, value.to_string_lossy().into_owned()))
+    });
+    let set = set
+        .iter()
+        .map(|(name, value)| (name.to_string(), value.to_string()));
+    let config = Config::from_vars(inherited.chain(set));
+    let config = config.map_err(|error| Failure::setup(error.to_string()))?;
     if config.enabled {
         open_run_dir(&config)?;
     }

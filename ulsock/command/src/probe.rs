@@ -9,7 +9,7 @@ use rustix::process::geteuid;
 use os::{diag, memory, tcp, users};
 use rendezvous::channel::Channel;
 use rendezvous::offers::OffersTable;
-use rendezvous::rundir::{RunDir, RunDirError, HOST, HOST_DOOR};
+use rendezvous::rundir::{HOST, HOST_DOOR, RunDir, RunDirError};
 use shm::layout::{self, Layout};
 use shm::segment::Segment;
 use sockets::facts;

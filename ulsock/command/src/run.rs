@@ -14,7 +14,7 @@ use crate::preload;
 
 #[derive(Args)]
 #[command(override_usage = "ulsock run [OPTIONS] -- PROGRAM [ARGUMENTS]...")]
-pub struct Options {
+pub struct RunOptions {
     /// What waiting is tuned for (sets ULSOCK_PROFILE)
     #[arg(long, value_enum)]
     profile: Option<Profile>,
@@ -51,9 +51,9 @@ impl Profile {
 }
 
 /// Returns only when the program could not be started.
-pub fn run(options: Options) -> Outcome {
-    set_environment(&options);
-    preload::check_configuration()?;
+pub fn run(options: RunOptions) -> Outcome {
+    let variables = variables(&options);
+    preload::check_configuration(&variables)?;
     let install = Install::locate()?;
     install.prepare(&[LIBRARY])?;
     let preloaded = preload::with_library(&install.library()?, std::env::var_os("LD_PRELOAD"))?;
@@ -63,6 +63,7 @@ pub fn run(options: Options) -> Outcome {
         .ok_or_else(|| Failure::setup("no program given"))?;
     let error = Command::new(program)
         .args(arguments)
+        .envs(variables)
         .env("LD_PRELOAD", preloaded)
         .exec();
     // As env(1) does.
@@ -77,12 +78,9 @@ pub fn run(options: Options) -> Outcome {
     ))
 }
 
-/// The options become variables first, so that the check sees what the program will see.
-fn set_environment(options: &Options) {
-    if let Some(profile) = options.profile {
-        std::env::set_var("ULSOCK_PROFILE", profile.name());
-    }
-    if options.report {
-        std::env::set_var("ULSOCK_REPORT", "stderr");
-    }
+/// The options as variables: what the check sees, and what the program will see.
+fn variables(options: &RunOptions) -> Vec<(&'static str, &'static str)> {
+    let profile = options.profile.map(|it| ("ULSOCK_PROFILE", it.name()));
+    let report = options.report.then_some(("ULSOCK_REPORT", "stderr"));
+    profile.into_iter().chain(report).collect()
 }

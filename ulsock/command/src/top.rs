@@ -23,7 +23,7 @@ const HEADINGS: [&str; 11] = [
 ];
 
 #[derive(Args)]
-pub struct Options {
+pub struct TopOptions {
     /// Print the list once and exit; otherwise it is refreshed every second
     #[arg(long)]
     once: bool,
@@ -32,7 +32,7 @@ pub struct Options {
     json: bool,
 }
 
-pub fn run(options: &Options) -> Outcome {
+pub fn run(options: &TopOptions) -> Outcome {
     let run_dir = preload::open_run_dir(&preload::configuration()?)?;
     match show(options, &run_dir) {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -42,7 +42,7 @@ pub fn run(options: &Options) -> Outcome {
     }
 }
 
-fn show(options: &Options, run_dir: &RunDir) -> io::Result<()> {
+fn show(options: &TopOptions, run_dir: &RunDir) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let clear = !options.once && !options.json && out.is_terminal();
     loop {

@@ -1,7 +1,7 @@
 //! A loaded host: a busy loop on each CPU that we may use, as long as this lives.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use super::cores;

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use rustix::thread::{sched_getaffinity, sched_setaffinity, CpuSet};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::usage::End;
 

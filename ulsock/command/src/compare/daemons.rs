@@ -13,7 +13,7 @@ use super::process::Process;
 use crate::failure::Failure;
 
 /// How long the link between them may take to come up.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LINK_UP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// They end when this is dropped.
 pub struct Daemons {
@@ -37,7 +37,7 @@ impl Daemons {
         let failed =
             |why: String| Failure::setup(format!("compare --hosts cannot start nicd: {why}"));
         let running = start(folder, places, guard).map_err(|error| failed(error.to_string()))?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + LINK_UP_TIMEOUT;
         for process in &running {
             let is_up = || process.errors().contains("link up");
             process

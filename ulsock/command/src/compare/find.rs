@@ -102,13 +102,37 @@ mod tests {
     #[test]
     fn well_known_programs() {
         let cases = [
-            ("  GET: 66225.17 requests per second, p50=0.015 msec", 66225.17, false),
-            ("Requests/sec:  63142.63\nTransfer/sec:     14.33MB", 63142.63, false),
-            ("Requests per second:    18117.36 [#/sec] (mean)\nTime per request: 0.4 [ms]", 18117.36, false),
-            ("tps = 31881.147 (without initial connection time)", 31881.147, false),
-            ("[  5]  0.00-1.00 sec  3.5 GBytes  30.5 Gbits/sec  0  sender\n[  5] 3.4 GBytes 29.5 Gbits/sec receiver", 29.5, false),
+            (
+                "  GET: 66225.17 requests per second, p50=0.015 msec",
+                66225.17,
+                false,
+            ),
+            (
+                "Requests/sec:  63142.63\nTransfer/sec:     14.33MB",
+                63142.63,
+                false,
+            ),
+            (
+                "Requests per second:    18117.36 [#/sec] (mean)\nTime per request: 0.4 [ms]",
+                18117.36,
+                false,
+            ),
+            (
+                "tps = 31881.147 (without initial connection time)",
+                31881.147,
+                false,
+            ),
+            (
+                "[  5]  0.00-1.00 sec  3.5 GBytes  30.5 Gbits/sec  0  sender\n[  5] 3.4 GBytes 29.5 Gbits/sec receiver",
+                29.5,
+                false,
+            ),
             ("sockperf: Summary: Round trip is 14.717 usec", 14.717, true),
-            ("20:      64 bytes   5605 times -->     57.58 Mbps in       8.48 usec", 57.58, false),
+            (
+                "20:      64 bytes   5605 times -->     57.58 Mbps in       8.48 usec",
+                57.58,
+                false,
+            ),
         ];
         for (text, value, lower) in cases {
             let (number, _, less) = found(text).unwrap_or_else(|| panic!("{text}"));

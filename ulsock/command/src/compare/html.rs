@@ -5,8 +5,8 @@ mod bars;
 mod lines;
 mod svg;
 
-use super::contender::{distinct, Contender};
-use super::figure::{digits, round_text, size_text, Per, Unit};
+use super::contender::{Contender, distinct};
+use super::figure::{Per, Unit, digits, round_text, size_text};
 use super::notes;
 use super::result::{Report, Row, Section};
 use super::scenario::Chart;

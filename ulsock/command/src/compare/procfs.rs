@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_unix_socket_that_is_bound_does_not_listen_yet() {
-        use rustix::net::{bind, listen, socket, AddressFamily, SocketAddrUnix, SocketType};
+        use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
         let path = std::env::temp_dir().join(format!("ulsock-unix-{}", std::process::id()));
         let here = std::process::id();
         let server = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::contender::{distinct, Contender};
+use super::contender::{Contender, distinct};
 use super::figure::Unit;
 use super::scenario::{Chart, Line};
-use super::series::{failures, Figure, Series};
+use super::series::{Figure, Series, failures};
 
 #[derive(Serialize)]
 pub struct Row {

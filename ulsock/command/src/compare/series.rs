@@ -213,8 +213,10 @@ pub mod tests {
     fn used_or_not() {
         let one = |upgraded| series(Contender::Ulsock, Placement::Scheduler, &[1.0], upgraded);
         assert_eq!(one(1).not_accelerated(), None);
-        assert!(one(0)
-            .not_accelerated()
-            .is_some_and(|why| why.contains("1 of 1 runs")));
+        assert!(
+            one(0)
+                .not_accelerated()
+                .is_some_and(|why| why.contains("1 of 1 runs"))
+        );
     }
 }

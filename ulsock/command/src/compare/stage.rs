@@ -26,7 +26,7 @@ use crate::install::Install;
 use crate::preload;
 
 /// A run that takes this much longer than it measures hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 /// A server that ends by itself gets this long before it is asked to.
 const GRACE: Duration = Duration::from_millis(300);
 
@@ -234,7 +234,7 @@ impl Stage {
 
     /// When a run that begins now hangs.
     pub fn deadline(&self) -> Instant {
-        Instant::now() + self.seconds + self.warm_up + PATIENCE
+        Instant::now() + self.seconds + self.warm_up + HANG_TIMEOUT
     }
 
     /// Starts the server, then the client, and waits for both.

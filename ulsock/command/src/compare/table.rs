@@ -5,7 +5,7 @@ use tabled::builder::Builder;
 use tabled::settings::object::Columns;
 use tabled::settings::{Alignment, Style};
 
-use super::contender::{distinct, Contender};
+use super::contender::{Contender, distinct};
 use super::figure::digits;
 use super::notes;
 use super::result::{Report, Row, Section, Skipped};

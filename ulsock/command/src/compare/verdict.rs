@@ -130,8 +130,7 @@ pub mod tests {
     #[test]
     fn less_as_much_and_more_are_counted_each() {
         let text = verdict(&[2.0, 1.0, 0.5, 3.0], &[4.0, 1.0 / 1.02, 0.9, 1.5]).text();
-        let expected =
-            "ulsock is faster in 2 of 4, as fast in 1, slower in 1; median 2.0x, least 0.99x \
+        let expected = "ulsock is faster in 2 of 4, as fast in 1, slower in 1; median 2.0x, least 0.99x \
                         (churn, short). It takes less CPU time in 2 of 4, as much in 1, more in 1.";
         assert_eq!(text, expected);
     }

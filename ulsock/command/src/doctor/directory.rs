@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::probe;
-use rendezvous::rundir::{RunDir, RunDirError, NEW};
+use rendezvous::rundir::{NEW, RunDir, RunDirError};
 use rustix::fs::{fstat, fstatvfs};
 
 /// Smaller than any table: what counts is that there is room for a file at all.

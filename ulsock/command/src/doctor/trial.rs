@@ -24,7 +24,7 @@ const MEASURED: Duration = Duration::from_millis(200);
 /// Sent at once, and back: more than the smallest ring has room for.
 const BULK: usize = 64 << 10;
 /// An end that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(10);
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// They choose connections, or put the upgrade off: the test is of what comes after.
 const CHOICES: [&str; 3] = ["ULSOCK_CLUSTER", "ULSOCK_EXCLUDE", "ULSOCK_UPGRADE_AFTER"];
 
@@ -187,11 +187,11 @@ impl Drop for ReportFile {
 
 /// One of the two processes: a server, or with a port its client.
 #[derive(Args)]
-pub struct End {
+pub struct TrialEnd {
     port: Option<u16>,
 }
 
-pub fn end(end: &End) -> Outcome {
+pub fn end(end: &TrialEnd) -> Outcome {
     let done = match end.port {
         None => serve(),
         Some(port) => ask(port),
@@ -202,8 +202,8 @@ pub fn end(end: &End) -> Outcome {
 
 fn patient(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.set_write_timeout(Some(PATIENCE))
+    socket.set_read_timeout(Some(END_TIMEOUT))?;
+    socket.set_write_timeout(Some(END_TIMEOUT))
 }
 
 fn serve() -> io::Result<()> {

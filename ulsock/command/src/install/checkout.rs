@@ -56,7 +56,10 @@ impl Checkout {
             .current_dir(&self.workspace);
         // The program's output belongs to the program: cargo speaks on stderr only.
         cargo.stdin(Stdio::null()).stdout(Stdio::null());
-        eprintln!("ulsock: building its library and programs (cargo build --profile {} -p ulsock_preload -p benches)", profile.to_string_lossy());
+        eprintln!(
+            "ulsock: building its library and programs (cargo build --profile {} -p ulsock_preload -p benches)",
+            profile.to_string_lossy()
+        );
         let status = cargo
             .status()
             .map_err(|error| Failure::setup(format!("cannot start cargo: {error}")))?;

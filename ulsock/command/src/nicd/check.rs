@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ::nicd::identity::{Identity, KEY_FILE};
-use ::nicd::peers::{is_here, BadPeers, Peer, Peers, PEERS_FILE};
+use ::nicd::peers::{BadPeers, PEERS_FILE, Peer, Peers, is_here};
 use clap::Args;
 use tabled::builder::Builder;
 use tabled::settings::Style;
@@ -15,7 +15,7 @@ use crate::failure::{Failure, Outcome};
 const HEADINGS: [&str; 5] = ["LINE", "NAME", "ITS NICD", "SERVES", "KEYS"];
 
 #[derive(Args)]
-pub struct Options {
+pub struct CheckOptions {
     /// The peers file
     #[arg(long, value_name = "FILE", default_value = PEERS_FILE)]
     peers: PathBuf,
@@ -24,7 +24,7 @@ pub struct Options {
     key: Option<PathBuf>,
 }
 
-pub fn run(options: &Options) -> Outcome {
+pub fn run(options: &CheckOptions) -> Outcome {
     let peers = Peers::load(&options.peers).map_err(|why| refusal(&options.peers, &why))?;
     println!("{}", table(&peers));
     println!("{}", place(options, &peers)?);
@@ -68,7 +68,7 @@ fn lines(items: &[impl ToString]) -> String {
 }
 
 /// Where this host stands in the file. Without a key, unless one was named, the file alone is checked.
-fn place(options: &Options, peers: &Peers) -> Result<String, Failure> {
+fn place(options: &CheckOptions, peers: &Peers) -> Result<String, Failure> {
     let path = options
         .key
         .clone()

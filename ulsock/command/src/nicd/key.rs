@@ -11,13 +11,13 @@ use clap::Args;
 use crate::failure::{Failure, Outcome};
 
 #[derive(Args)]
-pub struct Options {
+pub struct KeyOptions {
     /// The file of the private key; one that exists is kept, and its public key printed
     #[arg(long, value_name = "FILE", default_value = KEY_FILE)]
     key: PathBuf,
 }
 
-pub fn run(options: &Options) -> Outcome {
+pub fn run(options: &KeyOptions) -> Outcome {
     let identity = match make(options)? {
         Some(identity) => identity,
         None => keep(options)?,
@@ -27,7 +27,7 @@ pub fn run(options: &Options) -> Outcome {
 }
 
 /// A new key; `None` if there is one already.
-fn make(options: &Options) -> Result<Option<Identity>, Failure> {
+fn make(options: &KeyOptions) -> Result<Option<Identity>, Failure> {
     let file = options.key.display();
     let identity = Identity::generate()
         .map_err(|error| Failure::work(format!("cannot make a key: {error}")))?;
@@ -38,7 +38,7 @@ fn make(options: &Options) -> Result<Option<Identity>, Failure> {
     }
 }
 
-fn keep(options: &Options) -> Result<Identity, Failure> {
+fn keep(options: &KeyOptions) -> Result<Identity, Failure> {
     let file = options.key.display();
     eprintln!("ulsock: {file} exists and is kept; this is its public key");
     Identity::load(&options.key).map_err(|why| Failure::setup(format!("{file} {why}")))

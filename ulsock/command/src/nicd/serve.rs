@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use ::nicd::caps::{self, User};
 use ::nicd::identity::{Identity, KEY_FILE};
-use ::nicd::peers::{Peers, PEERS_FILE};
+use ::nicd::peers::{PEERS_FILE, Peers};
 use ::nicd::{self, Impairment, Nicd, PortKind};
 use clap::{Args, ValueEnum};
 use netstack::phy::ivshmem;
@@ -15,7 +15,7 @@ use crate::failure::{Failure, Outcome};
 use crate::preload;
 
 #[derive(Args)]
-pub struct Options {
+pub struct ServeOptions {
     /// Which hosts there are
     #[arg(long, value_name = "FILE", default_value = PEERS_FILE)]
     peers: PathBuf,
@@ -54,9 +54,9 @@ enum Port {
     Ivshmem,
 }
 
-pub fn run(options: &Options) -> Outcome {
+pub fn run(options: &ServeOptions) -> Outcome {
     let config = preload::configuration()?;
-    let Options { peers, key, .. } = options;
+    let ServeOptions { peers, key, .. } = options;
     Peers::load(peers).map_err(|why| check::refusal(peers, &why))?;
     let identity =
         Identity::load(key).map_err(|why| Failure::setup(format!("{} {why}", key.display())))?;

@@ -10,13 +10,13 @@ use crate::failure::{Failure, Outcome};
 use crate::preload;
 
 #[derive(Args)]
-pub struct Options {
+pub struct StatusOptions {
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-pub fn run(options: &Options) -> Outcome {
+pub fn run(options: &StatusOptions) -> Outcome {
     let config = preload::configuration()?;
     let status = nicd::ask(&config.run_dir).map_err(|why| match why.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => Failure::work(format!(

@@ -1,7 +1,7 @@
 //! Bars, as plain boxes so that they fit a phone too: the figures of each line side by side, and the
 //! ratios of each scenario at a glance.
 
-use super::svg::{escape, n, Axis};
+use super::svg::{Axis, escape, n};
 
 pub struct Bar {
     pub name: &'static str,
@@ -33,7 +33,9 @@ fn group(group: &Group) -> String {
         format!("<b class=\"{}\">{text}</b>", goodness(*good))
     });
     let label = escape(&group.label);
-    format!("<div class=\"group\"><div class=\"label\"><b>{label}</b>{ratio}</div><div>{bars}</div></div>\n")
+    format!(
+        "<div class=\"group\"><div class=\"label\"><b>{label}</b>{ratio}</div><div>{bars}</div></div>\n"
+    )
 }
 
 fn one(bar: &Bar, largest: f64) -> String {

@@ -1,7 +1,7 @@
 //! Curves: a figure over message sizes, connections or percentiles, one curve per contender.
 
 use super::super::figure::round_text;
-use super::svg::{escape, line, n, text, Axis};
+use super::svg::{Axis, escape, line, n, text};
 
 const WIDTH: f64 = 580.0;
 const HEIGHT: f64 = 310.0;

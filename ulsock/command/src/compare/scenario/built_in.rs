@@ -88,7 +88,7 @@ impl BuiltIn {
         self.command(bout, End::Client, &words)
     }
 
-    fn reading(&self, line: &Printed, ran: Ran) -> Result<Reading, String> {
+    fn reading(&self, line: &BuiltInPrinted, ran: Ran) -> Result<Reading, String> {
         let value = match self.unit {
             Unit::Micros => line.mean_us,
             Unit::Bytes | Unit::Messages(_) => line.bytes_per_s,
@@ -125,7 +125,7 @@ fn address(bout: &Bout) -> &'static str {
 
 /// What a client prints; each program fills its own part.
 #[derive(Deserialize)]
-struct Printed {
+struct BuiltInPrinted {
     total_messages: u64,
     mean_us: Option<f64>,
     messages_per_s: Option<f64>,
@@ -159,7 +159,7 @@ impl Case for BuiltIn {
         let load = self.loaded.then(Busy::everywhere);
         let ran = bout.fight(self.server(bout)?, self.client(bout)?, Stop::Itself)?;
         drop(load);
-        let line: Printed =
+        let line: BuiltInPrinted =
             serde_json::from_str(&ran.output).map_err(|error| format!("client: {error}"))?;
         self.reading(&line, ran)
     }

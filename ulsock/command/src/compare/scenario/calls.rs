@@ -8,7 +8,7 @@ use super::{Case, Effort, Line, Reading, Scenario};
 use crate::compare::bout::Bout;
 use crate::compare::contender::Contender;
 use crate::compare::cores::Placement;
-use crate::compare::figure::{size_text, Per, Unit};
+use crate::compare::figure::{Per, Unit, size_text};
 use crate::compare::result::Row;
 use crate::compare::usage::End;
 
@@ -64,7 +64,7 @@ impl Case for Calls {
         );
         let command = bout.own(End::Client, "calls", &words)?;
         let ran = bout.stage.solo(bout.how, command)?;
-        let printed: Printed =
+        let printed: CallsPrinted =
             serde_json::from_str(&ran.output).map_err(|error| format!("calls: {error}"))?;
         Ok(Reading {
             values: vec![printed.send_us, printed.recv_us],
@@ -74,7 +74,7 @@ impl Case for Calls {
 }
 
 #[derive(Deserialize)]
-struct Printed {
+struct CallsPrinted {
     send_us: f64,
     recv_us: f64,
     total_messages: f64,

@@ -3,7 +3,7 @@
 use super::built_in::BuiltIn;
 use super::{Case, Chart, Effort, Scenario};
 use crate::compare::contender::Contender;
-use crate::compare::figure::{size_text, Unit};
+use crate::compare::figure::{Unit, size_text};
 use crate::compare::result::Row;
 
 pub const SCENARIO: Scenario = Scenario {

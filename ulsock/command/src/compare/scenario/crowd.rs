@@ -3,7 +3,7 @@
 
 use super::built_in::BuiltIn;
 use super::{Case, Chart, Effort, Scenario};
-use crate::compare::figure::{count_text, Unit};
+use crate::compare::figure::{Unit, count_text};
 use crate::compare::result::Row;
 use crate::compare::series::Figure;
 

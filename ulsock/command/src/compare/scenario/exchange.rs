@@ -5,11 +5,11 @@ use serde::Deserialize;
 
 use super::source::Source;
 use super::text::json_line;
-use super::{mpi, Case, Effort, Line, Reading, Scenario};
+use super::{Case, Effort, Line, Reading, Scenario, mpi};
 use crate::compare::bout::Bout;
 use crate::compare::contender::Contender;
 use crate::compare::cores::Placement;
-use crate::compare::figure::{size_text, Per, Unit};
+use crate::compare::figure::{Per, Unit, size_text};
 use crate::compare::programs::{need, need_header};
 
 pub const SCENARIO: Scenario = Scenario {
@@ -75,7 +75,7 @@ impl Case for Exchange {
         let (warm_up, seconds) = (bout.stage.warm_up.as_secs_f64(), bout.seconds());
         let words = format!("{} {} {warm_up} {seconds}", self.pattern, self.size);
         let mut ran = mpi::run(bout, &program, &words)?;
-        let printed: Printed = json_line(&ran.output)?;
+        let printed: ExchangePrinted = json_line(&ran.output)?;
         // mpirun's own start is much of a short run: the program counts what its steps took.
         ran.cpu = std::time::Duration::from_secs_f64(printed.cpu_seconds);
         let micros = printed.seconds * 1e6 / printed.steps;
@@ -84,7 +84,7 @@ impl Case for Exchange {
 }
 
 #[derive(Deserialize)]
-struct Printed {
+struct ExchangePrinted {
     steps: f64,
     seconds: f64,
     /// Of all processes, in the measured steps.
@@ -99,8 +99,8 @@ mod tests {
     fn its_line() {
         let text =
             "some remark of mpirun's\n{\"steps\":1000,\"seconds\":0.5,\"cpu_seconds\":0.9}\n";
-        let printed: Printed = json_line(text).expect("figures");
+        let printed: ExchangePrinted = json_line(text).expect("figures");
         assert_eq!([printed.steps, printed.seconds], [1000.0, 0.5]);
-        assert!(json_line::<Printed>("mpirun was unable to launch").is_err());
+        assert!(json_line::<ExchangePrinted>("mpirun was unable to launch").is_err());
     }
 }

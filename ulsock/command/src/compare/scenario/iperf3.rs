@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::{Case, Effort, Line, Reading, Scenario};
 use crate::compare::bout::Bout;
-use crate::compare::figure::{count_text, Per, Unit};
+use crate::compare::figure::{Per, Unit, count_text};
 use crate::compare::programs::need;
 use crate::compare::stage::Stop;
 
@@ -47,7 +47,7 @@ impl Case for Iperf3 {
 }
 
 #[derive(Deserialize)]
-struct Printed {
+struct Iperf3Printed {
     end: Totals,
 }
 
@@ -63,7 +63,7 @@ struct Received {
 }
 
 fn parse(text: &str) -> Result<Received, String> {
-    let printed: Printed =
+    let printed: Iperf3Printed =
         serde_json::from_str(text).map_err(|error| format!("iperf3: {error}"))?;
     Ok(printed.end.sum_received)
 }

@@ -7,7 +7,7 @@ use super::source::Source;
 use super::text::json_line;
 use super::{Case, Effort, Line, Reading, Scenario};
 use crate::compare::bout::Bout;
-use crate::compare::figure::{count_text, Per, Unit};
+use crate::compare::figure::{Per, Unit, count_text};
 use crate::compare::programs::need;
 use crate::compare::stage::Stop;
 
@@ -30,15 +30,17 @@ const SOURCE: Source = Source {
     made: "Echo.class",
 };
 
-struct Echo {
+struct JavaEcho {
     connections: u32,
 }
 
 fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
-    effort.cases(&[4, 32], &[1, 4, 32], |connections| Echo { connections })
+    effort.cases(&[4, 32], &[1, 4, 32], |connections| JavaEcho {
+        connections,
+    })
 }
 
-impl Case for Echo {
+impl Case for JavaEcho {
     fn lines(&self) -> Vec<Line> {
         let label = count_text(self.connections.into(), "connection");
         let unit = Unit::PerSecond("round trips");
@@ -56,7 +58,7 @@ impl Case for Echo {
             bout.seconds()
         );
         let mut ran = bout.fight(server, bout.client("java", &words)?, Stop::Itself)?;
-        let printed: Printed = json_line(&ran.output)?;
+        let printed: JavaPrinted = json_line(&ran.output)?;
         // The virtual machine's start is most of a short run: the programs count what their messages took.
         ran.cpu = std::time::Duration::from_secs_f64(printed.cpu_seconds);
         let rate = printed.messages / printed.seconds;
@@ -65,7 +67,7 @@ impl Case for Echo {
 }
 
 #[derive(Deserialize)]
-struct Printed {
+struct JavaPrinted {
     messages: f64,
     seconds: f64,
     /// Of both processes, while they were measured.
@@ -78,9 +80,9 @@ mod tests {
 
     #[test]
     fn recorded_output() {
-        let printed: Printed = json_line(include_str!("recorded/java.txt")).expect("figures");
+        let printed: JavaPrinted = json_line(include_str!("recorded/java.txt")).expect("figures");
         assert_eq!([printed.messages, printed.seconds], [25_814.0, 0.500028]);
         let text = "Error: Could not find or load main class Echo";
-        assert!(json_line::<Printed>(text).is_err());
+        assert!(json_line::<JavaPrinted>(text).is_err());
     }
 }

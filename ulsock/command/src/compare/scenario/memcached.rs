@@ -4,7 +4,7 @@ use super::text::leading_number;
 use super::{Case, Effort, Line, Reading, Scenario};
 use crate::compare::bout::Bout;
 use crate::compare::contender::Contender;
-use crate::compare::figure::{count_text, Per, Unit};
+use crate::compare::figure::{Per, Unit, count_text};
 use crate::compare::programs::need;
 use crate::compare::stage::Stop;
 use crate::compare::user;
@@ -23,15 +23,15 @@ pub const SCENARIO: Scenario = Scenario {
     ..Scenario::DEFAULT
 };
 
-struct Get {
+struct MemcachedGet {
     clients: u32,
 }
 
 fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
-    effort.cases(&[8], &[1, 8], |clients| Get { clients })
+    effort.cases(&[8], &[1, 8], |clients| MemcachedGet { clients })
 }
 
-impl Case for Get {
+impl Case for MemcachedGet {
     fn lines(&self) -> Vec<Line> {
         let label = count_text(self.clients.into(), "client");
         vec![Line::new(label, Unit::PerSecond("requests"), Per::Million)]

@@ -60,7 +60,7 @@ impl Case for Hoard {
         };
         let command = bout.own(End::Client, "hoard", &words)?;
         let ran = bout.stage.solo(bout.how, command)?;
-        let printed: Printed =
+        let printed: MemoryPrinted =
             serde_json::from_str(&ran.output).map_err(|error| format!("hoard: {error}"))?;
         Ok(Reading {
             values: printed.values(),
@@ -71,7 +71,7 @@ impl Case for Hoard {
 
 /// In KiB.
 #[derive(Deserialize)]
-struct Printed {
+struct MemoryPrinted {
     idle: f64,
     burst: Option<Burst>,
 }
@@ -82,7 +82,7 @@ struct Burst {
     later: f64,
 }
 
-impl Printed {
+impl MemoryPrinted {
     fn values(&self) -> Vec<f64> {
         match &self.burst {
             None => vec![self.idle / IDLE as f64],

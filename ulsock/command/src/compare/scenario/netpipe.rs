@@ -1,11 +1,11 @@
 //! NetPIPE: the same ping-pong over TCP (NPtcp, on kernel TCP and on ulsock), over OpenMPI's shared
 //! memory (NPopenmpi), and over UCX's (its own ping-pong), in one table. Times are one way.
 
-use super::{mpi, ucx, Case, Chart, Effort, Line, Reading, Scenario};
+use super::{Case, Chart, Effort, Line, Reading, Scenario, mpi, ucx};
 use crate::compare::bout::Bout;
 use crate::compare::contender::Contender;
-use crate::compare::figure::{size_text, Per, Unit};
-use crate::compare::programs::{self, find_or_say, need, Need};
+use crate::compare::figure::{Per, Unit, size_text};
+use crate::compare::programs::{self, Need, find_or_say, need};
 use crate::compare::stage::{Ran, Stop};
 
 pub const SCENARIO: Scenario = Scenario {

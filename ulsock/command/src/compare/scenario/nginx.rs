@@ -7,7 +7,7 @@ use std::process::Command;
 use super::text::{figure_after, number_after};
 use super::{Case, Effort, Line, Reading, Scenario};
 use crate::compare::bout::Bout;
-use crate::compare::figure::{count_text, Per, Unit};
+use crate::compare::figure::{Per, Unit, count_text};
 use crate::compare::programs::need;
 use crate::compare::stage::Stop;
 use crate::compare::user;
@@ -151,7 +151,7 @@ fn parse_ab(text: &str) -> Result<(f64, f64), String> {
             return Err(format!(
                 "ab: {} failed requests",
                 failed.unwrap_or(f64::NAN)
-            ))
+            ));
         }
     }
     let rate = figure_after(text, "Requests per second:")?;

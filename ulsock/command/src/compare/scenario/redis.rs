@@ -3,7 +3,7 @@
 use super::{Case, Effort, Line, Reading, Scenario};
 use crate::compare::bout::Bout;
 use crate::compare::contender::Contender;
-use crate::compare::figure::{count_text, Per, Unit};
+use crate::compare::figure::{Per, Unit, count_text};
 use crate::compare::programs::need;
 use crate::compare::stage::Stop;
 use rustix::process::Signal;
@@ -21,7 +21,7 @@ pub const SCENARIO: Scenario = Scenario {
     ..Scenario::DEFAULT
 };
 
-struct Get {
+struct RedisGet {
     clients: u32,
     pipeline: u32,
 }
@@ -29,13 +29,13 @@ struct Get {
 fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
     let quick = [(1, 1), (50, 1)];
     let full = [(1, 1), (50, 1), (1, 16), (50, 16)];
-    effort.cases(&quick, &full, |(clients, pipeline)| Get {
+    effort.cases(&quick, &full, |(clients, pipeline)| RedisGet {
         clients,
         pipeline,
     })
 }
 
-impl Get {
+impl RedisGet {
     fn requests(&self, bout: &Bout) -> f64 {
         let per_second = match (self.clients, self.pipeline) {
             (1, 1) => 40e3,
@@ -46,7 +46,7 @@ impl Get {
     }
 }
 
-impl Case for Get {
+impl Case for RedisGet {
     fn lines(&self) -> Vec<Line> {
         let clients = count_text(self.clients.into(), "client");
         let label = match self.pipeline {

@@ -1,9 +1,9 @@
 //! Messages one way at full speed, one write each, over the message size.
 
 use super::built_in::BuiltIn;
-use super::{ping_pong, Case, Chart, Effort, Scenario};
+use super::{Case, Chart, Effort, Scenario, ping_pong};
 use crate::compare::contender::Contender;
-use crate::compare::figure::{size_text, Unit};
+use crate::compare::figure::{Unit, size_text};
 use crate::compare::result::Row;
 use crate::compare::series::Figure;
 

@@ -8,7 +8,7 @@ use super::text::json_line;
 use super::{Case, Effort, Line, Reading, Scenario};
 use crate::compare::bout::Bout;
 use crate::compare::contender::Contender;
-use crate::compare::figure::{size_text, Per, Unit};
+use crate::compare::figure::{Per, Unit, size_text};
 use crate::compare::programs::{need, need_header};
 use crate::compare::stage::Stop;
 use crate::compare::usage::End;
@@ -103,7 +103,7 @@ impl Case for Messages {
         };
         let server = command(End::Server, server);
         let ran = bout.fight(server, command(End::Client, client), Stop::Itself)?;
-        let printed: Printed = json_line(&ran.output)?;
+        let printed: ZmqPrinted = json_line(&ran.output)?;
         let bytes = printed.messages * self.size as f64;
         Ok(match self.pattern {
             Pattern::RoundTrips => {
@@ -116,7 +116,7 @@ impl Case for Messages {
 }
 
 #[derive(Deserialize)]
-struct Printed {
+struct ZmqPrinted {
     messages: f64,
     seconds: f64,
 }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn recorded_output() {
-        let printed: Printed = json_line(include_str!("recorded/zmq.txt")).expect("figures");
+        let printed: ZmqPrinted = json_line(include_str!("recorded/zmq.txt")).expect("figures");
         assert_eq!([printed.messages, printed.seconds], [12e3, 0.547113]);
     }
 }
