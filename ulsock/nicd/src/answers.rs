@@ -2,7 +2,7 @@
 
 use super::say;
 use rendezvous::channel::Channel;
-use rendezvous::message::{Message, EVERY_COOKIE};
+use rendezvous::message::{EVERY_COOKIE, Message};
 use rendezvous::pair::Pair;
 use rendezvous::reason::Reason;
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use netstack::phy::witness::{Position, Space, Witness};
 use netstack::time::Instant;
 use rustix::fs::fstat;
-use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::answers::{refuse, turn_away};
 use super::door::{HostDoor, Knock};

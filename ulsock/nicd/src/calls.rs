@@ -13,7 +13,7 @@ use super::door::is_want;
 use super::host::Theirs;
 use super::peer_messages::{PeerMessage, VERSION};
 use super::say;
-use super::secure::{dial, Closed, Secure};
+use super::secure::{Closed, Secure, dial};
 use super::set::Source;
 
 /// Callers that have not proved who they are.

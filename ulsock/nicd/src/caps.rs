@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 
-use rustix::process::{setrlimit, Resource, Rlimit};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{self, CapabilitySet, CapabilitySets, Gid, Uid};
 
 /// What the ports need, also for a device that comes later. `NET_RAW`: sockets of AF_PACKET and AF_XDP.

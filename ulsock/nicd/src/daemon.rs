@@ -11,11 +11,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netstack::phy::route::{Routes, Watch};
 use netstack::phy::Reserved;
+use netstack::phy::route::{Routes, Watch};
 use netstack::time::Instant;
 use rustix::io::Errno;
-use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::broker::Broker;
 use super::caller::Caller;
@@ -27,7 +27,7 @@ use super::idle_spin::IdleSpin;
 use super::impair::Impairment;
 use super::interface::{Interface, Make, PortKind};
 use super::notify::Manager;
-use super::peers::{is_here, Peer, Peers};
+use super::peers::{Peer, Peers, is_here};
 use super::program::Program;
 use super::say;
 use super::set::{Set, Source};

@@ -6,14 +6,14 @@ use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use rustix::fs::{chmodat, AtFlags, Mode};
+use rustix::fs::{AtFlags, Mode, chmodat};
 use rustix::io::{self, Errno};
-use rustix::net::{accept_with, bind, listen, socket_with, AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
 
-use super::names::{self, take_lock, NoDoor};
+use super::names::{self, NoDoor, take_lock};
 use os::tcp;
-use rendezvous::channel::{address, Channel};
-use rendezvous::rundir::{RunDir, HOST, HOST_DOOR};
+use rendezvous::channel::{Channel, address};
+use rendezvous::rundir::{HOST, HOST_DOOR, RunDir};
 
 const BACKLOG: i32 = 128;
 /// Those who have asked how things are, and are told at a look.
@@ -170,8 +170,8 @@ fn open_socket(dir: &RunDir, kind: SocketType, name: &str) -> Result<OwnedFd, No
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rendezvous::rundir::scratch::Scratch;
     use rendezvous::rundir::LOCK;
+    use rendezvous::rundir::scratch::Scratch;
 
     #[test]
     fn there_is_one_at_a_time() {

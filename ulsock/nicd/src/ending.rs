@@ -211,10 +211,10 @@ impl Nicd {
             return;
         };
         let owner = connection.program.take();
-        if let Some(program) = owner.and_then(|number| self.programs.get_mut(&number)) {
-            if let Some(block) = &connection.block {
-                program.by_block.remove(&(block.segment.number, block.conn));
-            }
+        if let Some(program) = owner.and_then(|number| self.programs.get_mut(&number))
+            && let Some(block) = &connection.block
+        {
+            program.by_block.remove(&(block.segment.number, block.conn));
         }
     }
 

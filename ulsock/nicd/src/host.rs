@@ -12,7 +12,7 @@ use netstack::time::Instant;
 use super::connection::Connection;
 use super::peer_messages::{PeerMessage, Tuple};
 use super::peers::Peer;
-use super::secure::{Secure, HANDSHAKE};
+use super::secure::{HANDSHAKE, Secure};
 
 /// Connections that a peer's daemon may have been shown and we have not.
 const MOST_SHOWN: usize = 1 << 16;

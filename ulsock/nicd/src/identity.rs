@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use snow::params::DHChoice;
 use snow::resolvers::{CryptoResolver, DefaultResolver};
 
-use super::key::{self, BadKey, PublicKey, BYTES};
+use super::key::{self, BYTES, BadKey, PublicKey};
 use super::trusted::{self, Readers, Untrusted};
 
 pub const KEY_FILE: &str = "/etc/ulsock/nicd.key";

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use firmware::{Bells, EndpointId, Engine, Rest};
 use netstack::link::window::Adaptive;
 use netstack::phy::xdp::{self, Mode, Refusal, Steering};
-use netstack::phy::{self, ivshmem, packet, Ivshmem, PacketPort, Port, Trouble, Wanted, Xdp};
+use netstack::phy::{self, Ivshmem, PacketPort, Port, Trouble, Wanted, Xdp, ivshmem, packet};
 use netstack::port::{Capabilities, Frame, PortCounters};
 use netstack::ring::{Slots, Tripwire};
 use netstack::time::Instant;
 use rustix::io::Errno;
 use rustix::net::netdevice::index_to_name;
-use rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::connection::ConnectionId;
 use super::impair::Impairment;

@@ -45,7 +45,7 @@ mod trusted;
 pub use daemon::{Nicd, Options};
 pub use impair::{BadWord, Impairment};
 pub use interface::PortKind;
-pub use status::{ask, Status};
+pub use status::{Status, ask};
 
 /// One line to whoever started us.
 macro_rules! say {

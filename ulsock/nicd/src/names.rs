@@ -7,12 +7,12 @@
 use std::fmt;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{flock, fstat, openat, FlockOperation, Mode, OFlags, Stat};
+use rustix::fs::{FlockOperation, Mode, OFlags, Stat, flock, fstat, openat};
 use rustix::io::Errno;
 
 use super::say;
 use os::is_regular;
-use rendezvous::rundir::{is_ours, RunDir, LOCK};
+use rendezvous::rundir::{LOCK, RunDir, is_ours};
 
 /// A stranger may put something there again, as often as it is quick enough.
 const TRIES: usize = 64;
@@ -137,11 +137,11 @@ fn is_lock(stat: &Stat) -> bool {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::{chown, symlink, PermissionsExt};
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     use super::*;
-    use rendezvous::rundir::scratch::Scratch;
     use rendezvous::rundir::ASIDE;
+    use rendezvous::rundir::scratch::Scratch;
 
     const STRANGER: Option<u32> = Some(1002);
 

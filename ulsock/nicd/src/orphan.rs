@@ -10,7 +10,7 @@ use netstack::failover::{Arrived, Role, Segment, Side, Stage};
 use netstack::ring::mark::LEVEL_SIZE;
 use netstack::time::Instant;
 use rustix::io::Errno;
-use rustix::net::{recv, send, shutdown, sockopt, RecvFlags, SendFlags, Shutdown};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 
 use os::fds::InternalFd;
 use os::tcp;

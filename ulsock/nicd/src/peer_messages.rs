@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use rendezvous::codec::{mapped, Reader};
+use rendezvous::codec::{Reader, mapped};
 
 /// Version of all that follows.
 pub const VERSION: u16 = 2;

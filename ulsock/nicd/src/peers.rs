@@ -220,7 +220,9 @@ impl fmt::Display for NotListed {
                 f,
                 "line {line} lists this host's key, but its address {control} is none of this host's"
             ),
-            NotListed::Neither => f.write_str("no line lists this host's key, nor one of its addresses"),
+            NotListed::Neither => {
+                f.write_str("no line lists this host's key, nor one of its addresses")
+            }
         }
     }
 }

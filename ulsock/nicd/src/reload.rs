@@ -6,7 +6,7 @@ use netstack::time::Instant;
 
 use super::daemon::Nicd;
 use super::host::Host;
-use super::peers::{is_here, Peer, Peers};
+use super::peers::{Peer, Peers, is_here};
 use super::say;
 
 impl Nicd {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use firmware::PeerId;
 use netstack::link::window::Adaptive;
 use netstack::link::{self, Config, Identity};
-use netstack::phy::route::{Change, Hop, Neighbour, Unfit};
 use netstack::phy::Trouble;
+use netstack::phy::route::{Change, Hop, Neighbour, Unfit};
 use netstack::time::Instant;
 use netstack::wire::Addresses;
 

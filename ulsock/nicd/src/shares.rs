@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use rustix::process::{getrlimit, Resource};
+use rustix::process::{Resource, getrlimit};
 
 use rendezvous::pair;
 

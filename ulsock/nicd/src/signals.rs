@@ -5,7 +5,8 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 /// From now on they do not end the process.
 pub fn open() -> io::Result<OwnedFd> {
-    // SAFETY: plain calls on a set of our own.
+    // SAFETY: a set of signals is plain integers, for which zeroes are valid; the calls get a pointer to this one, which
+    // lives until they return.
     let fd = unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&mut set);

@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 
 use rustix::net::sockopt;
-use rustix::net::{ipproto, SocketType};
+use rustix::net::{SocketType, ipproto};
 
 use super::peer_messages::Tuple;
 use os::tcp;

@@ -7,9 +7,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use netstack::phy::xdp::{self, Mode, Steering};
-use netstack::phy::{packet, Interface, PacketPort, Wanted, Xdp};
+use netstack::phy::{Interface, PacketPort, Wanted, Xdp, packet};
 use rustix::io::Errno;
-use rustix::thread::{unshare_unsafe, UnshareFlags};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 use ulsock_nicd::caps::{self, User};
 
 /// Who the process is to become; set for those that are to become somebody.
@@ -56,7 +56,7 @@ fn settled(name: &str) {
     check_status(user.map_or(0, |user| user.uid));
     let others = fs::read(std::env::var_os(OTHERS).expect("a file"));
     assert_eq!(others.unwrap_err().kind(), ErrorKind::PermissionDenied);
-    // SAFETY: as above; it fails.
+    // SAFETY: only the network namespace, and no other thread is there. Without the capability it fails.
     let namespace = unsafe { unshare_unsafe(UnshareFlags::NEWNET) };
     assert_eq!(namespace, Err(Errno::PERM));
     open_ports();

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use rendezvous::config::Cidr;
 
-use super::{Peer, CONTROL_PORT};
+use super::{CONTROL_PORT, Peer};
 use crate::key::PublicKey;
 
 const WORDS: &str = "nets=, keys= and name=";
@@ -117,9 +117,9 @@ impl Draft {
 fn control(text: &str) -> Result<SocketAddr, &'static str> {
     let address = match text.parse::<IpAddr>() {
         Ok(ip) => SocketAddr::new(ip, CONTROL_PORT),
-        Err(_) => text.parse().map_err(|_| {
-            "an address is wanted, such as 10.0.0.1, 10.0.0.1:4690 or [fd00::1]:4690"
-        })?,
+        Err(_) => text.parse().map_err(
+            |_| "an address is wanted, such as 10.0.0.1, 10.0.0.1:4690 or [fd00::1]:4690",
+        )?,
     };
     match address {
         _ if address.port() == 0 => Err("port 0 is none"),

@@ -2,8 +2,8 @@
 
 use snow::{Builder, HandshakeState, TransportState};
 
-use super::wire::Outbound;
 use super::Closed;
+use super::wire::Outbound;
 use crate::identity::Identity;
 use crate::key::PublicKey;
 
@@ -90,10 +90,10 @@ impl Noise {
 
     /// The handshake is over, and we are content with who it is.
     pub fn open(&mut self) {
-        if let Noise::Handshake { state, .. } = std::mem::replace(self, Noise::Over) {
-            if let Ok(transport) = state.into_transport_mode() {
-                *self = Noise::Open(Box::new(transport));
-            }
+        if let Noise::Handshake { state, .. } = std::mem::replace(self, Noise::Over)
+            && let Ok(transport) = state.into_transport_mode()
+        {
+            *self = Noise::Open(Box::new(transport));
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::io::{self, Read, Write};
 
-use super::noise::FRAME;
 use super::Closed;
+use super::noise::FRAME;
 
 const HEADER: usize = 2;
 

@@ -3,8 +3,8 @@
 
 use rustix::process::Signal;
 
-use super::program::{meet, streams, End};
-use super::world::{eventually, World};
+use super::program::{End, meet, streams};
+use super::world::{World, eventually};
 use super::{exchange, promote};
 
 fn shown(world: &World) -> [End; 2] {

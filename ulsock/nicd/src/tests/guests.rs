@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::net::{
-    recv, send, socketpair, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType,
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
 
 use super::program::{streams, streams_to, waiter};
-use super::world::{eventually, TestHost, World};
+use super::world::{TestHost, World, eventually};
 use os::tcp;
 use rendezvous::channel::Channel;
 use rendezvous::message::{Introduction, Message};

@@ -14,12 +14,12 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use netstack::failover::record::{Resume, LENGTH};
+use netstack::failover::record::{LENGTH, Resume};
 use rustix::process::Signal;
 
-use program::{bytes, meet, streams, End, KEY};
+use program::{End, KEY, bytes, meet, streams};
 use rendezvous::reason::Reason;
-use world::{eventually, TestHost, World};
+use world::{TestHost, World, eventually};
 
 /// Two ends of a connection, on the link.
 fn promoted(world: &World) -> [End; 2] {

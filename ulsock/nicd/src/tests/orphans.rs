@@ -5,12 +5,12 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use netstack::failover::record::Resume;
 use netstack::failover::Segment as _;
+use netstack::failover::record::Resume;
 use rustix::io::ioctl_fionread;
-use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::program::{waiter, KEY};
+use super::program::{KEY, waiter};
 use super::world::eventually;
 use crate::daemon::now;
 use crate::orphan::{Fate, Known, Orphan};

@@ -3,22 +3,22 @@
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use firmware::{lay_out, Segment as _};
+use firmware::{Segment as _, lay_out};
 use netstack::failover::Segment as _;
 use netstack::ring::mark::LEVEL_SIZE;
-use netstack::ring::{tail, Memory, Tripwire};
-use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use rustix::net::{connect, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use netstack::ring::{Memory, Tripwire, tail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use super::world::{eventually, TestHost, World};
+use super::world::{TestHost, World, eventually};
 use crate::door;
 use os::tcp;
-use rendezvous::channel::address::daemon_file;
 use rendezvous::channel::Channel;
+use rendezvous::channel::address::daemon_file;
 use rendezvous::engine_endpoint::Block;
 use rendezvous::message::Message;
 use rendezvous::pair::{Mail, Other, Pair};

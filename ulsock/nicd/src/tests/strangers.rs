@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{prlimit, Resource, Rlimit};
+use rustix::process::{Resource, Rlimit, prlimit};
 
-use super::program::{door_of, knock, streams, waiter, End};
-use super::world::{eventually, World};
+use super::program::{End, door_of, knock, streams, waiter};
+use super::world::{World, eventually};
 use super::{promoted, show_and_promote};
 use rendezvous::channel::{Channel, ChannelError};
 use rendezvous::message::EVERY_COOKIE;

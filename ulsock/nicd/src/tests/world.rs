@@ -11,9 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{
-    kill_process, setrlimit, waitpid, Pid, Resource, Rlimit, Signal, WaitOptions,
+    Pid, Resource, Rlimit, Signal, WaitOptions, kill_process, setrlimit, waitpid,
 };
-use rustix::thread::{move_into_link_name_space, unshare_unsafe, LinkNameSpaceType, UnshareFlags};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 use crate::identity::Identity;
 use crate::interface::PortKind;
@@ -124,7 +124,8 @@ impl TestHost {
     pub fn start(&mut self, folder: &Path, port: &str) {
         let run = || {
             let mut command = Command::new(std::env::current_exe().expect("this program"));
-            // SAFETY: plain calls. The test harness has a thread of its own, which would die of SIGTERM.
+            // SAFETY: the closure only makes system calls, which are async-signal-safe. The test harness has a thread of
+            // its own, which would die of SIGTERM.
             unsafe { command.pre_exec(|| signals::open().map(std::mem::forget)) };
             command
                 .args(["tests::world::daemon", "--exact", "--ignored"])

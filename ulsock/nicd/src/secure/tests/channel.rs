@@ -163,13 +163,12 @@ impl Middle {
         self.turn += 1;
         let mut bytes = vec![0; piece];
         let count = from.read(&mut bytes).unwrap_or(0);
-        if let Some((at, bits)) = self.change {
-            if let Some(byte) = at
+        if let Some((at, bits)) = self.change
+            && let Some(byte) = at
                 .checked_sub(self.passed)
                 .and_then(|at| bytes[..count].get_mut(at))
-            {
-                *byte ^= bits;
-            }
+        {
+            *byte ^= bits;
         }
         self.passed += count;
         let _ = to.write_all(&bytes[..count]);
