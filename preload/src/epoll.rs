@@ -3,7 +3,7 @@
 use crate::errno;
 use crate::readiness::from_millis;
 use libc::{c_int, epoll_event, sigset_t, timespec};
-use sockets::api::{self, Begun, Doze, Verdict};
+use sockets::api::{self, Begun, KernelWait, Verdict};
 use std::ptr::null;
 
 fn opened(fd: c_int) -> c_int {
@@ -51,7 +51,7 @@ hooks! {
         wait!(
             api::epoll_wait(epfd, events, max, timeout.as_ref(), null()),
             real()(epfd, events, max, ms),
-            |doze: Doze, n| doze.end(n, epfd, events, max, null())
+            |doze: KernelWait, n| doze.end(n, epfd, events, max, null())
         )
     }
 
@@ -60,7 +60,7 @@ hooks! {
         wait!(
             api::epoll_wait(epfd, events, max, timeout.as_ref(), mask),
             real()(epfd, events, max, ms, mask),
-            |doze: Doze, n| doze.end(n, epfd, events, max, mask)
+            |doze: KernelWait, n| doze.end(n, epfd, events, max, mask)
         )
     }
 
@@ -71,7 +71,7 @@ hooks! {
                 None => Begun::Verdict(Verdict::Bypass),
             },
             real()(epfd, events, max, timeout, mask),
-            |doze: Doze, n| doze.end(n, epfd, events, max, mask)
+            |doze: KernelWait, n| doze.end(n, epfd, events, max, mask)
         )
     }
 }

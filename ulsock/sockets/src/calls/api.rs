@@ -30,7 +30,7 @@ pub use crate::calls::vfork::{
     child as vfork_child, parent as vfork_parent, prepare as vfork_prepare,
 };
 pub use crate::promote::unhooked::ring_made as io_uring_made;
-pub use crate::ready::epoll::{epoll_ctl, epoll_wait, time_of_wait, Begun, Doze};
+pub use crate::ready::epoll::{epoll_ctl, epoll_wait, time_of_wait, Begun, KernelWait};
 pub use crate::ready::poll::poll;
 pub use crate::ready::select::{select, select_limit};
 pub use crate::runtime::cancel::{

@@ -64,13 +64,13 @@ fn name() -> io::Result<Text> {
 
 /// What would be left if the process became another program now: sockets that stay open, and that
 /// nothing but this keeps on the kernel.
-pub struct Will(Vec<Bequest>);
+pub struct ExecHandoff(Vec<Bequest>);
 
-impl Will {
+impl ExecHandoff {
     /// Before the connections are handed over, which pins them.
-    pub fn make(stays_open: impl Fn(RawFd) -> bool) -> Will {
+    pub fn make(stays_open: impl Fn(RawFd) -> bool) -> ExecHandoff {
         let Some(family) = crate::state::process_group::own() else {
-            return Will(Vec::new());
+            return ExecHandoff(Vec::new());
         };
         let mut left = Vec::new();
         // The next program does not know what is registered there.
@@ -93,7 +93,7 @@ impl Will {
             }));
         }
         left.truncate(MOST);
-        Will(left)
+        ExecHandoff(left)
     }
 
     /// After they have been handed over: a stand-in is none of ours.

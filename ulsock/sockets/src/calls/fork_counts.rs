@@ -4,7 +4,7 @@ use std::sync::atomic::{fence, Ordering};
 use std::sync::Mutex;
 
 use crate::conn::{self, Conn, Handle};
-use crate::state::process_group::{self, Family};
+use crate::state::process_group::{self, ProcessGroup};
 
 os::process_wide! {
     /// Records that a fork under way has counted its child in for, in ascending order. Other threads go
@@ -13,7 +13,7 @@ os::process_wide! {
 }
 
 /// Before fork: counts the child in.
-pub fn count_child_in(family: &Family) {
+pub fn count_child_in(family: &ProcessGroup) {
     let Ok(mut counted) = COUNTED.lock() else {
         return;
     };
@@ -26,7 +26,7 @@ pub fn count_child_in(family: &Family) {
 }
 
 /// In the parent: nothing is left to do, or, of a fork that failed, to be undone.
-pub fn parent_goes_on(family: &Family, failed: bool) {
+pub fn parent_goes_on(family: &ProcessGroup, failed: bool) {
     if let Ok(mut counted) = COUNTED.lock() {
         for number in counted.drain(..).filter(|_| failed) {
             count_out(family, number);
@@ -35,7 +35,7 @@ pub fn parent_goes_on(family: &Family, failed: bool) {
 }
 
 /// In the child: counts it in for what was opened after the counting, and out for what was closed.
-pub fn correct_counts(family: &Family) {
+pub fn correct_counts(family: &ProcessGroup) {
     let Ok(mut counted) = COUNTED.lock() else {
         return;
     };
@@ -51,7 +51,7 @@ pub fn correct_counts(family: &Family) {
     counted.clear();
 }
 
-fn count_out(family: &Family, number: u32) {
+fn count_out(family: &ProcessGroup, number: u32) {
     if family.record(number).procs.fetch_sub(1, Ordering::AcqRel) == 1 {
         family.free(number);
     }

@@ -15,7 +15,7 @@ use crate::conn::{self, Conn, Handle};
 use crate::promote;
 use crate::runtime::cancel;
 use crate::runtime::way::Way;
-use crate::state::process_group::Family;
+use crate::state::process_group::ProcessGroup;
 use crate::state::record::{Record, State};
 use crate::state::table::{self, Slot};
 use crate::state::verdict::{Counted, InFlight, Verdict};
@@ -62,7 +62,13 @@ fn carry(fd: c_int, way: Way, flags: c_int) -> Carry {
 }
 
 #[inline]
-fn carry_record(family: &'static Family, number: u32, fd: c_int, way: Way, flags: c_int) -> Carry {
+fn carry_record(
+    family: &'static ProcessGroup,
+    number: u32,
+    fd: c_int,
+    way: Way,
+    flags: c_int,
+) -> Carry {
     let record = family.record(number);
     if flags & KERNEL_ONLY != 0 {
         let handle = Handle::new(family, number, fd);
@@ -139,7 +145,7 @@ fn one_by_one(fd: c_int, way: Way, flags: c_int) -> Verdict {
 #[inline]
 fn after_call(handle: Handle) {
     if let Some(family) = crate::state::process_group::own() {
-        conn::part::note_call(family, handle);
+        conn::detach::note_call(family, handle);
     }
 }
 
@@ -165,7 +171,7 @@ fn receive_into(
         Carry::Ours(handle) => {
             cancel::point();
             if len == 0 {
-                return verdict(handle, Way::In, conn::empty::receive(handle, flags));
+                return verdict(handle, Way::In, conn::zero_len::receive(handle, flags));
             }
             let refused = |unsound: &Unsound| unsound.fault == Fault::Refused;
             if flags & libc::MSG_TRUNC != 0 && !room.sound().is_err_and(|bad| refused(&bad)) {

@@ -8,7 +8,7 @@ use libc::c_char;
 
 use crate::calls::api::has_connections;
 use crate::calls::exec;
-use crate::calls::exec_handoff::{self, Will};
+use crate::calls::exec_handoff::{self, ExecHandoff};
 use crate::calls::fork_counts;
 use crate::calls::limits;
 use crate::calls::opening;
@@ -28,7 +28,7 @@ use crate::runtime::thread;
 use crate::runtime::upcalls::{self, Upcalls};
 use crate::state::control;
 use crate::state::engine;
-use crate::state::process_group::{self, Family};
+use crate::state::process_group::{self, ProcessGroup};
 use crate::state::record::{Record, State};
 use crate::state::stats;
 use crate::state::table::{self, Slot};
@@ -199,7 +199,7 @@ pub fn note_new_process() {
     thread::after_fork();
 }
 
-fn join_family(family: &Family) {
+fn join_family(family: &ProcessGroup) {
     family.header().members.fetch_add(1, Ordering::AcqRel);
     let _ = waiter::begin();
     control::lock::after_fork();
@@ -219,7 +219,7 @@ pub unsafe fn before_exec(environment: *const *const c_char) {
     // SAFETY: as the caller promises of the environment.
     let heard = has_connections() && unsafe { exec_handoff::will_be_read(environment) };
     let heard = heard && !limits::are_too_low();
-    let will = heard.then(|| Will::make(|fd| !closes_on_exec(fd)));
+    let will = heard.then(|| ExecHandoff::make(|fd| !closes_on_exec(fd)));
     // 2. They return; then it is left, for a stand-in is none of ours.
     return_all::return_all(Reason::Exec, true, Rest::StandInIfAlone);
     if let Some(will) = will {
@@ -266,7 +266,7 @@ pub fn exiting() {
     leave_run_dir(family);
 }
 
-fn let_go_at_exit(family: &'static Family, number: u32) {
+fn let_go_at_exit(family: &'static ProcessGroup, number: u32) {
     let record = family.record(number);
     let last = record.procs.load(Ordering::Acquire) == 1;
     if let Some(fd) = process_group::fd_of(number) {
@@ -282,7 +282,7 @@ fn let_go_at_exit(family: &'static Family, number: u32) {
 }
 
 /// Our mailbox goes.
-fn leave_run_dir(family: &Family) {
+fn leave_run_dir(family: &ProcessGroup) {
     let mut locked = control::Locked::take();
     if let Some(control) = locked.as_mut().and_then(control::Locked::control) {
         family.header().members.fetch_sub(1, Ordering::AcqRel);

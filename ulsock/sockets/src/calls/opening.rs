@@ -18,7 +18,7 @@ use crate::ready::epoll;
 use crate::runtime::process;
 use crate::runtime::signal::fault;
 use crate::state::give_record::{claim, give_back, give_record, note_number};
-use crate::state::process_group::Family;
+use crate::state::process_group::ProcessGroup;
 use crate::state::record::{flag, Record, Role, State};
 use crate::state::table::{self, Slot};
 use crate::state::upgrade_history;
@@ -202,23 +202,29 @@ pub fn received(fd: RawFd, socket: BorrowedFd<'_>, role: Role, cookie: u64) {
     let (Ok(local), Ok(peer)) = (tcp::local_addr(socket), tcp::peer_addr(socket)) else {
         return;
     };
-    let kin = match role {
+    let history_key = match role {
         Role::Connected => peer.port(),
         Role::Accepted => local.port(),
     };
-    begin_as(fd, peer, role, kin.into(), |record| {
+    begin_as(fd, peer, role, history_key.into(), |record| {
         record.cookie.store(cookie, Ordering::Release);
         record.set(flag::SLIP);
     });
 }
 
 /// A socket that is connected already gets its record.
-fn begin(fd: RawFd, peer: SocketAddr, role: Role, kin: u32) {
-    begin_as(fd, peer, role, kin, |_| {});
+fn begin(fd: RawFd, peer: SocketAddr, role: Role, history_key: u32) {
+    begin_as(fd, peer, role, history_key, |_| {});
 }
 
 /// The same; `as_it_is` says what is known of it before anybody can look.
-fn begin_as(fd: RawFd, peer: SocketAddr, role: Role, kin: u32, as_it_is: impl FnOnce(&Record)) {
+fn begin_as(
+    fd: RawFd,
+    peer: SocketAddr,
+    role: Role,
+    history_key: u32,
+    as_it_is: impl FnOnce(&Record),
+) {
     let Some((family, number)) = claim() else {
         return;
     };
@@ -227,17 +233,17 @@ fn begin_as(fd: RawFd, peer: SocketAddr, role: Role, kin: u32, as_it_is: impl Fn
     if !table::set(fd, Slot::Record(number)) {
         return give_back(family, number);
     }
-    become_connection(family, number, fd, peer, role, kin);
+    become_connection(family, number, fd, peer, role, history_key);
 }
 
 /// `kin`: what it has in common with those that are likely to be like it, its listener or the port that it is to.
 fn become_connection(
-    family: &'static Family,
+    family: &'static ProcessGroup,
     number: u32,
     fd: RawFd,
     peer: SocketAddr,
     role: Role,
-    kin: u32,
+    history_key: u32,
 ) {
     let record = family.record(number);
     if role == Role::Connected {
@@ -247,7 +253,7 @@ fn become_connection(
         family.count_connection();
     }
     record.set_peer(peer);
-    upgrade_history::born(record, role, kin);
+    upgrade_history::born(record, role, history_key);
     promote::at_once::begin(family, number, fd);
 }
 

@@ -8,9 +8,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Conn, Handle};
-use crate::runtime::kernel_calls::Flights;
+use crate::runtime::kernel_calls::KernelCalls;
 use crate::runtime::thread;
-use crate::state::process_group::Family;
+use crate::state::process_group::ProcessGroup;
 use os::fds::duplicate_high;
 use os::fds::InternalFd;
 use shm::waiter;
@@ -25,7 +25,7 @@ pub struct Kept(Option<Call>);
 struct Call {
     number: u32,
     /// The thread's list, and its place there.
-    flight: Option<(&'static Flights, usize)>,
+    flight: Option<(&'static KernelCalls, usize)>,
 }
 
 impl Kept {
@@ -83,13 +83,13 @@ pub fn left(number: u32) {
 }
 
 /// Are there calls that keep the connection?
-pub fn has_callers(family: &Family, number: u32) -> bool {
+pub fn has_callers(family: &ProcessGroup, number: u32) -> bool {
     family.callers(number).load(Ordering::SeqCst) > 0
 }
 
 /// The last number is about to be closed in the kernel, and the table has lost it. `false`: nobody keeps the
 /// connection.
-pub fn stand_by(family: &'static Family, number: u32, fd: i32) -> bool {
+pub fn stand_by(family: &'static ProcessGroup, number: u32, fd: i32) -> bool {
     let callers = family.callers(number);
     if callers.load(Ordering::SeqCst) == 0 {
         return false;
@@ -114,7 +114,7 @@ pub fn stand_by(family: &'static Family, number: u32, fd: i32) -> bool {
 
 /// A number of a connection closes that has another, or the duplicate, from now on: calls that sleep by the closed
 /// number go on by the other one, for the kernel's poll looks at what the number means when it wakes.
-pub fn rouse(family: &'static Family, number: u32) {
+pub fn rouse(family: &'static ProcessGroup, number: u32) {
     let handle =
         crate::state::process_group::fd_of(number).map(|fd| Handle::new(family, number, fd));
     if let Some(conn) = handle
@@ -135,7 +135,7 @@ fn set_if_used(callers: &AtomicU32) -> bool {
 
 /// Closes the duplicate, as the program's number would have been.
 #[cold]
-fn end(family: &'static Family, number: u32) {
+fn end(family: &'static ProcessGroup, number: u32) {
     let Some(fd) = crate::state::process_group::fd_of(number) else {
         return;
     };
@@ -147,7 +147,7 @@ fn end(family: &'static Family, number: u32) {
 }
 
 /// In a forked child: its parent's calls are not its own, nor what they keep.
-pub fn forget(family: &'static Family) {
+pub fn forget(family: &'static ProcessGroup) {
     for number in family.used() {
         let callers = family.callers(number);
         if callers.load(Ordering::Relaxed) == 0 {

@@ -6,18 +6,17 @@
 mod begin;
 pub mod buffers;
 pub mod close;
-mod data;
-pub mod empty;
+pub mod detach;
 mod fixed;
 pub mod flush;
 mod glance;
+pub mod grow;
 pub mod guard;
 pub mod handover;
 pub mod kept;
 mod lock;
-pub mod midway;
 pub mod nic;
-pub mod part;
+pub mod pinned_calls;
 pub mod quick;
 mod ration;
 pub mod readiness;
@@ -25,17 +24,18 @@ pub mod ready;
 pub mod reclaim;
 pub mod recv;
 pub mod release;
-pub mod room;
 pub mod send;
 pub mod shrink;
 pub mod socket_options;
-pub mod space;
 mod tail;
 #[cfg(test)]
 mod tests;
 pub mod urgent;
 pub mod wait;
+mod wait_data;
+pub mod wait_space;
 pub mod watch;
+pub mod zero_len;
 
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
@@ -51,13 +51,13 @@ use crate::runtime::thread::{Critical, Thread};
 use crate::runtime::way::Way;
 use crate::state::daemon_client;
 use crate::state::record::{flag, Record, State};
-use crate::state::ring_pair::Link;
+use crate::state::ring_pair::RingPair;
 use rendezvous::reason::Reason;
 use rendezvous::rings::Rings;
 
-pub use data::{stir, wake_readers};
 use lock::Held;
 use ready::Armed;
+pub use wait_data::{stir, wake_readers};
 
 /// The managed connection behind a number.
 pub fn managed(fd: RawFd) -> Option<Handle> {
@@ -69,7 +69,7 @@ pub fn managed(fd: RawFd) -> Option<Handle> {
 pub struct Conn<'a> {
     pub handle: Handle,
     pub record: &'a Record,
-    pub link: &'a Link,
+    pub link: &'a RingPair,
     pub socket: BorrowedFd<'a>,
     pub me: &'static Thread,
     _critical: Critical,
@@ -90,7 +90,7 @@ impl<'a> Conn<'a> {
     }
 
     /// For a caller within a critical section, who has found all this there.
-    fn of(handle: Handle, record: &'a Record, link: &'a Link) -> Option<Conn<'a>> {
+    fn of(handle: Handle, record: &'a Record, link: &'a RingPair) -> Option<Conn<'a>> {
         let critical = Critical::enter()?;
         Some(Conn::put_together(handle, record, link, critical))
     }
@@ -99,7 +99,7 @@ impl<'a> Conn<'a> {
     fn put_together(
         handle: Handle,
         record: &'a Record,
-        link: &'a Link,
+        link: &'a RingPair,
         critical: Critical,
     ) -> Conn<'a> {
         // SAFETY: the program is calling with this fd; a concurrent close makes kernel calls fail.

@@ -15,9 +15,9 @@ use super::lock::Held;
 use super::{nic, Conn, Handle};
 use crate::runtime::chaos;
 use crate::runtime::thread::{self, Critical, Thread};
-use crate::state::process_group::Family;
+use crate::state::process_group::ProcessGroup;
 use crate::state::record::{flag, Counts, Record, State};
-use crate::state::ring_pair::Link;
+use crate::state::ring_pair::RingPair;
 use os::fetch::fetch_to_read;
 use os::fetch::fetch_to_write;
 use os::fetch::fetch_two_to_write;
@@ -25,34 +25,34 @@ use os::fetch::fetch_two_to_write;
 /// A larger message costs its copy.
 pub const MOST: usize = 4096;
 /// Flags that change nothing about a call that need not wait.
-const HARMLESS: c_int = MSG_DONTWAIT | MSG_NOSIGNAL;
+const FAST_FLAGS: c_int = MSG_DONTWAIT | MSG_NOSIGNAL;
 /// Who has one of these may have to change carriers, or to fail.
-const UNUSUAL: u32 =
+const SLOW_STATE: u32 =
     flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::BROKEN | flag::AWAY | flag::FAIL_OVER;
 /// What matters to a receiver, and how it is usually.
 const READING: u32 = flag::BROKEN | flag::SHUT_READING | flag::UPGRADED;
 
 /// A connection as this way needs it, within a critical section.
 #[derive(Clone, Copy)]
-struct Usual<'a> {
+struct FastPath<'a> {
     number: u32,
     fd: c_int,
     record: &'a Record,
-    link: &'a Link,
+    link: &'a RingPair,
     me: &'static Thread,
 }
 
 /// Sends all `len` bytes; `false`: none.
 #[inline(always)]
 pub fn send(
-    family: &Family,
+    family: &ProcessGroup,
     record: &Record,
     handle: Handle,
     out: &mut impl Source,
     len: usize,
     flags: c_int,
 ) -> bool {
-    if len > MOST || flags & !HARMLESS != 0 || chaos::is_on() {
+    if len > MOST || flags & !FAST_FLAGS != 0 || chaos::is_on() {
         return false;
     }
     let Some(me) = Thread::me() else {
@@ -63,7 +63,7 @@ pub fn send(
     if !again {
         fetch_two_to_write(&record.tx);
     }
-    let conn = Usual::find(family, record, handle, me);
+    let conn = FastPath::find(family, record, handle, me);
     let sent = conn.and_then(|conn| conn.send(out, len, again));
     critical.end();
     sent.is_some()
@@ -72,36 +72,36 @@ pub fn send(
 /// Receives up to `len` bytes that are there.
 #[inline(always)]
 pub fn recv(
-    family: &Family,
+    family: &ProcessGroup,
     record: &Record,
     handle: Handle,
     into: &mut impl Sink,
     len: usize,
     flags: c_int,
 ) -> Option<usize> {
-    if flags & !HARMLESS != 0 || chaos::is_on() {
+    if flags & !FAST_FLAGS != 0 || chaos::is_on() {
         return None;
     }
     let me = Thread::me()?;
     let critical = Critical::of(me);
-    let came = Usual::find(family, record, handle, me).and_then(|conn| conn.recv(into, len));
+    let came = FastPath::find(family, record, handle, me).and_then(|conn| conn.recv(into, len));
     critical.end();
     came
 }
 
-impl<'a> Usual<'a> {
+impl<'a> FastPath<'a> {
     /// `None` when the record is not managed (any more).
     #[inline(always)]
     fn find(
-        family: &'a Family,
+        family: &'a ProcessGroup,
         record: &'a Record,
         handle: Handle,
         me: &'static Thread,
-    ) -> Option<Usual<'a>> {
+    ) -> Option<FastPath<'a>> {
         if !handle.is_of(record) || record.state() != State::Managed {
             return None;
         }
-        Some(Usual {
+        Some(FastPath {
             number: handle.number,
             fd: handle.fd,
             record,
@@ -132,7 +132,7 @@ impl<'a> Usual<'a> {
         if sends >= side.glances.load(Ordering::Relaxed) {
             look_for_end(self.record, link, self.number, self.fd);
         }
-        if self.record.has(UNUSUAL) || tx.wishes_change() {
+        if self.record.has(SLOW_STATE) || tx.wishes_change() {
             return None;
         }
         let slots = tx.put(len as u64, out, again)?;
@@ -213,7 +213,7 @@ impl<'a> Usual<'a> {
 
 #[cold]
 #[inline(never)]
-fn look_for_end(record: &Record, link: &Link, number: u32, fd: c_int) {
+fn look_for_end(record: &Record, link: &RingPair, number: u32, fd: c_int) {
     if let Some(conn) = Conn::of(Handle::of(record, number, fd), record, link) {
         conn.look_for_end(record.tx.counts.messages.load(Ordering::Relaxed));
     }
@@ -223,7 +223,7 @@ fn look_for_end(record: &Record, link: &Link, number: u32, fd: c_int) {
 #[inline(never)]
 fn follow_up(
     record: &Record,
-    link: &Link,
+    link: &RingPair,
     number: u32,
     fd: c_int,
     state: &mut TxState,
@@ -237,7 +237,7 @@ fn follow_up(
 /// The peer was woken: the guard has something to count.
 #[cold]
 #[inline(never)]
-fn guard(record: &Record, link: &Link, number: u32, fd: c_int) {
+fn guard(record: &Record, link: &RingPair, number: u32, fd: c_int) {
     if !link.guard.is_due() {
         return;
     }
@@ -251,7 +251,7 @@ fn guard(record: &Record, link: &Link, number: u32, fd: c_int) {
 #[inline(never)]
 fn ring_space(
     record: &Record,
-    link: &Link,
+    link: &RingPair,
     number: u32,
     fd: c_int,
     state: &mut RxState,

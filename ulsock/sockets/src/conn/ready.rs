@@ -168,7 +168,7 @@ impl Conn<'_> {
             return yes_if(room || self.is_stalled());
         }
         // A send that finds it full grows the ring, or spills.
-        let more = tx.level() < super::room::BUSY_LEVEL
+        let more = tx.level() < super::grow::BUSY_LEVEL
             && (tx.level() < self.largest() || self.spills_at_once());
         if room || more {
             return Answer::Yes;

@@ -143,36 +143,36 @@ fn drop_retired() {
 }
 
 /// A sleep that may have to end for the next look.
-pub struct Nap {
+pub struct ReclaimTimer {
     due: u64,
 }
 
-impl Nap {
+impl ReclaimTimer {
     /// Before a thread lies down on a connection. The kernel keeps what a sleeper waits for, even if
     /// another thread closes its number; who gets up and lies down again finds it gone. So only a
     /// thread that is alone does.
     #[inline]
-    pub fn on_connection() -> Nap {
+    pub fn on_connection() -> ReclaimTimer {
         nic::before_sleep();
         if DUE.load(Ordering::Relaxed) == 0 || thread::is_alone() {
-            return Nap::begin();
+            return ReclaimTimer::begin();
         }
         look_if_due();
-        Nap { due: 0 }
+        ReclaimTimer { due: 0 }
     }
 
     /// Before a thread lies down.
     #[inline]
-    pub fn begin() -> Nap {
+    pub fn begin() -> ReclaimTimer {
         nic::before_sleep();
         if DUE.load(Ordering::Relaxed) == 0 {
-            return Nap { due: 0 };
+            return ReclaimTimer { due: 0 };
         }
-        Nap::while_something_is_due()
+        ReclaimTimer::while_something_is_due()
     }
 
     #[cold]
-    fn while_something_is_due() -> Nap {
+    fn while_something_is_due() -> ReclaimTimer {
         look_if_due();
         let (due, awaited) = (DUE.load(Ordering::Relaxed), AWAITED.load(Ordering::Relaxed));
         let mine = due != 0
@@ -180,7 +180,7 @@ impl Nap {
             && AWAITED
                 .compare_exchange(awaited, due, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok();
-        Nap {
+        ReclaimTimer {
             due: if mine { due } else { 0 },
         }
     }

@@ -12,11 +12,11 @@ use rustix::net::RecvFlags;
 
 use super::begin::begin_rx;
 use super::buffers::{Bin, Incoming};
-use super::data::{self, Wanted};
 use super::kept::Kept;
-use super::midway::Midway;
 use super::nic::Heard;
+use super::pinned_calls::PinnedCall;
 use super::wait::Over;
+use super::wait_data::{self, Wanted};
 use super::{send, Conn, Handle};
 use crate::runtime::chaos;
 use crate::runtime::deadline::Deadline;
@@ -56,7 +56,7 @@ pub fn recv(
     len: usize,
     flags: c_int,
 ) -> Option<Result<usize, Errno>> {
-    let (mut midway, mut kept) = (Midway::default(), Kept::default());
+    let (mut midway, mut kept) = (PinnedCall::default(), Kept::default());
     let result = receive(handle, into, len, flags, &mut midway, &mut kept);
     midway.end();
     kept.end();
@@ -107,7 +107,7 @@ fn receive(
     into: &mut dyn Incoming,
     len: usize,
     flags: c_int,
-    midway: &mut Midway,
+    midway: &mut PinnedCall,
     kept: &mut Kept,
 ) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
@@ -151,7 +151,7 @@ fn receive(
             urgent: !terms.peeks(),
         };
         midway.note(got > 0 || deadline.has_end(), handle);
-        let woken = data::wait(conn, wanted, deadline, seen, kept);
+        let woken = wait_data::wait(conn, wanted, deadline, seen, kept);
         handle = handle.here();
         over = Over::of(woken, seen, me, deadline);
     }

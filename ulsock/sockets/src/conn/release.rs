@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering;
 
 use super::{close, kept, Handle};
 use crate::state::control::Locked;
-use crate::state::process_group::Family;
+use crate::state::process_group::ProcessGroup;
 use crate::state::record::flag;
 use crate::state::upgrade_history;
 
 /// Before the last number of a managed connection is closed by its last holder: bytes that we have
 /// not read reset the connection, as the kernel's own would; the peer gets a hint to look. Not while a
 /// call keeps it.
-pub fn last_words(family: &'static Family, fd: RawFd, number: u32) {
+pub fn last_words(family: &'static ProcessGroup, fd: RawFd, number: u32) {
     let last = !kept::has_callers(family, number)
         && family.refs(number).load(Ordering::Relaxed) == 1
         && family.record(number).procs.load(Ordering::Acquire) == 1;
@@ -22,7 +22,7 @@ pub fn last_words(family: &'static Family, fd: RawFd, number: u32) {
 }
 
 /// This process holds the record no more.
-pub fn let_go(family: &Family, number: u32) {
+pub fn let_go(family: &ProcessGroup, number: u32) {
     let record = family.record(number);
     family.fd_word(number).store(0, Ordering::Relaxed);
     let link = family.set_link(number, None);

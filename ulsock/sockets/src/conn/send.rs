@@ -12,9 +12,9 @@ use rustix::net::SendFlags;
 use super::begin::begin_tx;
 use super::buffers::Outgoing;
 use super::kept::Kept;
-use super::midway::Midway;
-use super::space;
+use super::pinned_calls::PinnedCall;
 use super::wait::Over;
+use super::wait_space;
 use super::{nic, Conn, Handle};
 use crate::runtime::chaos;
 use crate::runtime::deadline::Deadline;
@@ -56,7 +56,7 @@ pub fn send(
     len: usize,
     flags: c_int,
 ) -> Option<Result<usize, Errno>> {
-    let (mut midway, mut kept) = (Midway::default(), Kept::default());
+    let (mut midway, mut kept) = (PinnedCall::default(), Kept::default());
     let result = transmit(handle, out, len, flags, &mut midway, &mut kept);
     midway.end();
     kept.end();
@@ -68,7 +68,7 @@ fn transmit(
     out: &mut dyn Outgoing,
     len: usize,
     flags: c_int,
-    midway: &mut Midway,
+    midway: &mut PinnedCall,
     kept: &mut Kept,
 ) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
@@ -112,7 +112,7 @@ fn transmit(
             Deadline::of_socket(conn.record.send_timeout_us.load(Ordering::Relaxed))
         });
         midway.note(sent > 0 || deadline.has_end(), handle);
-        let woken = space::wait(conn, step.lack, (len - sent) as u64, deadline, seen, kept);
+        let woken = wait_space::wait(conn, step.lack, (len - sent) as u64, deadline, seen, kept);
         handle = handle.here();
         match Over::of(woken, seen, me, deadline) {
             None => {}

@@ -9,7 +9,7 @@ use netstack::ring::mark::LEVEL_SIZE;
 use rustix::fs::OFlags;
 use rustix::net::sockopt;
 
-use super::room::BEYOND;
+use super::grow::BEYOND;
 use crate::runtime::deadline::AT_ONCE;
 use crate::state::record::{flag, Record};
 use os;

@@ -22,7 +22,7 @@ use crate::runtime::sleep_state::Sleep;
 use crate::runtime::thread;
 use crate::runtime::thread::Watchers;
 use crate::state::control::Locked;
-use crate::state::process_group::Family;
+use crate::state::process_group::ProcessGroup;
 use os::epoll as kernel;
 use os::fds::to_high;
 use shm::doorbell::DoorbellKind;
@@ -180,7 +180,7 @@ impl Watch<'_> {
 /// Before the number is closed in the kernel, and after the table has lost it: a thread that sleeps
 /// there keeps the socket open until it gets up, as the kernel does for its own sleepers. It has said
 /// so before it looked at the table for the last time.
-pub fn keep_open(family: &Family, number: u32, fd: RawFd) {
+pub fn keep_open(family: &ProcessGroup, number: u32, fd: RawFd) {
     let watchers = family.record(number).watchers();
     if watchers == Watchers::None {
         return;

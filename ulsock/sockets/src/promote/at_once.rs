@@ -15,7 +15,7 @@ use crate::conn::{self, Handle};
 use crate::runtime::deadline::Deadline;
 use crate::runtime::process;
 use crate::state::control::Locked;
-use crate::state::process_group::Family;
+use crate::state::process_group::ProcessGroup;
 use crate::state::record::{flag, Role, State};
 use rendezvous::reason::Reason;
 
@@ -27,7 +27,7 @@ const NAP: Duration = Duration::from_micros(100);
 
 /// A connection has just got its record.
 #[inline]
-pub fn begin(family: &'static Family, number: u32, fd: RawFd) {
+pub fn begin(family: &'static ProcessGroup, number: u32, fd: RawFd) {
     if process::config().upgrade_after == Some(0) {
         upgrade(
             family,
@@ -42,7 +42,7 @@ pub fn begin(family: &'static Family, number: u32, fd: RawFd) {
 }
 
 /// The first data call on a connection that is still plain.
-pub fn at_first_call(family: &Family, number: u32, fd: RawFd) {
+pub fn at_first_call(family: &ProcessGroup, number: u32, fd: RawFd) {
     let record = family.record(number);
     let late = record.state() == State::Plain && record.role() == Role::Connected;
     if late && process::config().upgrade_after == Some(0) {
@@ -51,7 +51,7 @@ pub fn at_first_call(family: &Family, number: u32, fd: RawFd) {
 }
 
 #[cold]
-fn upgrade(family: &Family, number: u32, fd: RawFd, patience: Duration) {
+fn upgrade(family: &ProcessGroup, number: u32, fd: RawFd, patience: Duration) {
     let record = family.record(number);
     let deadline = Deadline::after(patience);
     loop {
@@ -80,7 +80,7 @@ fn may_answer(reason: Reason) -> bool {
 }
 
 /// The other end may be a connection of this very process, whose thread is busy here or elsewhere.
-fn answer_own(family: &Family) -> bool {
+fn answer_own(family: &ProcessGroup) -> bool {
     let mut answered = Vec::new();
     if let Some(mut locked) = Locked::take() {
         if let Some(control) = locked.control() {

@@ -9,9 +9,9 @@ use super::confirm::{answer_claims, establish};
 use crate::promote::unhooked;
 use crate::runtime::process;
 use crate::state::control::Control;
-use crate::state::process_group::Family;
+use crate::state::process_group::ProcessGroup;
 use crate::state::record::{flag, Record, Role};
-use crate::state::ring_pair::Link;
+use crate::state::ring_pair::RingPair;
 use os::diag;
 use os::tcp;
 use os::users::names_one_user;
@@ -40,7 +40,7 @@ enum Answer {
 }
 
 pub(super) struct Attempt<'a> {
-    pub family: &'a Family,
+    pub family: &'a ProcessGroup,
     pub number: u32,
     pub record: &'a Record,
     pub socket: BorrowedFd<'a>,
@@ -126,7 +126,7 @@ impl Attempt<'_> {
             segment: segment.number,
             conn,
         };
-        let link = Box::new(Link::new(pair.clone(), segment, conn, CLAIMER));
+        let link = Box::new(RingPair::new(pair.clone(), segment, conn, CLAIMER));
         if !pair.send_claim(claim) {
             link.was_not_claimed();
             return Err(Reason::PeerGone);
@@ -139,7 +139,7 @@ impl Attempt<'_> {
     }
 
     fn check_confirmation(&self, control: &mut Control) -> Result<Progress, Reason> {
-        let answer = |link: &Link| match link.theirs().stage.load(Ordering::Acquire) {
+        let answer = |link: &RingPair| match link.theirs().stage.load(Ordering::Acquire) {
             CONFIRMED => Answer::Yes,
             RELEASED => Answer::No(Reason::from_number(
                 link.theirs().refused.load(Ordering::Relaxed),

@@ -5,7 +5,7 @@
 use super::attempt::{Attempt, Progress};
 use super::elsewhere;
 use crate::state::control::Control;
-use crate::state::process_group::Family;
+use crate::state::process_group::ProcessGroup;
 use crate::state::record::{flag, Role, State};
 use os::tcp;
 use rendezvous::reason::Reason;
@@ -68,7 +68,7 @@ fn seek(
 }
 
 /// Takes what the daemon of the host has said.
-pub fn hear(family: &Family, control: &mut Control) {
+pub fn hear(family: &ProcessGroup, control: &mut Control) {
     let (found, refused) = control.hear_broker();
     for number in found {
         family.record(number).look_soon();

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::{by_broker, elsewhere};
 use crate::state::control::Control;
 use crate::state::holders;
-use crate::state::process_group::Family;
+use crate::state::process_group::ProcessGroup;
 use crate::state::record::{flag, Record, Role, State};
-use crate::state::ring_pair::Link;
+use crate::state::ring_pair::RingPair;
 use os::log;
 use os::users::names_one_user;
 use rendezvous::pair::{Claim, Other, Pair, Verdict};
@@ -17,7 +17,7 @@ use rendezvous::reason::Reason;
 use shm::layout::{CONFIRMED, OFFERER};
 
 /// Offering side: reads the mail, and gives the records whose claims it has answered.
-pub(super) fn answer_claims(family: &Family, control: &mut Control) -> Vec<u32> {
+pub(super) fn answer_claims(family: &ProcessGroup, control: &mut Control) -> Vec<u32> {
     let mut answered = Vec::new();
     by_broker::hear(family, control);
     let pairs = control.check_mail();
@@ -36,7 +36,7 @@ pub(super) fn answer_claims(family: &Family, control: &mut Control) -> Vec<u32> 
 const MOST_IN_VAIN: u32 = 64;
 
 fn answer(
-    family: &Family,
+    family: &ProcessGroup,
     control: &mut Control,
     pair: &Arc<Pair>,
     answered: &mut Vec<u32>,
@@ -66,7 +66,7 @@ fn answer(
 /// A claim has come; is it by the process at the other end of that connection? Nothing is done for it before that
 /// is known.
 fn judge(
-    family: &Family,
+    family: &ProcessGroup,
     control: &mut Control,
     number: u32,
     pair: &Arc<Pair>,
@@ -92,15 +92,15 @@ fn judge(
 }
 
 /// `None` for a block that does not exist.
-fn link_of(pair: &Arc<Pair>, claim: &Claim) -> Option<Box<Link>> {
+fn link_of(pair: &Arc<Pair>, claim: &Claim) -> Option<Box<RingPair>> {
     let segment = pair.segment(claim.segment)?;
     segment
         .has_block(claim.conn)
-        .then(|| Box::new(Link::new(pair.clone(), segment, claim.conn, OFFERER)))
+        .then(|| Box::new(RingPair::new(pair.clone(), segment, claim.conn, OFFERER)))
 }
 
 fn examine(
-    family: &Family,
+    family: &ProcessGroup,
     control: &mut Control,
     number: u32,
     pair: &Arc<Pair>,
@@ -130,7 +130,7 @@ fn examine(
     }
 }
 
-fn confirmed(family: &Family, control: &mut Control, number: u32, link: Box<Link>) {
+fn confirmed(family: &ProcessGroup, control: &mut Control, number: u32, link: Box<RingPair>) {
     let Some(fd) = crate::state::process_group::fd_of(number) else {
         return;
     };
@@ -140,7 +140,7 @@ fn confirmed(family: &Family, control: &mut Control, number: u32, link: Box<Link
 }
 
 /// Tells the claiming side, too.
-fn refuse(record: &Record, link: &Link, reason: Reason) {
+fn refuse(record: &Record, link: &RingPair, reason: Reason) {
     record.set_reason(reason);
     link.mine().refused.store(reason as u32, Ordering::Relaxed);
 }
@@ -158,11 +158,11 @@ pub(super) fn held_back(number: u32, record: &Record) -> Option<Reason> {
 
 /// Both ends know each other: from here on every call on this connection is ours.
 pub(super) fn establish(
-    family: &Family,
+    family: &ProcessGroup,
     control: &mut Control,
     number: u32,
     socket: BorrowedFd<'_>,
-    link: Box<Link>,
+    link: Box<RingPair>,
 ) {
     let record = family.record(number);
     control.forget(number);

@@ -23,7 +23,7 @@ use crate::runtime::process;
 use crate::runtime::thread::Thread;
 use crate::state::control::Control;
 use crate::state::control::Locked;
-use crate::state::process_group::Family;
+use crate::state::process_group::ProcessGroup;
 use crate::state::record::{flag, Record, Role, State};
 use attempt::{Attempt, Progress};
 use rendezvous::reason::Reason;
@@ -35,7 +35,7 @@ const FARTHEST_LOOK: u32 = 256;
 
 /// Counts a data call on a plain connection and, now and then, tries to upgrade it.
 #[inline]
-pub fn note_call(family: &Family, number: u32, record: &Record, fd: RawFd) {
+pub fn note_call(family: &ProcessGroup, number: u32, record: &Record, fd: RawFd) {
     let calls = record.calls.load(Ordering::Relaxed).wrapping_add(1);
     record.calls.store(calls, Ordering::Relaxed);
     if calls >= record.next_look.load(Ordering::Relaxed) {
@@ -44,7 +44,7 @@ pub fn note_call(family: &Family, number: u32, record: &Record, fd: RawFd) {
 }
 
 #[cold]
-fn look_at_call(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
+fn look_at_call(family: &ProcessGroup, number: u32, record: &Record, fd: RawFd, calls: u32) {
     look(family, number, record, fd, calls);
     if calls == 1 {
         at_once::at_first_call(family, number, fd);
@@ -52,7 +52,7 @@ fn look_at_call(family: &Family, number: u32, record: &Record, fd: RawFd, calls:
 }
 
 /// One look at a connection that is still plain. Whoever finds a reason against it says when to look again.
-fn look(family: &Family, number: u32, record: &Record, fd: RawFd, calls: u32) {
+fn look(family: &ProcessGroup, number: u32, record: &Record, fd: RawFd, calls: u32) {
     let after = record.first_look.load(Ordering::Relaxed);
     if calls < after {
         return record.next_look.store(after, Ordering::Relaxed);
@@ -173,7 +173,7 @@ fn conclude(
 
 /// Before others get the connection too, who would offer or claim it anew; it is known already that it must not have
 /// rings now. Afterwards no thread is about to give it some. `false`: nobody can say so.
-pub fn hold_back(family: &Family, number: u32) -> bool {
+pub fn hold_back(family: &ProcessGroup, number: u32) -> bool {
     let Some(mut locked) = Locked::wait() else {
         return false;
     };
@@ -191,7 +191,7 @@ pub fn hold_back(family: &Family, number: u32) -> bool {
 }
 
 /// The other end may have answered the offer: it is told why not, and finds no more of it.
-fn withdraw(family: &Family, control: &mut Control, number: u32, record: &Record) {
+fn withdraw(family: &ProcessGroup, control: &mut Control, number: u32, record: &Record) {
     if control.offers.contains_key(&number) {
         confirm::answer_claims(family, control);
         if record.state() == State::Plain {

@@ -16,14 +16,14 @@ const MOST: usize = 4;
 /// Beyond this the other call may be on another stack.
 const NEAR: usize = 16 << 10;
 
-pub struct Flights {
+pub struct KernelCalls {
     count: AtomicUsize,
-    list: UnsafeCell<[Flight; MOST]>,
+    list: UnsafeCell<[KernelCall; MOST]>,
 }
 
 /// All zero: none.
 #[derive(Clone, Copy)]
-struct Flight {
+struct KernelCall {
     record: *const (),
     way: Way,
     /// Of a call that keeps its connection: the record's number, plus one.
@@ -32,7 +32,7 @@ struct Flight {
     at: usize,
 }
 
-impl Flights {
+impl KernelCalls {
     /// Writes a call down; its place in the list, if it has one.
     #[inline]
     pub fn begin<Record>(&self, record: &'static Record, way: Way) -> Option<usize> {
@@ -55,7 +55,7 @@ impl Flights {
         if count == MOST {
             return None;
         }
-        let flight = Flight {
+        let flight = KernelCall {
             record,
             way,
             keeps,
@@ -77,13 +77,13 @@ impl Flights {
         count
     }
 
-    fn get(&self, index: usize) -> Flight {
+    fn get(&self, index: usize) -> KernelCall {
         // SAFETY: only the owning thread and its handlers come here, and a handler leaves the entries
         // below the count as they are.
         unsafe { (*self.list.get())[index] }
     }
 
-    fn put(&self, index: usize, flight: Flight) {
+    fn put(&self, index: usize, flight: KernelCall) {
         // SAFETY: as in `get`.
         unsafe { (*self.list.get())[index] = flight };
     }

@@ -16,7 +16,7 @@ const MOST: u32 = 24;
 
 /// A thread's latest receive.
 #[derive(Default)]
-pub struct Gather {
+pub struct ReadBatching {
     from: AtomicUsize,
     sent: AtomicU64,
     /// Before the next look, if it comes from the same place.
@@ -32,7 +32,7 @@ pub struct Place {
     pub sent: u64,
 }
 
-impl Gather {
+impl ReadBatching {
     /// Before a look; says whether the latest receive was from there too.
     #[inline]
     pub fn pause<T>(&self, record: &T, place: impl FnOnce() -> Place) -> bool {
@@ -88,8 +88,8 @@ mod tests {
 
     const HERE: Place = Place { from: 1, sent: 7 };
 
-    fn after(receives: u32, few: bool) -> Gather {
-        let gather = Gather::default();
+    fn after(receives: u32, few: bool) -> ReadBatching {
+        let gather = ReadBatching::default();
         (0..receives).for_each(|_| gather.note(HERE, few));
         gather
     }

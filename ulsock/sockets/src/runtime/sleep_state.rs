@@ -19,7 +19,7 @@ use rustix::time::Timespec;
 use crate::runtime::cancel;
 use crate::runtime::engine_flag;
 use crate::runtime::handle::Handle;
-use crate::runtime::kernel_calls::Flights;
+use crate::runtime::kernel_calls::KernelCalls;
 use crate::runtime::signal::{self, Seen};
 use crate::runtime::thread::{Critical, Thread};
 use crate::runtime::upcalls;
@@ -36,7 +36,7 @@ use shm::waiter::Waiter;
 const NEAR: usize = 240;
 
 #[repr(C)]
-pub struct Bed {
+pub struct SleepState {
     made: AtomicBool,
     /// On the way into the sleep, in it, or just woken: a handler ends it, and shuts its door.
     lying: AtomicBool,
@@ -57,17 +57,17 @@ pub struct Bed {
     /// [`KEPT`], the duplicate that who closed that number has left here.
     watched: AtomicU64,
     watched_at: AtomicI32,
-    pub flights: Flights,
+    pub flights: KernelCalls,
     near_count: AtomicUsize,
     far: AtomicPtr<Vec<Place>>,
     near: UnsafeCell<[MaybeUninit<Place>; NEAR]>,
 }
 
-/// In [`Bed::watched`]: the rest is a descriptor.
+/// In [`SleepState::watched`]: the rest is a descriptor.
 const KEPT: u64 = 1 << 63;
 
 // SAFETY: only the owning thread and handlers that interrupt its sleep touch the cells.
-unsafe impl Sync for Bed {}
+unsafe impl Sync for SleepState {}
 
 /// Something held on one connection.
 #[derive(Clone, Copy)]
@@ -85,7 +85,7 @@ pub enum What {
     Gate(Way),
 }
 
-impl Bed {
+impl SleepState {
     fn hold(&self, place: Place) {
         let count = self.near_count.load(Ordering::Relaxed);
         if count < NEAR {
@@ -255,7 +255,7 @@ pub fn lie_down(waiter: &Waiter) {
 /// the system call, or just before or after it, when everything that is held is in the bed.
 pub struct Sleep {
     me: &'static Thread,
-    bed: &'static Bed,
+    bed: &'static SleepState,
     /// While it is not in its system call a light sleep puts handlers off.
     awake: Cell<Option<Critical>>,
     /// A sleep with a mask has blocked all signals; this is the program's mask.

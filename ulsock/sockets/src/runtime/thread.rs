@@ -9,9 +9,9 @@ use std::sync::atomic::{
 };
 
 use crate::runtime::cancel;
-use crate::runtime::read_batching::Gather;
+use crate::runtime::read_batching::ReadBatching;
 use crate::runtime::signal::Deferred;
-use crate::runtime::sleep_state::Bed;
+use crate::runtime::sleep_state::SleepState;
 use os::spin::History;
 use os::word;
 use shm::waiter::{self, Waiter};
@@ -41,7 +41,7 @@ pub struct Thread {
     pub cancel_state: AtomicI32,
     waiter: AtomicPtr<Waiter>,
     pub spin: History,
-    pub gather: Gather,
+    pub gather: ReadBatching,
     /// The record of the latest quick send.
     sent_on: AtomicUsize,
     /// Where on its stack the innermost handler began that is running now, or was left by a jump.
@@ -59,7 +59,7 @@ pub enum Watchers {
 
 os::process_wide! {
     static BLOCKS: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
-    static BEDS: AtomicPtr<Bed> = AtomicPtr::new(std::ptr::null_mut());
+    static BEDS: AtomicPtr<SleepState> = AtomicPtr::new(std::ptr::null_mut());
     static HIGHEST: AtomicUsize = AtomicUsize::new(0);
     static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
     /// glibc's own word (2.32 and later): not zero while the process has one thread only. Elsewhere, and
@@ -72,7 +72,7 @@ const NOT_SINGLE: &u8 = &0;
 /// Load time: the mappings for all blocks and beds (untouched pages cost nothing).
 pub fn init() {
     let blocks = os::memory::reserve_pointers(MOST * size_of::<Thread>());
-    let beds = os::memory::reserve_pointers(MOST * size_of::<Bed>());
+    let beds = os::memory::reserve_pointers(MOST * size_of::<SleepState>());
     let (Some(base), Some(beds)) = (blocks, beds) else {
         return;
     };
@@ -173,9 +173,9 @@ impl Thread {
     }
 
     /// Where this thread sleeps.
-    pub fn bed(&self) -> &'static Bed {
+    pub fn bed(&self) -> &'static SleepState {
         // SAFETY: blocks and beds are two arrays of equal length, never unmapped; all zero is a
-        // valid `Bed`.
+        // valid `SleepState`.
         unsafe { &*BEDS.load(Ordering::Relaxed).add(self.index()) }
     }
 
@@ -299,7 +299,7 @@ pub fn quiet() -> bool {
 }
 
 /// The beds of these threads, or of those that have their blocks now.
-pub fn beds(of: Watchers) -> impl Iterator<Item = &'static Bed> {
+pub fn beds(of: Watchers) -> impl Iterator<Item = &'static SleepState> {
     let all = blocks();
     let chosen = match of {
         Watchers::None => &[],

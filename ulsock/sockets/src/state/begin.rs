@@ -5,13 +5,13 @@
 use crate::runtime::process;
 use crate::runtime::signal;
 use crate::state::control::{self, Control, Locked};
-use crate::state::process_group::{self, Family};
+use crate::state::process_group::{self, ProcessGroup};
 use os::log;
 use rendezvous::rundir::{RunDir, RunDirError};
 use shm::waiter;
 
 /// The first TCP socket: opens the run directory and makes the family. Says once why it cannot.
-pub fn begin() -> Option<&'static Family> {
+pub fn begin() -> Option<&'static ProcessGroup> {
     if let Some(family) = process_group::own() {
         return Some(family);
     }
@@ -35,7 +35,8 @@ fn open_everything() -> Result<(), String> {
     let dir = RunDir::open(&process::config().run_dir).map_err(|error| error.to_string())?;
     dir.may_write().map_err(|error| error.to_string())?;
     dir.sweep();
-    let family = Family::create(&dir).map_err(|errno| RunDirError::Write(errno).to_string())?;
+    let family =
+        ProcessGroup::create(&dir).map_err(|errno| RunDirError::Write(errno).to_string())?;
     waiter::begin().ok_or("no memory for our tables")?;
     process::open_spinners(&dir);
     control::lock::set(Control::new(dir));

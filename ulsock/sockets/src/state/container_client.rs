@@ -28,7 +28,7 @@ const BELIEVED: u64 = 10_000;
 const MOST: usize = 1024;
 
 #[derive(Default)]
-pub struct Broker {
+pub struct ContainerClient {
     pair: Option<Arc<Pair>>,
     /// When we looked for it last.
     tried: u64,
@@ -65,18 +65,18 @@ pub struct News {
     pub claimers: Vec<Arc<Pair>>,
 }
 
-impl Broker {
+impl ContainerClient {
     /// Is there one? Looks for it, now and then.
     pub fn is_there(&mut self, dir: &RunDir) -> bool {
         let euid = rustix::process::geteuid().as_raw();
         let lost = self.pair.as_ref().is_some_and(|pair| pair.is_dead()) || self.euid != euid;
         if lost {
             // The next one knows nothing of what this one was shown.
-            *self = Broker {
+            *self = ContainerClient {
                 tried: self.tried,
                 euid,
                 found: std::mem::take(&mut self.found),
-                ..Broker::default()
+                ..ContainerClient::default()
             };
         }
         let now = os::clock::coarse_ms();
@@ -227,11 +227,11 @@ impl Broker {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use super::{Broker, MOST};
+    use super::{ContainerClient, MOST};
 
     #[test]
     fn addresses_of_other_hosts_are_remembered_within_bounds() {
-        let mut broker = Broker::default();
+        let mut broker = ContainerClient::default();
         let ip = |number: usize| IpAddr::from(Ipv4Addr::from_bits(0x0a00_0000 + number as u32));
         for number in 0..=MOST {
             assert!(!broker.is_other_host(ip(number)));

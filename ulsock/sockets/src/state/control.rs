@@ -12,10 +12,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::runtime::handle::Handle;
-use crate::state::container_client::Broker;
-use crate::state::daemon_client::Daemons;
+use crate::state::container_client::ContainerClient;
+use crate::state::daemon_client::DaemonClient;
 use crate::state::record::flag;
-use crate::state::ring_pair::Link;
+use crate::state::ring_pair::RingPair;
 pub use lock::Locked;
 use meet::Meeting;
 use rendezvous::channel::Channel;
@@ -43,9 +43,9 @@ pub struct Control {
     pub offers: HashMap<u32, Offered>,
     cookies: HashMap<u64, u32>,
     /// What we have claimed and the peer has not confirmed yet, by record number.
-    pub claims: HashMap<u32, Box<Link>>,
-    daemons: Daemons,
-    pub broker: Broker,
+    pub claims: HashMap<u32, Box<RingPair>>,
+    daemons: DaemonClient,
+    pub broker: ContainerClient,
     /// Between network namespaces.
     meeting: Meeting,
     retired: Vec<Retired>,
@@ -62,7 +62,7 @@ const MOST_FOREIGN: usize = 64;
 
 /// A link in its box: other threads may still be looking at it there.
 struct Retired {
-    link: Box<Link>,
+    link: Box<RingPair>,
     /// Its connection lives on, and will have another.
     parted: Option<Handle>,
 }
@@ -97,8 +97,8 @@ impl Control {
             offers: HashMap::new(),
             cookies: HashMap::new(),
             claims: HashMap::new(),
-            daemons: Daemons::default(),
-            broker: Broker::default(),
+            daemons: DaemonClient::default(),
+            broker: ContainerClient::default(),
             meeting: Meeting::default(),
             retired: Vec::new(),
         }
@@ -110,7 +110,7 @@ impl Control {
     }
 
     /// The daemon of a network namespace, and all that we know of daemons.
-    pub fn daemon(&mut self, netns: u64) -> Option<(Arc<Pair>, &mut Daemons)> {
+    pub fn daemon(&mut self, netns: u64) -> Option<(Arc<Pair>, &mut DaemonClient)> {
         let pair = self.daemons.of(&self.dir, netns)?;
         Some((pair, &mut self.daemons))
     }
@@ -240,16 +240,16 @@ impl Control {
     }
 
     /// Keeps a link until no thread can be looking at it.
-    pub fn retire(&mut self, link: Box<Link>) {
+    pub fn retire(&mut self, link: Box<RingPair>) {
         self.retire_as(link, None);
     }
 
     /// The same, of a connection that has the flag and lives on.
-    pub fn retire_parted(&mut self, link: Box<Link>, handle: Handle) {
+    pub fn retire_parted(&mut self, link: Box<RingPair>, handle: Handle) {
         self.retire_as(link, Some(handle));
     }
 
-    fn retire_as(&mut self, link: Box<Link>, parted: Option<Handle>) {
+    fn retire_as(&mut self, link: Box<RingPair>, parted: Option<Handle>) {
         let large = link.has_grown();
         self.retired.push(Retired { link, parted });
         let many = self.retired.len() >= RETIRED && self.retired.len().is_multiple_of(8);

@@ -12,7 +12,7 @@ use rustix::fs::fstat;
 
 use crate::runtime::process;
 use crate::state::engine;
-use crate::state::ring_pair::Link;
+use crate::state::ring_pair::RingPair;
 use rendezvous::channel::Channel;
 use rendezvous::config::Nic;
 use rendezvous::message::{Message, EVERY_COOKIE};
@@ -29,7 +29,7 @@ const ENOUGH: i64 = 4;
 
 /// The daemons that this process knows, by the cookies of their network namespaces.
 #[derive(Default)]
-pub struct Daemons {
+pub struct DaemonClient {
     known: HashMap<u64, Known>,
     /// Connections that have been shown, by their cookies.
     shown: HashMap<u64, u32>,
@@ -44,11 +44,11 @@ struct Known {
 
 /// What a daemon says about a connection that was shown to it.
 pub enum Answer {
-    Claimed(Box<Link>),
+    Claimed(Box<RingPair>),
     Refused(Reason),
 }
 
-impl Daemons {
+impl DaemonClient {
     /// The daemon of a network namespace, if there is one.
     pub fn of(&mut self, dir: &RunDir, netns: u64) -> Option<Arc<Pair>> {
         match process::config().nic {
@@ -115,7 +115,8 @@ impl Daemons {
             // A link that is not taken is dropped, and its block is free again.
             let segment = pair.segment(claim.segment);
             let segment = segment.filter(|segment| segment.has_block(claim.conn));
-            let link = segment.map(|segment| Link::new(pair.clone(), segment, claim.conn, OFFERER));
+            let link =
+                segment.map(|segment| RingPair::new(pair.clone(), segment, claim.conn, OFFERER));
             let number = self.shown.remove(&claim.offer_cookie);
             if let (Some(number), Some(link)) = (number, link) {
                 answers.push((number, Answer::Claimed(Box::new(link))));

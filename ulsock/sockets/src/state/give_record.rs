@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
 use crate::state::begin::begin;
-use crate::state::process_group::Family;
+use crate::state::process_group::ProcessGroup;
 use crate::state::record::flag;
 use crate::state::table::{self, Slot};
 use crate::state::upgrade_history;
@@ -31,7 +31,7 @@ pub fn give_record(fd: RawFd) -> Option<u32> {
     }
 }
 
-pub fn claim() -> Option<(&'static Family, u32)> {
+pub fn claim() -> Option<(&'static ProcessGroup, u32)> {
     let family = begin()?;
     let number = family.claim()?;
     let record = family.record(number);
@@ -40,12 +40,12 @@ pub fn claim() -> Option<(&'static Family, u32)> {
 }
 
 /// Nobody has seen it.
-pub fn give_back(family: &Family, number: u32) {
+pub fn give_back(family: &ProcessGroup, number: u32) {
     family.refs(number).store(0, Ordering::Relaxed);
     family.free(number);
 }
 
-pub fn note_number(family: &Family, number: u32, fd: RawFd) {
+pub fn note_number(family: &ProcessGroup, number: u32, fd: RawFd) {
     let word = family.fd_word(number);
     word.store(fd as u32 + 1, Ordering::Relaxed);
     if fd <= 2 {

@@ -4,13 +4,13 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
 use crate::runtime::handle::Handle;
-use crate::state::process_group::Family;
+use crate::state::process_group::ProcessGroup;
 use crate::state::record::{Record, State};
 use crate::state::table::{self, Slot};
 
 impl Handle {
     #[inline]
-    pub fn new(family: &Family, number: u32, fd: RawFd) -> Handle {
+    pub fn new(family: &ProcessGroup, number: u32, fd: RawFd) -> Handle {
         Handle::of(family.record(number), number, fd)
     }
 

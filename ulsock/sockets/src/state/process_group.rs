@@ -17,7 +17,7 @@ use rustix::io::{self, Errno};
 use crate::runtime::thread;
 use crate::state::holders;
 use crate::state::record::{flag, Counts, Record, State};
-use crate::state::ring_pair::Link;
+use crate::state::ring_pair::RingPair;
 use crate::state::table::{self, Slot};
 use os::fds::InternalFd;
 use os::fetch::fetch_to_read;
@@ -31,21 +31,21 @@ use shm::segment::{Segment, SegmentError};
 
 os::process_wide! {
     /// The family of this process, once a TCP socket has been seen.
-    static OWN: AtomicPtr<Family> = AtomicPtr::new(std::ptr::null_mut());
+    static OWN: AtomicPtr<ProcessGroup> = AtomicPtr::new(std::ptr::null_mut());
 }
 
 #[inline]
-pub fn own() -> Option<&'static Family> {
+pub fn own() -> Option<&'static ProcessGroup> {
     // SAFETY: null, or leaked by `set_own`.
     unsafe { OWN.load(Ordering::Acquire).as_ref() }
 }
 
-pub fn set_own(family: Family) {
+pub fn set_own(family: ProcessGroup) {
     OWN.store(Box::into_raw(Box::new(family)), Ordering::Release);
 }
 
 /// The record behind a number, if it is one of our connections.
-pub fn record_of(fd: RawFd) -> Option<(&'static Family, u32, &'static Record)> {
+pub fn record_of(fd: RawFd) -> Option<(&'static ProcessGroup, u32, &'static Record)> {
     let Slot::Record(number) = table::get(fd) else {
         return None;
     };
@@ -113,12 +113,12 @@ fn link_of(dir: &RunDir) -> io::Result<Text> {
     Text::format(format_args!("/memfd:{} (deleted)", &*name_of(dir)?))
 }
 
-pub struct Family {
+pub struct ProcessGroup {
     records: Segment,
     refs: *mut AtomicU32,
     /// Calls that sleep on each record: see [`crate::conn::kept`].
     callers: *mut AtomicU32,
-    links: *mut AtomicPtr<Link>,
+    links: *mut AtomicPtr<RingPair>,
     /// Where to look for a free record next.
     hint: AtomicU32,
     /// A number in this process that holds each record, plus one; the latest.
@@ -127,12 +127,12 @@ pub struct Family {
 }
 
 // SAFETY: the raw tables hold only atomics and are never unmapped.
-unsafe impl Send for Family {}
+unsafe impl Send for ProcessGroup {}
 // SAFETY: the raw tables hold only atomics and are never unmapped.
-unsafe impl Sync for Family {}
+unsafe impl Sync for ProcessGroup {}
 
-impl Family {
-    pub fn create(dir: &RunDir) -> io::Result<Family> {
+impl ProcessGroup {
+    pub fn create(dir: &RunDir) -> io::Result<ProcessGroup> {
         let (records, memory) =
             Segment::create_named(&name_of(dir)?, size() as u64).map_err(|error| match error {
                 SegmentError::Os(errno) => errno,
@@ -144,7 +144,7 @@ impl Family {
         let links = table(reserve_pointers(RECORDS * 8))?.cast();
         let fds = table(reserve_private(RECORDS * 4))?.cast();
         records.populate(0, std::mem::size_of::<Header>())?;
-        let family = Family {
+        let family = ProcessGroup {
             records,
             refs,
             callers,
@@ -288,14 +288,14 @@ impl Family {
     }
 
     #[inline]
-    fn link_word(&self, number: u32) -> &AtomicPtr<Link> {
+    fn link_word(&self, number: u32) -> &AtomicPtr<RingPair> {
         // SAFETY: the table has RECORDS words and is never unmapped.
         unsafe { &*self.links.add(number as usize) }
     }
 
     /// The ring pair of a managed record; valid within the caller's critical section.
     #[inline]
-    pub fn link(&self, number: u32) -> Option<&Link> {
+    pub fn link(&self, number: u32) -> Option<&RingPair> {
         // SAFETY: null, or a link that is freed only after every critical section has ended.
         unsafe { self.link_word(number).load(Ordering::Acquire).as_ref() }
     }
@@ -311,7 +311,7 @@ impl Family {
     }
 
     /// Puts a link there, or takes it away; the old one is the caller's to retire.
-    pub fn set_link(&self, number: u32, link: Option<Box<Link>>) -> Option<Box<Link>> {
+    pub fn set_link(&self, number: u32, link: Option<Box<RingPair>>) -> Option<Box<RingPair>> {
         if link.is_none() && self.link_word(number).load(Ordering::Relaxed).is_null() {
             return None;
         }

@@ -200,14 +200,14 @@ pub struct Record {
     pub recv_lowat: AtomicU32,
     /// How often the program did what wakes all sleepers on a kernel socket (sending shut down, another
     /// send buffer): this ends an empty receive.
-    pub stirs: AtomicU32,
+    pub wake_generation: AtomicU32,
     /// Once it has a slip.
     pub cookie: AtomicU64,
     /// The largest ring level to send on.
     pub largest: AtomicU32,
     /// Whose sets have had the socket: see [`Watchers`].
     watchers: AtomicU32,
-    /// Calls that must be finished as they were begun: see [`crate::conn::midway`].
+    /// Calls that must be finished as they were begun: see [`crate::conn::pinned_calls`].
     pub midway: AtomicU32,
     local: Address,
     peer: Address,
@@ -268,7 +268,7 @@ impl Record {
         self.recv_timeout_us.store(0, Ordering::Relaxed);
         self.send_timeout_us.store(0, Ordering::Relaxed);
         self.recv_lowat.store(1, Ordering::Relaxed);
-        self.stirs.store(0, Ordering::Relaxed);
+        self.wake_generation.store(0, Ordering::Relaxed);
         self.largest.store(u32::MAX, Ordering::Relaxed);
         self.local.forget();
         self.peer.forget();

@@ -13,7 +13,7 @@ use shm::layout::{Block, SideLine, SideNumber, CONFIRMED, RELEASED};
 
 /// What a receive needs is in the first cache line, what a send needs in the second one too.
 #[repr(C, align(64))]
-pub struct Link {
+pub struct RingPair {
     /// The block's two directions, as seen from this side.
     tx_shared: *const Shared,
     rx_shared: *const Shared,
@@ -37,17 +37,22 @@ pub struct Link {
 
 // SAFETY: the pointers lead into the segment, which the Arc keeps mapped; the protocol's own rules
 // govern who touches what.
-unsafe impl Send for Link {}
+unsafe impl Send for RingPair {}
 // SAFETY: as above.
-unsafe impl Sync for Link {}
+unsafe impl Sync for RingPair {}
 
-impl Link {
-    pub fn new(pair: Arc<Pair>, segment: Arc<PairSegment>, conn: u32, side: SideNumber) -> Link {
+impl RingPair {
+    pub fn new(
+        pair: Arc<Pair>,
+        segment: Arc<PairSegment>,
+        conn: u32,
+        side: SideNumber,
+    ) -> RingPair {
         let rings = |direction| Rings::of(&segment, conn, direction);
         let (tx, rx, block) = (rings(side), rings(1 - side), segment.block(conn));
         // SAFETY: checked against the layout by `block`, and mapped as long as the segment lives.
         let shared = |direction: SideNumber| unsafe { &raw const (*block).directions[direction] };
-        Link {
+        RingPair {
             is_nic: pair.other() == Other::Daemon,
             inline: AtomicBool::new(false),
             pair,
@@ -255,7 +260,7 @@ impl Usage {
     }
 }
 
-impl Drop for Link {
+impl Drop for RingPair {
     fn drop(&mut self) {
         // A forked child's copy of a link says nothing about its parent's.
         if self.pair.is_mine() && !self.kept.load(Ordering::Relaxed) {

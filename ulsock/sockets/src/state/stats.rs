@@ -11,11 +11,10 @@ use std::sync::OnceLock;
 use netstack::shared_memory::InSharedMemory;
 use rustix::fs::{Mode, OFlags};
 use rustix::io;
-use serde::Serialize;
 
 use crate::runtime::process;
 use crate::state::kernel_only;
-use crate::state::process_group::{found, Family, Header, MAGIC, RECORDS};
+use crate::state::process_group::{found, Header, ProcessGroup, MAGIC, RECORDS};
 use crate::state::record::{flag, Counts, Record, State};
 use os;
 use os::fds::InternalFd;
@@ -28,7 +27,7 @@ use rendezvous::reason::{Reason, PLACES};
 use rendezvous::rundir::RunDir;
 
 /// A live connection of this host.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct ConnectionRow {
     pub pid: u32,
     /// As it can be printed.
@@ -142,7 +141,7 @@ struct Totals {
 }
 
 impl Totals {
-    fn of(family: &Family) -> Totals {
+    fn of(family: &ProcessGroup) -> Totals {
         let header = family.header();
         let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let mut totals = Totals {

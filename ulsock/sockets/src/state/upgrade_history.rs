@@ -169,10 +169,10 @@ fn history(record: &Record) -> &'static History {
 
 /// A connection has got its record. `kin` is a number that it shares with those like it.
 #[inline]
-pub fn born(record: &Record, role: Role, kin: u32) {
+pub fn born(record: &Record, role: Role, history_key: u32) {
     // Listeners and ports side by side are kept apart.
-    let kin = 2 * kin + u32::from(role == Role::Connected);
-    record.history.store(kin, Ordering::Relaxed);
+    let history_key = 2 * history_key + u32::from(role == Role::Connected);
+    record.history.store(history_key, Ordering::Relaxed);
     let after = process::config().upgrade_after;
     let after = after.unwrap_or_else(|| history(record).after());
     record.calls.store(0, Ordering::Relaxed);

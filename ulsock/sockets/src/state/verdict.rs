@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use libc::c_int;
 
-use crate::runtime::kernel_calls::Flights;
+use crate::runtime::kernel_calls::KernelCalls;
 use crate::runtime::thread::Thread;
 use crate::runtime::way::Way;
 use crate::state::record::Record;
@@ -32,7 +32,7 @@ pub struct InFlight {
     record: &'static Record,
     way: Way,
     /// The thread's list, and its place there.
-    flight: Option<(&'static Flights, usize)>,
+    flight: Option<(&'static KernelCalls, usize)>,
 }
 
 impl InFlight {

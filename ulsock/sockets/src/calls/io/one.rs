@@ -7,7 +7,7 @@ use crate::conn::buffers::{Piece, MOST};
 use crate::conn::{self, Handle};
 use crate::promote;
 use crate::runtime::cancel;
-use crate::state::process_group::Family;
+use crate::state::process_group::ProcessGroup;
 use crate::state::record::{Record, State};
 use crate::state::table::{self, Slot, Word};
 use crate::state::verdict::{Counted, Verdict};
@@ -21,7 +21,7 @@ fn first(
     fd: c_int,
     buf: *const c_void,
     len: usize,
-    quick: impl FnOnce(&'static Family, &'static Record, Handle) -> Option<usize>,
+    quick: impl FnOnce(&'static ProcessGroup, &'static Record, Handle) -> Option<usize>,
 ) -> Option<usize> {
     let (number, family) = (word.record()?, crate::state::process_group::own()?);
     let record = family.record(number);

@@ -27,13 +27,13 @@ use netstack::ring::{tail, Tail, TxState};
 
 use super::Conn;
 use crate::state::record::{flag, Record, Role};
-use crate::state::ring_pair::Link;
+use crate::state::ring_pair::RingPair;
 
 pub use hear::Heard;
 pub use watch::{before_sleep, has_sent, look as look_after, LOOK};
 
 /// What both ends and the engine have of a promotion.
-struct Segment<'a>(&'a Link);
+struct Segment<'a>(&'a RingPair);
 
 impl failover::Segment for Segment<'_> {
     fn tail(&self) -> Tail {

@@ -11,7 +11,7 @@ use crate::conn::{send, Conn, Handle};
 use crate::state::engine;
 use crate::state::process_group::RECORDS;
 use crate::state::record::{flag, NOTHING_WAITS};
-use crate::state::ring_pair::Link;
+use crate::state::ring_pair::RingPair;
 use shm::waiter;
 
 /// Milliseconds without an acknowledgement until a side fails over.
@@ -37,7 +37,7 @@ fn forget(number: u32) {
 
 /// Bytes are in a ring that leads to the link: our own engine takes them at once.
 #[inline]
-pub fn has_sent(link: &Link) {
+pub fn has_sent(link: &RingPair) {
     note_send();
     if link.is_inline() {
         engine::poll();

@@ -39,7 +39,7 @@ use crate::state::table::{self, Slot};
 
 pub use asked::put_off;
 pub use ctl::epoll_ctl;
-pub use plain::Doze;
+pub use plain::KernelWait;
 pub use room::time_of_wait;
 pub use set::{Forked, Set};
 pub use wait::{epoll_wait, Begun};

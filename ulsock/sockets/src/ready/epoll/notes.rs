@@ -18,7 +18,7 @@ use super::set::Set;
 use super::tag::Aliases;
 use crate::runtime::handle::Handle;
 use crate::runtime::thread;
-use crate::state::process_group::Family;
+use crate::state::process_group::ProcessGroup;
 use crate::state::record::{flag, State};
 use os::epoll as kernel;
 
@@ -117,7 +117,7 @@ impl Set {
     #[inline]
     pub fn control_by_note(
         &self,
-        family: &Family,
+        family: &ProcessGroup,
         number: (u32, Handle),
         epfd: RawFd,
         op: c_int,
@@ -184,7 +184,7 @@ pub fn set_of(fd: RawFd) -> Option<&'static Set> {
 
 /// From here on the connection is a member of the set that it was noted in.
 #[inline(never)]
-pub fn adopt(family: &Family, handle: Handle) {
+pub fn adopt(family: &ProcessGroup, handle: Handle) {
     let Some(note) = Note::of(handle.fd) else {
         return;
     };

@@ -77,7 +77,7 @@ impl Set {
 
     /// Before the kernel's wait; who makes a member ours can wake us there. `None`: the set has ceased to be plain.
     #[inline]
-    pub fn doze(&'static self, me: &'static Thread, limit: Limit) -> Option<Doze> {
+    pub fn doze(&'static self, me: &'static Thread, limit: Limit) -> Option<KernelWait> {
         let bed = me.bed();
         // In a handler that has interrupted a dozer, or after one has jumped out of it.
         if bed.is_dozing() {
@@ -90,7 +90,7 @@ impl Set {
             return None;
         }
         me.asleep(true);
-        Some(Doze {
+        Some(KernelWait {
             set: self,
             me,
             limit,
@@ -98,16 +98,16 @@ impl Set {
     }
 }
 
-/// A wait of the kernel's, which is to end with [`Doze::end`]. A thread that is cancelled in it, or a handler that jumps
+/// A wait of the kernel's, which is to end with [`KernelWait::end`]. A thread that is cancelled in it, or a handler that jumps
 /// out of it, leaves it in the thread's bed.
 #[must_use]
-pub struct Doze {
+pub struct KernelWait {
     pub(super) set: &'static Set,
     pub(super) me: &'static Thread,
     pub(super) limit: Limit,
 }
 
-impl Doze {
+impl KernelWait {
     /// The kernel's wait has returned `n`. `None`: so does ours. The caller's `errno` is left alone.
     ///
     /// # Safety

@@ -52,7 +52,7 @@ pub enum Forked {
 
 /// What a thread knows when it has lain down in a set.
 #[derive(Default)]
-pub struct Lain {
+pub struct ArmResult {
     /// Peers ring the set.
     pub ringing: bool,
     /// Somebody waits for space, and only time tells that there will be none.
@@ -361,17 +361,17 @@ impl Set {
 
     /// One more thread is going to sleep in the kernel's wait. Under the lock, as getting up: one
     /// thread's last step must not undo another's first.
-    pub fn lie_down(&self) -> Lain {
+    pub fn lie_down(&self) -> ArmResult {
         let mut held = self.hold();
         self.sleepers.fetch_add(1, Ordering::AcqRel);
         let Some(held) = &mut held else {
-            return Lain::default();
+            return ArmResult::default();
         };
         let state = held.state();
         if let Some(waiter) = state.waiter {
             crate::runtime::sleep_state::lie_down(waiter);
         }
-        Lain {
+        ArmResult {
             ringing: state.waiter.is_some(),
             stalled: !state.stalled.is_empty(),
             conversions: state.conversions,

@@ -12,11 +12,11 @@ use libc::{c_int, epoll_event, sigset_t, timespec};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-use super::plain::Doze;
+use super::plain::KernelWait;
 use super::room::{room, without_room};
-use super::set::{Lain, Set};
-use crate::conn::reclaim::Nap;
-use crate::conn::space::STALL;
+use super::set::{ArmResult, Set};
+use crate::conn::reclaim::ReclaimTimer;
+use crate::conn::wait_space::STALL;
 use crate::runtime::cancel;
 use crate::runtime::deadline::Deadline;
 use crate::runtime::signal::Seen;
@@ -34,8 +34,8 @@ const LARGEST_ROOM: usize = i32::MAX as usize;
 
 /// How a wait begins.
 pub enum Begun {
-    /// Call the real function, then [`Doze::end`].
-    Plain(Doze),
+    /// Call the real function, then [`KernelWait::end`].
+    Plain(KernelWait),
     Verdict(Verdict),
 }
 
@@ -73,7 +73,7 @@ pub unsafe fn epoll_wait(
 /// The kernel keeps the time, as long as the set stays plain. Neither this nor [`wait_long`] is inlined: a wait that needs
 /// nothing of ours must not pay for their frames.
 #[inline(never)]
-fn doze(set: &'static Set, me: &'static Thread, timeout: Option<&timespec>) -> Option<Doze> {
+fn doze(set: &'static Set, me: &'static Thread, timeout: Option<&timespec>) -> Option<KernelWait> {
     set.doze(me, Limit::new(timeout, Deadline::roughly_after)?)
 }
 
@@ -263,7 +263,7 @@ impl Wait {
             None if self.impatient => Sleep::masked(self.me),
             None => Sleep::prepare(self.me, self.seen.get()).ok_or(Errno::INTR)?,
         };
-        let nap = Nap::begin();
+        let nap = ReclaimTimer::begin();
         bed.make_bed();
         let lain = self.lie_down(&bed);
         self.set.refresh();
@@ -299,7 +299,7 @@ impl Wait {
     }
 
     /// Counts us among the set's sleepers.
-    fn lie_down(&self, bed: &Sleep) -> Lain {
+    fn lie_down(&self, bed: &Sleep) -> ArmResult {
         // Nobody else must find it half done.
         let _critical = Critical::enter();
         bed.in_set(self.set);

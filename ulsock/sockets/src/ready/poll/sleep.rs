@@ -7,9 +7,9 @@ use libc::{pollfd, POLLIN, POLLOUT};
 use rustix::io::Errno;
 
 use super::{Lists, Poll};
-use crate::conn::reclaim::Nap;
-use crate::conn::space::STALL;
+use crate::conn::reclaim::ReclaimTimer;
 use crate::conn::wait::{answer_bells, left_to_sleep};
+use crate::conn::wait_space::STALL;
 use crate::conn::{send, Conn};
 use crate::runtime::deadline::Deadline;
 use crate::runtime::sleep_state::{Sleep, What};
@@ -107,7 +107,7 @@ impl Poll<'_> {
         self.list_all(waiter);
         self.refresh_sets();
         bed.with_lists(&mut self.lists);
-        let nap = Nap::on_connection();
+        let nap = ReclaimTimer::on_connection();
         let left = left_to_sleep(if self.capped {
             Deadline::after(STALL).min(self.limit.deadline)
         } else {

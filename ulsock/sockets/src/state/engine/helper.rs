@@ -16,7 +16,7 @@ use rustix::thread::futex;
 use rustix::time::Timespec;
 
 use super::now;
-use super::seat::SEAT;
+use super::slot::SLOT;
 use crate::runtime::engine_flag::is_on;
 use os::fds::to_high;
 use os::fds::InternalFd;
@@ -141,7 +141,7 @@ fn run(number: usize, watch: &InternalFd) {
 fn work() -> u32 {
     for _ in 0..POLLS {
         let mut busy = true;
-        let had = SEAT.try_with(|station| {
+        let had = SLOT.try_with(|station| {
             station.poll(now());
             busy = station.rest.busy || station.rest.full;
         });

@@ -9,8 +9,8 @@
 //! once more. It allocates, so that signal handlers stay away from it.
 
 mod helper;
-mod seat;
-mod station;
+mod slot;
+mod state;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use rustix::time::{clock_gettime, ClockId};
 use crate::runtime::deadline::Deadline;
 use crate::runtime::engine_flag;
 use crate::runtime::thread::Critical;
-use crate::state::ring_pair::Link;
+use crate::state::ring_pair::RingPair;
 use os::backoff::Backoff;
 use os::fds::InternalFd;
 use rendezvous::engine_endpoint::Block;
 use rendezvous::message::{Queue, Route};
 use rendezvous::pair::Pair;
-use seat::SEAT;
-use station::Station;
+use slot::SLOT;
+use state::EngineState;
 
 pub use helper::wake as take_duty;
 
@@ -37,11 +37,11 @@ const FAREWELL: Duration = Duration::from_millis(2);
 
 /// The daemon leases us a queue. In place of an earlier one, whose daemon is gone.
 pub fn begin(pair: &Arc<Pair>, queue: Queue, socket: InternalFd) {
-    let Some(station) = Station::new(pair.clone(), queue, socket) else {
+    let Some(station) = EngineState::new(pair.clone(), queue, socket) else {
         return;
     };
     let watch = station.watch();
-    if let Some(watch) = watch.filter(|_| wait_for_seat(|seat| *seat = Some(station)).is_some()) {
+    if let Some(watch) = watch.filter(|_| wait_for_slot(|seat| *seat = Some(station)).is_some()) {
         engine_flag::set(true);
         helper::start(watch);
     }
@@ -49,7 +49,7 @@ pub fn begin(pair: &Arc<Pair>, queue: Queue, socket: InternalFd) {
 
 /// How to reach another engine.
 pub fn add_route(pair: &Arc<Pair>, route: &Route) {
-    wait_for_seat(|seat| {
+    wait_for_slot(|seat| {
         let station = seat.as_mut().filter(|station| station.is_of(pair));
         station.map(|station| {
             station.add_route(route);
@@ -61,7 +61,7 @@ pub fn add_route(pair: &Arc<Pair>, route: &Route) {
 /// In a forked child: the engine is its parent's.
 pub fn after_fork() {
     if engine_flag::set(false) {
-        SEAT.forget();
+        SLOT.forget();
         helper::forget();
     }
 }
@@ -83,54 +83,54 @@ fn poll_now() {
 /// if it could not look.
 #[inline(never)]
 pub fn glance() -> bool {
-    try_with(Station::glance)
+    try_with(EngineState::glance)
 }
 
 /// Unless somebody else has it, or we are a handler: none runs inside.
 #[inline(always)]
-fn try_with(act: impl FnOnce(&mut Station)) -> bool {
+fn try_with(act: impl FnOnce(&mut EngineState)) -> bool {
     let critical = Critical::enter().filter(|critical| !critical.0.in_handler());
     critical.is_some_and(|critical| {
-        let acted = SEAT.try_with(act);
+        let acted = SLOT.try_with(act);
         critical.end();
         acted
     })
 }
 
 /// The program has written to a connection, or read from it, and the engine has asked to hear of it.
-pub fn notice(link: &Link) {
+pub fn notice(link: &RingPair) {
     let Some(critical) = Critical::enter() else {
         return;
     };
     if critical.0.in_handler() {
-        SEAT.leave_word();
+        SLOT.leave_word();
         helper::ring();
         return;
     }
-    let looked = SEAT.try_with(|station| {
+    let looked = SLOT.try_with(|station| {
         station.notice(link.segment.number, link.conn);
         station.poll(now());
     });
     if !looked {
-        SEAT.leave_word();
+        SLOT.leave_word();
         // Whoever had it may have gone meanwhile.
-        SEAT.try_with(|_| ());
+        SLOT.try_with(|_| ());
     }
 }
 
 /// `[F6]` The peer's library has agreed: opens the connection.
-pub fn open(link: &Link, route: u32, name: u64) -> bool {
+pub fn open(link: &RingPair, route: u32, name: u64) -> bool {
     enter(link, route, name, true)
 }
 
 /// `[F3]` Our library agrees: the peer will open it.
-pub fn expect(link: &Link, route: u32, name: u64) -> bool {
+pub fn expect(link: &RingPair, route: u32, name: u64) -> bool {
     enter(link, route, name, false)
 }
 
-fn enter(link: &Link, route: u32, name: u64, opens: bool) -> bool {
+fn enter(link: &RingPair, route: u32, name: u64, opens: bool) -> bool {
     let block = Block::of(link.segment.clone(), link.conn);
-    let entered = wait_for_seat(|seat| {
+    let entered = wait_for_slot(|seat| {
         let station = seat.as_mut().filter(|station| station.is_of(&link.pair))?;
         let entered = station.enter(now(), route, name, block, opens);
         station.poll(now());
@@ -140,10 +140,10 @@ fn enter(link: &Link, route: u32, name: u64, opens: bool) -> bool {
 }
 
 /// `[F24]` Our direction has ended: whether the peer has all of it, soon.
-pub fn has_all(link: &Link) -> bool {
+pub fn has_all(link: &RingPair) -> bool {
     let deadline = Deadline::after(FAREWELL);
     loop {
-        let has_all = wait_for_seat(|seat| {
+        let has_all = wait_for_slot(|seat| {
             let station = seat.as_mut()?;
             station.notice(link.segment.number, link.conn);
             station.poll(now());
@@ -157,22 +157,22 @@ pub fn has_all(link: &Link) -> bool {
 }
 
 /// The block will be somebody else's: the engine must not have it any more.
-pub fn let_go(link: &Link) {
-    wait_for_seat(|seat| {
+pub fn let_go(link: &RingPair) {
+    wait_for_slot(|seat| {
         let station = seat.as_mut().filter(|station| station.is_of(&link.pair));
         station.map(|station| station.let_go(now(), link.segment.number, link.conn))
     });
 }
 
 /// For what cannot be left for later. `None`: from a handler.
-fn wait_for_seat<R>(act: impl FnOnce(&mut Option<Station>) -> R) -> Option<R> {
+fn wait_for_slot<R>(act: impl FnOnce(&mut Option<EngineState>) -> R) -> Option<R> {
     let critical = Critical::enter().filter(|critical| !critical.0.in_handler())?;
     let mut backoff = Backoff::default();
-    while !SEAT.take() {
+    while !SLOT.take() {
         backoff.pause();
     }
-    let result = SEAT.act(act);
-    SEAT.release();
+    let result = SLOT.act(act);
+    SLOT.release();
     drop(critical);
     Some(result)
 }

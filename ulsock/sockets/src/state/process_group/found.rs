@@ -68,7 +68,7 @@ fn open_records(path: &Path) -> io::Result<Transient> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::process_group::{name_of, Family, Header, MAGIC};
+    use crate::state::process_group::{name_of, Header, ProcessGroup, MAGIC};
     use crate::state::record::Record;
     use crate::state::stats;
     use netstack::shared_memory;
@@ -85,7 +85,7 @@ mod tests {
     fn families_of_one_run_directory_are_found() {
         let (dir, other) = (Scratch::new(), Scratch::new());
         assert_eq!(count(&dir), 0);
-        let family = Family::create(&dir).unwrap();
+        let family = ProcessGroup::create(&dir).unwrap();
         assert_eq!((count(&dir), count(&other)), (1, 0));
         assert!(dir.names().is_empty(), "nothing that others could truncate");
         drop(family);

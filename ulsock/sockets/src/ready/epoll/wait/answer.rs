@@ -8,7 +8,7 @@ use libc::epoll_event;
 use super::{Slept, Wait, ZERO};
 use crate::ready::epoll::asked;
 use crate::ready::epoll::look;
-use crate::ready::epoll::set::Lain;
+use crate::ready::epoll::set::ArmResult;
 use crate::ready::epoll::state::State;
 use crate::ready::epoll::turns::Turn;
 use os::door::Door;
@@ -151,7 +151,7 @@ impl Wait {
         &self,
         events: &mut [MaybeUninit<epoll_event>],
         n: usize,
-        lain: &Lain,
+        lain: &ArmResult,
     ) -> Slept {
         let Some(mut held) = self.set.hold() else {
             return Slept::Told(n);

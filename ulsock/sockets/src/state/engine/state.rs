@@ -28,7 +28,7 @@ use shm::waiter;
 /// A block of our pair with the daemon.
 type BlockName = (u32, u32);
 
-pub struct Station {
+pub struct EngineState {
     pair: Arc<Pair>,
     /// Of the queue's socket, which is the port's.
     socket: RawFd,
@@ -60,8 +60,8 @@ struct Known {
     end_acked: bool,
 }
 
-impl Station {
-    pub fn new(pair: Arc<Pair>, queue: Queue, socket: InternalFd) -> Option<Station> {
+impl EngineState {
+    pub fn new(pair: Arc<Pair>, queue: Queue, socket: InternalFd) -> Option<EngineState> {
         let number = socket.as_raw_fd();
         let shape = Shape {
             mtu: queue.mtu.into(),
@@ -70,7 +70,7 @@ impl Station {
             send_slots: queue.send_slots,
         };
         let port = PacketPort::over(socket.lend(), shape).ok()?;
-        Some(Station {
+        Some(EngineState {
             pair,
             socket: number,
             port,
@@ -212,7 +212,7 @@ impl Station {
     }
 }
 
-impl Drop for Station {
+impl Drop for EngineState {
     fn drop(&mut self) {
         fds::is_over(self.socket);
     }

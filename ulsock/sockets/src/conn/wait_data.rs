@@ -11,7 +11,7 @@ use super::recv::{ask_for_kernel, prefer_ring};
 use super::wait::{sleep, Slot, Woken};
 use super::watch::Watch;
 use super::{send, Conn, Handle};
-use crate::conn::reclaim::Nap;
+use crate::conn::reclaim::ReclaimTimer;
 use crate::runtime::chaos;
 use crate::runtime::deadline::Deadline;
 use crate::runtime::signal::Seen;
@@ -85,7 +85,7 @@ pub fn stir(handle: Handle) {
 impl Conn<'_> {
     /// Threads of our own that wait look again; epoll sets hear the kernel.
     pub(super) fn stir(&self) {
-        self.record.stirs.fetch_add(1, Ordering::AcqRel);
+        self.record.wake_generation.fetch_add(1, Ordering::AcqRel);
         waiter::ring_all(&self.link.tx_shared().room.space);
         waiter::ring_threads(&self.link.rx_shared().wait.data);
     }
@@ -105,7 +105,7 @@ fn sleep_for_data(
     let Some(bed) = Sleep::prepare(me, seen) else {
         return Woken::Look(0);
     };
-    let nap = Nap::on_connection();
+    let nap = ReclaimTimer::on_connection();
     let slot = Slot::take(&conn.record.rx.slots);
     let (Some(waiter), Some(slot)) = (waiter, slot) else {
         return sleep_on_kernel(conn, bed, nap, wanted, deadline);
@@ -184,7 +184,7 @@ fn paced(woken: Woken, deadline: Deadline) -> Woken {
 fn sleep_on_kernel(
     conn: Conn<'_>,
     bed: Sleep,
-    nap: Nap,
+    nap: ReclaimTimer,
     wanted: Wanted,
     deadline: Deadline,
 ) -> Woken {

@@ -1,5 +1,5 @@
 //! Where bytes go that a ring has no room for: to a larger ring, to the kernel if nobody reads, or nowhere yet,
-//! and the send waits (see [`super::space`]). The way back is in [`super::shrink`].
+//! and the send waits (see [`super::wait_space`]). The way back is in [`super::shrink`].
 
 use std::sync::atomic::Ordering;
 

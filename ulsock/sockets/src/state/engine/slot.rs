@@ -4,33 +4,33 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::now;
-use super::station::Station;
+use super::state::EngineState;
 
 os::process_wide! {
-    pub static SEAT: Seat = Seat {
+    pub static SLOT: EngineSlot = EngineSlot {
         taken: AtomicBool::new(false),
         word: AtomicBool::new(false),
         station: UnsafeCell::new(None),
     };
 }
 
-pub struct Seat {
+pub struct EngineSlot {
     taken: AtomicBool,
     /// Somebody has found it taken, and has something to look at.
     word: AtomicBool,
-    station: UnsafeCell<Option<Station>>,
+    station: UnsafeCell<Option<EngineState>>,
 }
 
 // SAFETY: the cell is touched only by whoever has taken the seat.
-unsafe impl Sync for Seat {}
+unsafe impl Sync for EngineSlot {}
 
-impl Seat {
+impl EngineSlot {
     pub fn take(&self) -> bool {
         !self.taken.load(Ordering::Relaxed) && !self.taken.swap(true, Ordering::Acquire)
     }
 
     /// By whoever has taken it.
-    pub fn act<R>(&self, act: impl FnOnce(&mut Option<Station>) -> R) -> R {
+    pub fn act<R>(&self, act: impl FnOnce(&mut Option<EngineState>) -> R) -> R {
         // SAFETY: the seat is taken, by us.
         act(unsafe { &mut *self.station.get() })
     }
@@ -53,7 +53,7 @@ impl Seat {
     }
 
     /// Whether it was free.
-    pub fn try_with(&self, act: impl FnOnce(&mut Station)) -> bool {
+    pub fn try_with(&self, act: impl FnOnce(&mut EngineState)) -> bool {
         if !self.take() {
             return false;
         }

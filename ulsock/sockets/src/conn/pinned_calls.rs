@@ -10,9 +10,9 @@ use super::Handle;
 
 /// Of one call. No guard: a cancelled thread drops nothing.
 #[derive(Clone, Copy, Default)]
-pub struct Midway(Option<&'static AtomicU32>);
+pub struct PinnedCall(Option<&'static AtomicU32>);
 
-impl Midway {
+impl PinnedCall {
     /// The call goes on; from here on it may be in its middle. Within a critical section.
     #[inline]
     pub fn note(&mut self, is: bool, handle: Handle) {

@@ -7,9 +7,9 @@ use libc::{c_int, MSG_DONTWAIT, MSG_PEEK, POLLIN, POLLPRI, POLLRDHUP};
 use rustix::io::Errno;
 
 use super::buffers::Bin;
-use super::data::{self, Wanted};
 use super::kept::Kept;
 use super::wait::Woken;
+use super::wait_data::{self, Wanted};
 use super::{recv, Conn, Handle};
 use crate::runtime::deadline::Deadline;
 use crate::runtime::signal::Seen;
@@ -38,12 +38,14 @@ fn wait(mut handle: Handle, flags: c_int, kept: &mut Kept) -> Option<Result<usiz
         return Some(Err(Errno::AGAIN));
     }
     let deadline = Deadline::of_socket(record.recv_timeout_us.load(Ordering::Relaxed));
-    let stirs = record.stirs.load(Ordering::Acquire);
+    let wake_generation = record.wake_generation.load(Ordering::Acquire);
     loop {
         let conn = Conn::enter(handle)?;
         // What there is to tell stays for the next receive.
         let events = POLLIN | POLLPRI | POLLRDHUP;
-        if record.stirs.load(Ordering::Acquire) != stirs || conn.revents(events) != 0 {
+        if record.wake_generation.load(Ordering::Acquire) != wake_generation
+            || conn.revents(events) != 0
+        {
             return Some(Ok(0));
         }
         let wanted = Wanted {
@@ -51,7 +53,7 @@ fn wait(mut handle: Handle, flags: c_int, kept: &mut Kept) -> Option<Result<usiz
             there: conn.readable_bytes().unwrap_or(0),
             urgent: true,
         };
-        let woken = data::wait(conn, wanted, deadline, seen, kept);
+        let woken = wait_data::wait(conn, wanted, deadline, seen, kept);
         handle = handle.here();
         match woken {
             Woken::Look(_) => {}

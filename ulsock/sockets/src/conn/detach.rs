@@ -6,7 +6,7 @@
 //! waited for: a later call tries again. With none in one, and both side locks held, nobody can move a byte, and who
 //! gets a lock afterwards finds the gate open. Sleepers listen to the wires that go; they are rung before another
 //! pair may come ([`flag::PARTED`]), when all who could still have gone to sleep there have. A call that could not be
-//! finished elsewhere keeps the connection where it is ([`super::midway`]).
+//! finished elsewhere keeps the connection where it is ([`super::pinned_calls`]).
 //!
 //! With a peer process on this host only while no other thread knows us; never from within a handler that has
 //! interrupted a wait.
@@ -20,7 +20,7 @@ use super::begin::note_offsets;
 use super::{Conn, Handle};
 use crate::runtime::thread::{self, Thread};
 use crate::state::control::Locked;
-use crate::state::process_group::Family;
+use crate::state::process_group::ProcessGroup;
 use crate::state::record::{flag, Record, State};
 use rendezvous::reason::Reason;
 
@@ -30,7 +30,7 @@ const NEVER: u32 = flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::BROKEN;
 
 /// After a call on a managed connection.
 #[inline]
-pub fn note_call(family: &'static Family, handle: Handle) {
+pub fn note_call(family: &'static ProcessGroup, handle: Handle) {
     let record = family.record(handle.number);
     let carried = |carrier: u8| carrier != 0;
     if carried(record.tx.carrier.load(Ordering::Relaxed))
@@ -46,7 +46,7 @@ pub fn note_call(family: &'static Family, handle: Handle) {
 }
 
 #[cold]
-fn part(family: &'static Family, handle: Handle) {
+fn part(family: &'static ProcessGroup, handle: Handle) {
     if Thread::me().is_none_or(|me| me.is_asleep() || me.in_handler()) {
         return;
     }
