@@ -2,11 +2,13 @@
 //! is on kernel TCP. It only reads what the processes remember of them, as far as it may.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use rendezvous::rundir::RunDir;
+use serde::Serialize;
 use sockets::stats::{self, ConnectionRow};
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;
@@ -32,6 +34,27 @@ pub struct TopOptions {
     json: bool,
 }
 
+/// A connection in JSON. (Here, so that the preloaded library knows nothing of JSON.)
+#[derive(Serialize)]
+struct Row(#[serde(with = "RowInJson")] ConnectionRow);
+
+#[derive(Serialize)]
+#[serde(remote = "ConnectionRow")]
+struct RowInJson {
+    pid: u32,
+    program: String,
+    local: Option<SocketAddr>,
+    peer: Option<SocketAddr>,
+    carrier_tx: &'static str,
+    carrier_rx: &'static str,
+    tx_bytes: u64,
+    rx_bytes: u64,
+    tx_msgs: u64,
+    rx_msgs: u64,
+    reason: &'static str,
+    holders: u32,
+}
+
 pub fn run(options: &TopOptions) -> Outcome {
     let run_dir = preload::open_run_dir(&preload::configuration()?)?;
     match show(options, &run_dir) {
@@ -48,6 +71,7 @@ fn show(options: &TopOptions, run_dir: &RunDir) -> io::Result<()> {
     loop {
         let rows = stats::live(run_dir);
         let text = if options.json {
+            let rows: Vec<Row> = rows.into_iter().map(Row).collect();
             serde_json::to_string(&rows)?
         } else {
             table(&rows)
@@ -122,6 +146,6 @@ fn bytes(count: u64) -> String {
 }
 
 /// A connection that has carried nothing yet may not know its own address.
-fn address(address: Option<std::net::SocketAddr>) -> String {
+fn address(address: Option<SocketAddr>) -> String {
     address.map_or_else(|| "-".to_string(), |address| address.to_string())
 }
