@@ -104,10 +104,11 @@ pub(super) fn ask<'a>(
     sequence: u32,
     answer: &'a mut [u8],
 ) -> io::Result<&'a [u8]> {
-    const MOST: usize = 8;
+    /// Datagrams that are read in search of the answer.
+    const MOST_READ: usize = 8;
     let kernel = SocketAddrNetlink::new(0, 0);
     sendto(fd, request, SendFlags::DONTWAIT, &kernel)?;
-    for _ in 0..MOST {
+    for _ in 0..MOST_READ {
         let (len, _, from) = recvfrom(fd, &mut *answer, RecvFlags::DONTWAIT)?;
         let from: SocketAddrNetlink = from.ok_or(Errno::BADMSG)?.try_into()?;
         let bytes = answer.get(..len).ok_or(Errno::BADMSG)?;

@@ -87,7 +87,7 @@ impl<'a> Door<'a> {
         let mut call = [0; 7];
         call[0] = number as usize;
         call[1..=N].copy_from_slice(&args);
-        // SAFETY: two live pointers; the call as by contract.
+        // SAFETY: two live pointers; the arguments are right for the call, as the caller promises.
         answer(unsafe { ulsock_door(self.0, &call) })
     }
 }

@@ -110,7 +110,7 @@ impl InternalFd {
     /// # Safety
     /// The number was left open and is taken up again only here.
     pub unsafe fn left_open(fd: RawFd) -> InternalFd {
-        // SAFETY: by contract.
+        // SAFETY: the number is open, and its owner has left it to us, as the caller promises.
         InternalFd(Transient::new(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 

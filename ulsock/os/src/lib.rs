@@ -115,7 +115,7 @@ mod tests {
         unsafe { *libc::__errno_location() = libc::ENFILE };
         let result = getsockopt(file.as_fd(), libc::SOL_SOCKET, libc::SO_TYPE, &mut [0; 4]);
         assert_eq!(result, Err(Errno::NOTSOCK));
-        // SAFETY: as above.
+        // SAFETY: this thread's own errno.
         assert_eq!(unsafe { *libc::__errno_location() }, libc::ENFILE);
     }
 }

@@ -29,7 +29,7 @@ pub struct Mapping {
 
 // SAFETY: a mapping belongs to the process, not to a thread, and only raw pointers come out of it.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: a mapping is the same for all threads, and only raw pointers come out of it.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {

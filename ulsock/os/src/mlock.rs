@@ -18,7 +18,7 @@ type Range = (usize, usize);
 /// # Safety
 /// `real` is libc's.
 pub unsafe fn mlockall(flags: c_int, real: RealMlockall) -> c_int {
-    // SAFETY: by contract; plain numbers.
+    // SAFETY: libc's function, as the caller promises, which takes a plain number.
     let real = |flags| unsafe { real(flags) };
     let known = flags & !(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) == 0;
     let ours = sparse::listed();

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Up to so many ranges at a time. None is at address zero.
-pub struct Ranges<const MOST: usize>([Place; MOST]);
+pub struct Ranges<const CAPACITY: usize>([Place; CAPACITY]);
 
 struct Place {
     base: AtomicUsize,
@@ -11,15 +11,15 @@ struct Place {
     len: AtomicUsize,
 }
 
-impl<const MOST: usize> Ranges<MOST> {
-    pub const fn new() -> Ranges<MOST> {
+impl<const CAPACITY: usize> Ranges<CAPACITY> {
+    pub const fn new() -> Ranges<CAPACITY> {
         Ranges(
             [const {
                 Place {
                     base: AtomicUsize::new(0),
                     len: AtomicUsize::new(0),
                 }
-            }; MOST],
+            }; CAPACITY],
         )
     }
 

@@ -81,7 +81,7 @@ pub unsafe fn unmap(base: *mut u8, len: usize) -> io::Result<()> {
     if len >= LEAST {
         LARGE.remove(base as usize);
     }
-    // SAFETY: by contract.
+    // SAFETY: a mapping of this length that nobody uses any more, as the caller promises.
     unsafe { munmap(base.cast(), len) }
 }
 

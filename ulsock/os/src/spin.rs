@@ -91,7 +91,7 @@ pub fn cpu() -> u32 {
 pub fn give_way() -> bool {
     let begin = Clock::now().nanos();
     let turns = TURNS.fetch_add(1, Ordering::Relaxed);
-    if CLEAR_AT.load(Ordering::Relaxed) > begin + PATIENCE {
+    if CLEAR_AT.load(Ordering::Relaxed) > begin + LARGEST_DEBT_NS {
         return false;
     }
     rustix::thread::sched_yield();
@@ -120,7 +120,7 @@ const SLICE: u64 = 700_000;
 /// Time that must pass for each that is lost, and how far ahead the account may be: some 8 ms can be
 /// lost at once, and 1.6 % in the long run.
 const LEAST_GAIN: u64 = 64;
-const PATIENCE: u64 = 500_000_000;
+const LARGEST_DEBT_NS: u64 = 500_000_000;
 
 /// A clock that costs no system call: the vDSO's.
 pub struct Clock(rustix::time::Timespec);

@@ -73,7 +73,7 @@ pub enum Other {
 pub const DAEMON: u32 = 1 << 16;
 
 /// Looks for a window at every call, and then before we ask for it again.
-const PATIENCE: u32 = 64;
+const LOOKS_FOR_WINDOW: u32 = 64;
 
 /// Bells of 64 waiters; most peers have only a few.
 type Ringers = [OnceLock<Ringer>; 64];
@@ -394,7 +394,11 @@ impl Pair {
     /// Claiming side: lets the peer look into our network namespace, so that it does the same; again
     /// after some looks without a window of its. `false` if it cannot be told.
     pub fn show_window(&self, offer_cookie: u64, mailbox: MailboxName) -> bool {
-        if !self.missed.load(Ordering::Relaxed).is_multiple_of(PATIENCE) {
+        if !self
+            .missed
+            .load(Ordering::Relaxed)
+            .is_multiple_of(LOOKS_FOR_WINDOW)
+        {
             return true;
         }
         let message = Message::Window {
@@ -407,7 +411,7 @@ impl Pair {
 
     /// There is none yet: is it worth a look at every call? Only while it can be expected.
     pub fn may_show_soon(&self) -> bool {
-        self.missed.fetch_add(1, Ordering::Relaxed) < PATIENCE
+        self.missed.fetch_add(1, Ordering::Relaxed) < LOOKS_FOR_WINDOW
     }
 
     /// It is of another network namespace, which we keep alive, and is gone.

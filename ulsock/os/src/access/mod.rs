@@ -32,7 +32,7 @@ pub unsafe fn load<T: Copy>(from: *const T) -> Option<T> {
     if !may_touch(from, size_of::<T>()) {
         return None;
     }
-    // SAFETY: by contract; `value` is filled when the copy says so.
+    // SAFETY: `value` has room for a `T`; it is filled when the copy says so, and whatever the bytes are, they are a `T`.
     unsafe {
         copy(value.as_mut_ptr().cast(), from.cast(), size_of::<T>()).then(|| value.assume_init())
     }
@@ -59,7 +59,7 @@ pub unsafe fn load_if_any<T: Copy>(from: *const T) -> Option<Option<T>> {
     if from.is_null() {
         return Some(None);
     }
-    // SAFETY: by contract.
+    // SAFETY: whatever the bytes are, they are a `T`, as the caller promises.
     unsafe { load(from).map(Some) }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 const FIRST: u32 = 16;
 /// A genuine claim makes up for some of them, up to so many.
 const REWARD: u32 = 4;
-const MOST: u32 = 64;
+const MOST_CREDIT: u32 = 64;
 /// What a claim of somebody else's connection costs. It can be honest: a port that is in use again.
 const FALSEHOOD: u32 = 16;
 
@@ -51,7 +51,7 @@ impl Credit {
         let left = match verdict {
             Verdict::Genuine => {
                 self.prove();
-                (left + REWARD).min(MOST)
+                (left + REWARD).min(MOST_CREDIT)
             }
             // Short connections end all the time while they are claimed.
             Verdict::Unknown | Verdict::Gone if self.is_known() => left,

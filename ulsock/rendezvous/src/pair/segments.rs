@@ -13,7 +13,7 @@ use shm::layout::{Layout, LARGE, SMALL};
 use shm::segment::SegmentError;
 
 /// Segments of one pair: 64 Ki connections.
-const MOST: usize = 64;
+const MOST_SEGMENTS: usize = 64;
 /// Those of them whose descriptors we keep, because they are not mapped yet.
 const MOST_UNMAPPED: usize = 8;
 
@@ -47,7 +47,7 @@ impl Segments {
 
     /// The peer's next. `false` if it breaks the protocol.
     pub(super) fn keep(&mut self, number: u32, conns: u32, fd: InternalFd, known: bool) -> bool {
-        let most = if known { MOST } else { 1 };
+        let most = if known { MOST_SEGMENTS } else { 1 };
         let (Some(layout), true) = (
             Layout::new(conns),
             number as usize == self.all.len() && self.all.len() < most,
@@ -150,7 +150,7 @@ impl Segments {
 
     /// Claiming side: one more, and the descriptor for the peer.
     pub(super) fn create(&self) -> Option<(Arc<PairSegment>, InternalFd)> {
-        if self.all.len() >= MOST || self.share.owes_too_much() {
+        if self.all.len() >= MOST_SEGMENTS || self.share.owes_too_much() {
             return None;
         }
         let conns = if self.all.is_empty() { SMALL } else { LARGE };
