@@ -6,9 +6,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{openat, Mode, OFlags, CWD};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io;
-use rustix::time::{clock_gettime, ClockId};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::fds::Transient;
 use super::proc;

@@ -1,6 +1,6 @@
 //! Time that is cheap to ask for.
 
-use rustix::time::{clock_gettime, ClockId};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Milliseconds since some time before the start, hence never 0; as coarse as the kernel's tick.
 pub fn coarse_ms() -> u64 {

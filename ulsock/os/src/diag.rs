@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::io::{self, Errno};
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{
-    recvfrom, sendto, socket_with, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType,
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recvfrom, sendto, socket_with,
 };
 
 use super::fds::Transient;

@@ -9,7 +9,7 @@
 use std::arch::global_asm;
 use std::sync::atomic::AtomicBool;
 
-use libc::{c_long, ucontext_t, REG_RIP};
+use libc::{REG_RIP, c_long, ucontext_t};
 use rustix::io::Errno;
 
 use super::raw::answer;
@@ -51,7 +51,7 @@ global_asm!(
     interrupted = const -libc::EINTR,
 );
 
-extern "C" {
+unsafe extern "C" {
     fn ulsock_door(open: *const AtomicBool, call: *const [usize; 7]) -> usize;
     static ulsock_door_look: u8;
     static ulsock_door_called: u8;

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 
-use libc::{epoll_event, sigset_t, timespec, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD};
+use libc::{EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, epoll_event, sigset_t, timespec};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 

@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawF
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use rustix::io::{self, fcntl_dupfd_cloexec, fcntl_setfd, Errno, FdFlags};
-use rustix::process::{getrlimit, Resource};
+use rustix::io::{self, Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::process::{Resource, getrlimit};
 
 /// Never at a number that programs expect stdio at.
 const LOWEST: RawFd = 3;

@@ -6,7 +6,7 @@
 //! in a thread that blocks SIGBUS, nor while the program ignores it: who must not touch a table asks first
 //! ([`may_be_touched`]).
 
-use rustix::mm::{mmap_anonymous, MapFlags, ProtFlags};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 use super::map::Mapping;
 use super::ranges::Ranges;

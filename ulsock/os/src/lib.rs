@@ -41,8 +41,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libc::{c_int, socklen_t};
 use rustix::io::{self, Errno};
-use rustix::process::{getrlimit, Resource};
-use rustix::rand::{getrandom, GetRandomFlags};
+use rustix::process::{Resource, getrlimit};
+use rustix::rand::{GetRandomFlags, getrandom};
 
 /// Reads a socket option into `value` and returns how many bytes the kernel wrote: rustix has typed
 /// options only and lacks TCP_INFO and others.

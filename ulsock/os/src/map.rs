@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
 use rustix::io::{self, Errno};
-use rustix::mm::{madvise, Advice, MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise};
 
 use super::mapped;
 use super::sparse;

@@ -3,8 +3,8 @@
 //! All other mappings are locked one by one, under the kernel's rules for all of them at once: they
 //! must fit within the limit, or the process must be privileged.
 
-use libc::{c_int, MCL_CURRENT, MCL_FUTURE, MCL_ONFAULT};
-use rustix::process::{getrlimit, Resource};
+use libc::{MCL_CURRENT, MCL_FUTURE, MCL_ONFAULT, c_int};
+use rustix::process::{Resource, getrlimit};
 
 use crate::proc;
 use crate::raw;

@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::OnceLock;
 
-use rustix::fs::{openat, readlinkat_raw, Dir, DirEntry, Mode, OFlags, CWD};
+use rustix::fs::{CWD, Dir, DirEntry, Mode, OFlags, openat, readlinkat_raw};
 use rustix::io;
 
 use crate::fds::InternalFd;

@@ -25,7 +25,7 @@ macro_rules! process_wide {
 }
 
 #[cfg(feature = "runtimes")]
-pub use runtimes::{current, Owned, Runtime};
+pub use runtimes::{Owned, Runtime, current};
 
 #[cfg(feature = "runtimes")]
 mod runtimes {

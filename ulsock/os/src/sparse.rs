@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fd::BorrowedFd;
 use rustix::io::{self, Errno};
 use rustix::mm::{
-    mlock_with, mmap, mmap_anonymous, mprotect, munlock, munmap, MapFlags, MlockFlags,
-    MprotectFlags, ProtFlags,
+    MapFlags, MlockFlags, MprotectFlags, ProtFlags, mlock_with, mmap, mmap_anonymous, mprotect,
+    munlock, munmap,
 };
-use rustix::process::{getrlimit, Resource};
+use rustix::process::{Resource, getrlimit};
 
 use super::ranges::Ranges;
 

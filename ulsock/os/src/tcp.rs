@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use libc::{c_int, socklen_t};
 use rustix::io::{self, Errno};
-use rustix::ioctl::{ioctl, Getter, Opcode};
+use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::{ipproto, sockopt};
 
 use super::{getsockopt, raw};

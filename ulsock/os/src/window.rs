@@ -11,9 +11,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use libc::{c_int, sock_filter, sock_fprog};
 use rustix::fs::{fstat, fstatfs};
 use rustix::io::{self, Errno};
+use rustix::net::AddressFamily;
 use rustix::net::netlink;
 use rustix::net::sockopt::{socket_domain, socket_protocol};
-use rustix::net::AddressFamily;
 
 use super::diag::{self, OtherEnd};
 use super::fds::{InternalFd, Transient};
@@ -145,7 +145,7 @@ fn set_option<T>(fd: BorrowedFd<'_>, name: c_int, value: &T) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::tcp;
-    use rustix::net::{recv, sendto, RecvFlags, SendFlags};
+    use rustix::net::{RecvFlags, SendFlags, recv, sendto};
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::{UnixListener, UnixStream};
 

@@ -11,22 +11,22 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::cmsg_space;
-use rustix::event::{poll, PollFd, PollFlags};
-use rustix::fs::{statat, AtFlags, FileType, Stat};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{AtFlags, FileType, Stat, statat};
 use rustix::io::{self, Errno};
 use rustix::net::{
-    connect, recvmsg, sendmsg, socket_with, sockopt, AddressFamily, RecvAncillaryBuffer,
-    RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, connect,
+    recvmsg, sendmsg, socket_with, sockopt,
 };
 use rustix::time::Timespec;
 
 use crate::mailbox_name::MailboxName;
 use crate::message::{self, Message};
 use crate::rundir::RunDir;
-use os::fds::to_high;
 use os::fds::InternalFd;
 use os::fds::Transient;
+use os::fds::to_high;
 use os::getsockopt;
 
 /// Of the kind that channels are.
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
     use crate::mailbox::Mailbox;
     use crate::rundir::scratch::Scratch;
-    use rustix::fs::{fstat, memfd_create, MemfdFlags};
+    use rustix::fs::{MemfdFlags, fstat, memfd_create};
     use shm::doorbell::DoorbellKind;
 
     const CLAIM: Message = Message::Claim {

@@ -1,17 +1,17 @@
 //! The block of one promotion, as the engine sees it: the program is the offering side.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use firmware::Half;
 use netstack::failover;
 use netstack::ring::mark::LEVEL_SIZE;
-use netstack::ring::{tail, Memory, Tail};
+use netstack::ring::{Memory, Tail, tail};
 use netstack::shared_memory;
 
 use crate::pair::{Pair, PairSegment};
-use crate::rings::{Rings, CLOSED};
-use shm::layout::{Block as Words, SideLine, CLAIMER, CONFIRMED, NIC_LEVEL, OFFERER, RELEASED};
+use crate::rings::{CLOSED, Rings};
+use shm::layout::{Block as Words, CLAIMER, CONFIRMED, NIC_LEVEL, OFFERER, RELEASED, SideLine};
 use shm::order;
 
 /// A block of a program's segment. `[F4]` It serves one promotion.

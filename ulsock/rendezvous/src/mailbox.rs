@@ -7,12 +7,12 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{chmodat, AtFlags, Mode};
+use rustix::fs::{AtFlags, Mode, chmodat};
 use rustix::io::{self, Errno};
-use rustix::net::{accept_with, bind, listen, SocketAddrUnix, SocketFlags};
+use rustix::net::{SocketAddrUnix, SocketFlags, accept_with, bind, listen};
 use rustix::process::getpid;
 
-use crate::channel::{address, new_socket, Channel};
+use crate::channel::{Channel, address, new_socket};
 pub use crate::mailbox_name::MailboxName;
 use crate::rundir::RunDir;
 use os::fds::InternalFd;

@@ -10,15 +10,15 @@
 mod file;
 pub mod slot;
 
-use rustix::io::{pread, pwrite, Errno};
-use rustix::process::{geteuid, getpid, test_kill_process, Pid};
+use rustix::io::{Errno, pread, pwrite};
+use rustix::process::{Pid, geteuid, getpid, test_kill_process};
 
 use crate::rundir::RunDir;
 pub use crate::rundir::TableError;
 pub use file::users;
 use os::fds::InternalFd;
 use os::may_grow_to;
-use slot::{Head, State, Words, WORDS};
+use slot::{Head, State, WORDS, Words};
 pub use slot::{Key, Offer};
 
 const SLOTS: usize = 16384;

@@ -14,7 +14,7 @@ mod tests;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use netstack::shared_memory;
@@ -26,10 +26,10 @@ use crate::reason::Reason;
 use os::fds;
 use os::window::Window;
 use shm::doorbell::Ringer;
-use shm::layout::{SideNumber, BOARDS};
+use shm::layout::{BOARDS, SideNumber};
 use shm::segment::ReadOnlySegment;
 use shm::waiter;
-use shm::waiter::{Waiter, WAITERS};
+use shm::waiter::{WAITERS, Waiter};
 
 pub use blocks::PairSegment;
 pub use credit::Verdict;

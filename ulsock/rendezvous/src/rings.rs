@@ -1,7 +1,7 @@
 //! The rings of one direction of a connection, in a segment.
 
-use netstack::ring::mark::{LEVELS, LEVEL_SIZE};
-use netstack::ring::{Memory, Sink, Source, AHEAD};
+use netstack::ring::mark::{LEVEL_SIZE, LEVELS};
+use netstack::ring::{AHEAD, Memory, Sink, Source};
 
 use crate::pair::PairSegment;
 use os::fetch::fetch_eight_to_write;

@@ -11,9 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    accessat, fallocate, fchmod, flock, fstat, ftruncate, mkdir, mkdirat, open, openat,
-    renameat_with, rmdir, statat, unlinkat, Access, AtFlags, FallocateFlags, FileType,
-    FlockOperation, Mode, OFlags, RawDir, RenameFlags, Stat, CWD,
+    Access, AtFlags, CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, RawDir,
+    RenameFlags, Stat, accessat, fallocate, fchmod, flock, fstat, ftruncate, mkdir, mkdirat, open,
+    openat, renameat_with, rmdir, statat, unlinkat,
 };
 use rustix::io::{self, Errno};
 use rustix::process::{geteuid, getpid};
@@ -110,7 +110,10 @@ impl fmt::Display for TableError {
         match self {
             TableError::Stranger => {
                 let uid = geteuid();
-                write!(f, "`offers.{uid}` in it is no plain file that uid {uid} alone can write: remove it")
+                write!(
+                    f,
+                    "`offers.{uid}` in it is no plain file that uid {uid} alone can write: remove it"
+                )
             }
             TableError::Format => {
                 f.write_str("the table of offers is of another version of ulsock")

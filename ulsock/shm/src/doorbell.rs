@@ -6,16 +6,16 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use rustix::event::{eventfd, EventfdFlags};
-use rustix::fs::{fcntl_getfl, OFlags};
-use rustix::io::{self, read, write, Errno};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{OFlags, fcntl_getfl};
+use rustix::io::{self, Errno, read, write};
 use rustix::net::sockopt::{set_socket_send_buffer_size, socket_domain, socket_type};
 use rustix::net::{
-    getpeername, send, socketpair, AddressFamily, SendFlags, SocketFlags, SocketType,
+    AddressFamily, SendFlags, SocketFlags, SocketType, getpeername, send, socketpair,
 };
 
-use os::fds::to_high;
 use os::fds::InternalFd;
+use os::fds::to_high;
 use os::proc;
 use os::raw;
 
@@ -221,7 +221,7 @@ fn check_socket(fd: BorrowedFd<'_>) -> Result<(), RingerError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::event::{poll, PollFd, PollFlags, Timespec};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::fs::fcntl_setfl;
     use std::os::fd::OwnedFd;
 

@@ -3,11 +3,11 @@
 //! Blocks of one kind lie together, so that small connections touch few pages and page tables stay
 //! small; the rings of higher levels are holes in the file until a connection grows into them.
 
-use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use netstack::failover::Prepare;
 use netstack::in_shared_memory;
-use netstack::ring::mark::{LEVELS, LEVEL_SIZE};
+use netstack::ring::mark::{LEVEL_SIZE, LEVELS};
 use netstack::ring::{Shared, Tail};
 
 /// Sizes of segments: the first of a pair is small, more are large.

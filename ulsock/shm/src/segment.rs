@@ -8,8 +8,8 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{
-    fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create, MemfdFlags,
-    SealFlags,
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate,
+    memfd_create,
 };
 use rustix::io::{self, Errno};
 use rustix::mm::Advice;

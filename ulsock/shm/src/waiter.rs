@@ -6,11 +6,11 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{
-    fence, AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 use std::sync::{Mutex, OnceLock};
 
-use netstack::ring::tripwire::{Tripwire, SLOTS};
+use netstack::ring::tripwire::{SLOTS, Tripwire};
 use netstack::shared_memory;
 
 use crate::doorbell::{Doorbell, DoorbellKind};

@@ -23,7 +23,7 @@ struct Loaded {
     failed: usize,
 }
 
-extern "C" {
+unsafe extern "C" {
     /// Zero when all `len` bytes were copied.
     fn ulsock_copy(to: *mut u8, from: *const u8, len: usize) -> usize;
     /// Zero if the byte can be read.

@@ -6,7 +6,7 @@ use rustix::io;
 use rustix::net::SocketAddrUnix;
 
 use crate::mailbox_name::MailboxName;
-use crate::rundir::{RunDir, HOST, HOST_DOOR};
+use crate::rundir::{HOST, HOST_DOOR, RunDir};
 use os::text::Text;
 
 /// There is no bindat(2): /proc stands in, and keeps the path short.

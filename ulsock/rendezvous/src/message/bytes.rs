@@ -3,7 +3,7 @@
 //! Decoding takes bytes from a peer that may be hostile: a length or value that does not fit exactly yields `None`, never a
 //! panic.
 
-use super::{Introduction, Message, Queue, Route, MAX};
+use super::{Introduction, MAX, Message, Queue, Route};
 use crate::codec::{Reader, Writer};
 use crate::mailbox_name::MailboxName;
 use shm::doorbell::DoorbellKind;

@@ -1,13 +1,13 @@
 //! The file of an offers table: how it is made, opened, mended and walked through.
 
 use rustix::fs::{
-    fstat, ftruncate, openat, renameat_with, seek, Mode, OFlags, RenameFlags, SeekFrom,
+    Mode, OFlags, RenameFlags, SeekFrom, fstat, ftruncate, openat, renameat_with, seek,
 };
-use rustix::io::{self, pread, pwrite, Errno};
+use rustix::io::{self, Errno, pread, pwrite};
 
-use super::slot::{words_of, Words};
-use super::{offset_of, TableError, HEADER, IDENTITY, SIZE, SLOT, SLOTS};
-use crate::rundir::{is_ours, is_table_of, RunDir, NEW, OFFERS};
+use super::slot::{Words, words_of};
+use super::{HEADER, IDENTITY, SIZE, SLOT, SLOTS, TableError, offset_of};
+use crate::rundir::{NEW, OFFERS, RunDir, is_ours, is_table_of};
 use os::fds::InternalFd;
 use os::fds::Transient;
 use os::may_grow_to;
@@ -67,7 +67,7 @@ fn open(dir: &RunDir, uid: u32, access: OFlags) -> Result<Transient, TableError>
     let fd = match openat(dir, &*file_name(uid)?, flags, Mode::empty()) {
         // A link, a folder, a pipe that nobody reads, a stranger's file, or one of which somebody has a lease.
         Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::ACCESS | Errno::AGAIN) => {
-            return Err(TableError::Stranger)
+            return Err(TableError::Stranger);
         }
         other => Transient::new(other?),
     };

@@ -55,7 +55,14 @@ impl Key {
 
     /// The inverse of `words`: nothing else is a key.
     fn from_words(words: [u64; 6]) -> Option<Key> {
-        let [netns, ends, client_high, client_low, server_high, server_low] = words;
+        let [
+            netns,
+            ends,
+            client_high,
+            client_low,
+            server_high,
+            server_low,
+        ] = words;
         let ip = |high: u64, low: u64| -> IpAddr {
             match ends >> 32 {
                 4 => Ipv4Addr::from(low as u32).into(),

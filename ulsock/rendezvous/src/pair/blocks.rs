@@ -13,7 +13,7 @@ use os::cgroup;
 use os::fds::InternalFd;
 use os::fetch::fetch_to_read;
 use os::fetch::fetch_to_write;
-use shm::layout::{Block, Board, Layout, SideNumber, BOARDS, CLAIMER, OFFERER, RELEASED};
+use shm::layout::{BOARDS, Block, Board, CLAIMER, Layout, OFFERER, RELEASED, SideNumber};
 use shm::order::{self, Heard, Stamp};
 use shm::segment::{Segment, SegmentError};
 

@@ -9,7 +9,7 @@ use super::{Claim, PairSegment};
 use crate::reason::Reason;
 use os::fds;
 use os::fds::InternalFd;
-use shm::layout::{Layout, LARGE, SMALL};
+use shm::layout::{LARGE, Layout, SMALL};
 use shm::segment::SegmentError;
 
 /// Segments of one pair: 64 Ki connections.

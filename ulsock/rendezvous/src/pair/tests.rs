@@ -2,12 +2,12 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::*;
 use os::fds::to_high;
 use shm::doorbell::{Doorbell, DoorbellKind};
-use shm::layout::{Block, Layout, CLAIMER, LARGE, RELEASED, SMALL};
+use shm::layout::{Block, CLAIMER, LARGE, Layout, RELEASED, SMALL};
 use shm::segment::Segment;
 
 const OTHER_USER: u32 = 4_000_000;
@@ -218,9 +218,10 @@ fn another_users_bell_never_has_a_number_of_the_programs() {
     send_bell(&far, 0);
     pair.receive();
     let lowest = fds::own_range_begins();
-    assert!(pair
-        .ringer(0)
-        .is_some_and(|bell| bell.is_at_or_above(lowest)));
+    assert!(
+        pair.ringer(0)
+            .is_some_and(|bell| bell.is_at_or_above(lowest))
+    );
     let low = rustix::net::socketpair(
         AddressFamily::UNIX,
         SocketType::DGRAM,

@@ -2,7 +2,7 @@ use super::scratch::Scratch;
 use super::*;
 use std::fs;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{chown, symlink, PermissionsExt};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
 #[test]
 fn is_created_for_everybody() {
