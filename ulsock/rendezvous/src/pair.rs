@@ -11,6 +11,7 @@ mod segments;
 mod share;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,7 +21,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 use netstack::shared_memory;
 
 use crate::channel::{Channel, ChannelError, Credentials};
-use crate::mailbox_name::MailboxName;
 use crate::message::{Introduction, Message, VERSION};
 use crate::reason::Reason;
 use os::fds;
@@ -71,9 +71,6 @@ pub enum Other {
 
 /// How the daemon is rung: by its first waiter and that one's first board.
 pub const DAEMON: u32 = 1 << 16;
-
-/// Looks for a window at every call, and then before we ask for it again.
-const LOOKS_FOR_WINDOW: u32 = 64;
 
 /// Bells of 64 waiters; most peers have only a few.
 type Ringers = [OnceLock<Ringer>; 64];
@@ -375,48 +372,6 @@ impl Pair {
     /// Nothing more is wanted of this peer.
     pub fn end(&self) {
         self.dead.store(true, Ordering::Relaxed);
-    }
-
-    pub fn window(&self) -> Option<&Window> {
-        self.window.get()?.as_ref()
-    }
-
-    /// What it has shown was not to be trusted.
-    pub fn is_suspect(&self) -> bool {
-        self.window.get().is_some_and(Option::is_none)
-    }
-
-    /// The first one counts.
-    pub fn keep_window(&self, window: Option<Window>) {
-        let _ = self.window.set(window);
-    }
-
-    /// Claiming side: lets the peer look into our network namespace, so that it does the same; again
-    /// after some looks without a window of its. `false` if it cannot be told.
-    pub fn show_window(&self, offer_cookie: u64, mailbox: MailboxName) -> bool {
-        if !self
-            .missed
-            .load(Ordering::Relaxed)
-            .is_multiple_of(LOOKS_FOR_WINDOW)
-        {
-            return true;
-        }
-        let message = Message::Window {
-            offer_cookie,
-            mailbox,
-            returned: false,
-        };
-        Window::open().is_ok_and(|ours| self.tell(&message, Some(ours.as_fd())))
-    }
-
-    /// There is none yet: is it worth a look at every call? Only while it can be expected.
-    pub fn may_show_soon(&self) -> bool {
-        self.missed.fetch_add(1, Ordering::Relaxed) < LOOKS_FOR_WINDOW
-    }
-
-    /// It is of another network namespace, which we keep alive, and is gone.
-    pub fn has_left_its_namespace(&self) -> bool {
-        self.window().is_some() && self.channel.has_ended()
     }
 
     /// Readable when something has come, or the other end is gone.
