@@ -129,7 +129,7 @@ impl ExecHandoff {
 /// # Safety
 /// `environment` is null or a list of C strings that ends with null.
 pub unsafe fn will_be_read(environment: *const *const c_char) -> bool {
-    extern "C" {
+    unsafe extern "C" {
         static environ: *const *const c_char;
     }
     // SAFETY: by contract; libc's own list is one too.

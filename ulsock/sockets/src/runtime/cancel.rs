@@ -15,7 +15,7 @@ use os::backoff::Backoff;
 
 pub type SetType = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
 
-extern "C" {
+unsafe extern "C" {
     fn pthread_testcancel();
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
 }
