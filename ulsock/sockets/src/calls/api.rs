@@ -6,8 +6,8 @@ use libc::c_int;
 
 pub use crate::calls::descriptors::{close, close_range, dup_over, duped, fd_opened, shutdown};
 pub use crate::calls::io::{
-    read, readv, recv, recv_first, recvfrom, recvmmsg, recvmsg, send, send_first, sendfile,
-    sendmmsg, sendmsg, takes_address, write, writev, First,
+    First, read, readv, recv, recv_first, recvfrom, recvmmsg, recvmsg, send, send_first, sendfile,
+    sendmmsg, sendmsg, takes_address, write, writev,
 };
 pub use crate::calls::life::{
     before_exec, exec_failed, exiting, fork_child, fork_parent, fork_prepare, start as init,
@@ -20,7 +20,7 @@ pub use crate::calls::opening::{
     accepted, before_connect, connected, is_listener, listening, socket_opened,
 };
 pub use crate::calls::options::{fcntl, ioctl};
-pub use crate::calls::passing::{passing_fds, peek_begins, peek_ends, received_fds, Passing};
+pub use crate::calls::passing::{Passing, passing_fds, peek_begins, peek_ends, received_fds};
 pub use crate::calls::restart::init as restarts;
 pub use crate::calls::return_all::{
     before_chroot, before_plugin, before_sandbox, before_spawn, before_spawn_of_all,
@@ -30,15 +30,15 @@ pub use crate::calls::vfork::{
     child as vfork_child, parent as vfork_parent, prepare as vfork_prepare,
 };
 pub use crate::promote::unhooked::ring_made as io_uring_made;
-pub use crate::ready::epoll::{epoll_ctl, epoll_wait, time_of_wait, Begun, KernelWait};
+pub use crate::ready::epoll::{Begun, KernelWait, epoll_ctl, epoll_wait, time_of_wait};
 pub use crate::ready::poll::poll;
 pub use crate::ready::select::{select, select_limit};
 pub use crate::runtime::cancel::{
     init as cancellation, requested as cancelling, type_changed as cancel_type_changed,
 };
 pub use crate::runtime::process::is_on;
-pub use crate::runtime::signal::{init as signals, sigaction, RealSigaction};
-pub use crate::state::verdict::{guard, Counted, InFlight, Verdict};
+pub use crate::runtime::signal::{RealSigaction, init as signals, sigaction};
+pub use crate::state::verdict::{Counted, InFlight, Verdict, guard};
 pub use os::access::{copy, is_readable, load, load_if_any, load_word, store};
 pub use os::mlock::mlockall;
 

@@ -44,11 +44,10 @@ pub fn close(fd: RawFd) -> Verdict {
 fn forget(fd: RawFd) {
     if let (Slot::Record(number), Some(family)) =
         (table::get(fd), crate::state::process_group::own())
+        && family.record(number).state() == State::Managed
     {
-        if family.record(number).state() == State::Managed {
-            crate::ready::epoll::number_closes(fd, number);
-            conn::release::last_words(family, fd, number);
-        }
+        crate::ready::epoll::number_closes(fd, number);
+        conn::release::last_words(family, fd, number);
     }
     release(fd, true);
 }

@@ -1,7 +1,7 @@
 //! What a process that becomes another program leaves behind.
 
-use std::sync::atomic::Ordering;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 
 use crate::calls::return_all::closes_on_exec;
 use crate::conn::{self, Handle};

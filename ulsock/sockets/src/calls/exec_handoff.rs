@@ -10,14 +10,14 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use libc::c_char;
-use rustix::fs::{fstat, openat, unlinkat, AtFlags, Mode, OFlags, CWD};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, unlinkat};
 use rustix::io::{self, pread, pwrite};
 
 use crate::calls::descriptors;
 use crate::calls::opening;
 use crate::ready::epoll;
 use crate::state::control::Locked;
-use crate::state::record::{flag, State};
+use crate::state::record::{State, flag};
 use crate::state::table::{self, Slot};
 use os::access;
 use os::fds::Transient;
@@ -25,7 +25,7 @@ use os::is_regular;
 use os::may_grow_to;
 use os::tcp;
 use os::text::Text;
-use rendezvous::rundir::{is_ours, RunDir, WILL};
+use rendezvous::rundir::{RunDir, WILL, is_ours};
 
 /// One descriptor that is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,10 +163,10 @@ fn begins(line: *const c_char, with: &[u8]) -> bool {
 
 /// The exec has failed.
 pub fn revoke() {
-    if let Some(control) = Locked::take().as_mut().and_then(Locked::control) {
-        if let Ok(name) = name() {
-            control.dir().remove(&name);
-        }
+    if let Some(control) = Locked::take().as_mut().and_then(Locked::control)
+        && let Ok(name) = name()
+    {
+        control.dir().remove(&name);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Who holds what across a fork: the child will hold every record that its parent holds.
 
-use std::sync::atomic::{fence, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{Ordering, fence};
 
 use crate::conn::{self, Conn, Handle};
 use crate::state::process_group::{self, ProcessGroup};

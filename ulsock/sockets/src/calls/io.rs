@@ -24,7 +24,7 @@ use rendezvous::reason::Reason;
 
 pub use many::{recvmmsg, sendmmsg};
 pub use messages::{recvmsg, sendmsg};
-pub use one::{read, recv, recv_first, recvfrom, send, send_first, takes_address, write, First};
+pub use one::{First, read, recv, recv_first, recvfrom, send, send_first, takes_address, write};
 pub use sendfile::sendfile;
 pub use vectors::{readv, writev};
 
@@ -180,10 +180,10 @@ fn receive_into(
             }
             let result = match room.sound() {
                 Ok(()) => {
-                    if quick == Quick::Try {
-                        if let Some(n) = receive_quickly(handle, room, len, flags) {
-                            return Some(Verdict::Done(n as isize));
-                        }
+                    if quick == Quick::Try
+                        && let Some(n) = receive_quickly(handle, room, len, flags)
+                    {
+                        return Some(Verdict::Done(n as isize));
                     }
                     conn::recv::recv(handle, room, len, flags)
                 }

@@ -7,8 +7,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use libc::{c_uint, rlimit, RLIM_INFINITY};
-use rustix::process::{getrlimit, Resource};
+use libc::{RLIM_INFINITY, c_uint, rlimit};
+use rustix::process::{Resource, getrlimit};
 
 use crate::calls::return_all;
 use crate::runtime::process;

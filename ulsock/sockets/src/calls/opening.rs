@@ -19,7 +19,7 @@ use crate::runtime::process;
 use crate::runtime::signal::fault;
 use crate::state::give_record::{claim, give_back, give_record, note_number};
 use crate::state::process_group::ProcessGroup;
-use crate::state::record::{flag, Record, Role, State};
+use crate::state::record::{Record, Role, State, flag};
 use crate::state::table::{self, Slot};
 use crate::state::upgrade_history;
 use crate::state::verdict::Verdict;

@@ -5,9 +5,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use libc::{c_int, c_ulong};
 use rustix::net::sockopt::{self, Timeout};
 
+use crate::conn::Conn;
 use crate::conn::handover::to_kernel;
 use crate::conn::managed;
-use crate::conn::Conn;
 use crate::state::process_group::record_of;
 use crate::state::record::flag;
 use crate::state::table::{self, Slot};

@@ -13,7 +13,7 @@
 //! stay, and so do calls of other threads under way. Then its slip is void.
 
 use std::os::fd::{BorrowedFd, RawFd};
-use std::sync::atomic::{fence, Ordering};
+use std::sync::atomic::{Ordering, fence};
 
 use crate::calls::descriptors::fd_opened;
 use crate::calls::opening;
@@ -23,7 +23,7 @@ use crate::ready::epoll;
 use crate::runtime::process;
 use crate::runtime::thread::Thread;
 use crate::state::holders;
-use crate::state::record::{flag, Record, State};
+use crate::state::record::{Record, State, flag};
 use crate::state::slips::{self, Sent};
 use crate::state::table::{self, Slot};
 use os::access;
@@ -108,10 +108,10 @@ fn pass(channel: Option<RawFd>, number: u32, fd: RawFd) -> Option<Sent> {
         record.set_reason(Reason::Passed);
     }
     // A stand-in that has taken its place is another socket.
-    if table::get(fd) != Slot::Record(number) {
-        if let Some(slips) = slips::open() {
-            slips.void(sent.cookie);
-        }
+    if table::get(fd) != Slot::Record(number)
+        && let Some(slips) = slips::open()
+    {
+        slips.void(sent.cookie);
     }
     Some(sent)
 }

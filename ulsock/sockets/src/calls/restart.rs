@@ -10,7 +10,7 @@ use std::arch::naked_asm;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use libc::{c_int, c_long, dl_phdr_info, ucontext_t, REG_RAX, REG_RCX, REG_RDI, REG_RDX, REG_RIP};
+use libc::{REG_RAX, REG_RCX, REG_RDI, REG_RDX, REG_RIP, c_int, c_long, dl_phdr_info, ucontext_t};
 
 use crate::runtime::cancel;
 use crate::runtime::thread::Thread;

@@ -1,8 +1,8 @@
 //! Before something happens that takes sockets past us: connections return to the kernel.
 
 use crate::calls::opening;
-use crate::conn::handover::{self, hand_over, Rest};
 use crate::conn::Handle;
+use crate::conn::handover::{self, Rest, hand_over};
 use crate::ready::epoll;
 use crate::runtime::process;
 use crate::state::begin::begin;

@@ -8,14 +8,14 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use libc::{c_int, c_void, socklen_t, timeval, IPPROTO_TCP, SOL_SOCKET};
+use libc::{IPPROTO_TCP, SOL_SOCKET, c_int, c_void, socklen_t, timeval};
 use rustix::io::Errno;
 use rustix::net::{self};
 
 use crate::conn::handover::to_kernel;
 use crate::conn::managed;
 use crate::conn::socket_options::{
-    limit_rings, load_inq, set_cork, set_lowat, set_timeout, SWITCHES, TCP_INQ,
+    SWITCHES, TCP_INQ, limit_rings, load_inq, set_cork, set_lowat, set_timeout,
 };
 use crate::conn::{self, Conn};
 use crate::runtime::deadline::AT_ONCE;

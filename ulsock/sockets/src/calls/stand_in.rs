@@ -8,11 +8,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
 
-use libc::{iovec, MSG_DONTWAIT};
+use libc::{MSG_DONTWAIT, iovec};
 use rustix::io::{self, Errno, FdFlags};
 use rustix::net::{
-    accept_with, bind, connect, listen, send, socket_with, AddressFamily, SendFlags, SocketFlags,
-    SocketType,
+    AddressFamily, SendFlags, SocketFlags, SocketType, accept_with, bind, connect, listen, send,
+    socket_with,
 };
 
 use crate::calls::descriptors;
@@ -21,7 +21,7 @@ use crate::calls::options;
 use crate::calls::splice_process::{self, Relay};
 use crate::conn::buffers::Buffers;
 use crate::conn::handover::is_gone;
-use crate::conn::{recv, Handle};
+use crate::conn::{Handle, recv};
 use crate::ready::epoll;
 use crate::state::table::{self, Slot};
 use os::fds::Transient;
@@ -75,14 +75,16 @@ fn replace_by(
     let Filled { unsent, broken } = fill(handle, far.as_fd());
     match relay {
         Ok(relay) => relay.begin(&unsent, broken),
-        Err(error) => {
-            log::always(format_args!(
+        Err(error) => log::always(format_args!(
             "fd {}: no process could be started to relay the connection ({error}): it ends after \
              what the peer has sent{}",
             handle.fd,
-            if unsent.is_empty() { "" } else { ", and not all of that fits" }
-        ))
-        }
+            if unsent.is_empty() {
+                ""
+            } else {
+                ", and not all of that fits"
+            }
+        )),
     }
     let mut moved = epoll::take_out_moved(handle.number);
     for fd in numbers(handle.number) {

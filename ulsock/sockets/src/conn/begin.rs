@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use netstack::ring::{RxState, TxState};
 
 use super::Conn;
-use crate::state::record::{flag, Role, State};
+use crate::state::record::{Role, State, flag};
 use os::tcp;
 use rendezvous::reason::Reason;
 

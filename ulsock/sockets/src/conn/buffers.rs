@@ -151,11 +151,11 @@ impl<'a> Buffers<'a> {
                 1 => piece.iov_len.min(MOST),
                 _ => piece.iov_len,
             };
-            if let Some(fault) = pointer::fault(piece.iov_base, len) {
-                if piece.iov_len > 0 {
-                    let at = piece.iov_base;
-                    return Err(Unsound { before, at, fault });
-                }
+            if let Some(fault) = pointer::fault(piece.iov_base, len)
+                && piece.iov_len > 0
+            {
+                let at = piece.iov_base;
+                return Err(Unsound { before, at, fault });
             }
             before += piece.iov_len;
         }

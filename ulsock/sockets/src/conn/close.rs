@@ -6,7 +6,7 @@ use std::time::Duration;
 use libc::c_int;
 use netstack::ring::Look;
 use rustix::io::Errno;
-use rustix::net::{sockopt, Shutdown};
+use rustix::net::{Shutdown, sockopt};
 
 use super::ration::Ration;
 use super::wait::sleep;

@@ -21,7 +21,7 @@ use super::{Conn, Handle};
 use crate::runtime::thread::{self, Thread};
 use crate::state::control::Locked;
 use crate::state::process_group::ProcessGroup;
-use crate::state::record::{flag, Record, State};
+use crate::state::record::{Record, State, flag};
 use rendezvous::reason::Reason;
 
 /// Calls between two looks at the peer, while the kernel carries both directions.

@@ -68,9 +68,11 @@ mod tests {
 
     #[test]
     fn times_grow_by_a_sixteenth_at_most() {
-        assert!(TIMES
-            .windows(2)
-            .all(|pair| millis(&pair[0]) < millis(&pair[1])));
+        assert!(
+            TIMES
+                .windows(2)
+                .all(|pair| millis(&pair[0]) < millis(&pair[1]))
+        );
         for pair in TIMES[STEPS..].windows(2) {
             assert!((millis(&pair[1]) - millis(&pair[0])) * STEPS as i64 <= millis(&pair[0]));
         }

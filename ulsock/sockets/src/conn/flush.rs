@@ -5,8 +5,8 @@ use netstack::ring::{Hostile, Sender, Slots};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-use super::buffers::Scratch;
 use super::Conn;
+use super::buffers::Scratch;
 use crate::runtime::chaos;
 use rendezvous::config::Step;
 use rendezvous::rings::Rings;

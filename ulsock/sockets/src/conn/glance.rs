@@ -9,8 +9,8 @@
 
 use std::sync::atomic::Ordering;
 
-use rustix::event::{poll, PollFd, PollFlags};
-use rustix::time::{clock_gettime, ClockId, Timespec};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::Conn;
 use crate::conn::reclaim;

@@ -7,12 +7,12 @@
 
 use std::sync::atomic::Ordering;
 
-use rustix::time::{clock_gettime, ClockId};
+use rustix::time::{ClockId, clock_gettime};
 
-use super::{recv, send, Conn};
+use super::{Conn, recv, send};
 use crate::runtime::process;
 use crate::state::guard_policy::{Sight, Station, Verdict};
-use crate::state::record::{flag, Role};
+use crate::state::record::{Role, flag};
 use os::log;
 use rendezvous::config::{Guarding, Spin};
 use rendezvous::reason::Reason;

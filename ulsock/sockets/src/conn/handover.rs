@@ -10,11 +10,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use netstack::ring::Unread;
-use rustix::event::{poll, PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, poll};
 
-use super::{demote, flush, readiness, Conn, Handle};
+use super::{Conn, Handle, demote, flush, readiness};
 use crate::runtime::deadline::Deadline;
-use crate::state::record::{flag, State};
+use crate::state::record::{State, flag};
 use crate::state::table::{self, Slot};
 use os::backoff::Backoff;
 use os::tcp;

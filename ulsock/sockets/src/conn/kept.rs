@@ -11,8 +11,8 @@ use super::{Conn, Handle};
 use crate::runtime::kernel_calls::KernelCalls;
 use crate::runtime::thread;
 use crate::state::process_group::ProcessGroup;
-use os::fds::duplicate_high;
 use os::fds::InternalFd;
+use os::fds::duplicate_high;
 use shm::waiter;
 
 /// In a count of callers: the program's numbers are closed, and the last caller closes the duplicate.

@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 
 use netstack::ring::SideLock;
-use rustix::process::{test_kill_process, Pid};
+use rustix::process::{Pid, test_kill_process};
 
 use crate::runtime::thread::Thread;
 use crate::state::record::Side;

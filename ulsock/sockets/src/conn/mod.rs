@@ -50,7 +50,7 @@ use crate::runtime::sleep_state::{Place, What};
 use crate::runtime::thread::{Critical, Thread};
 use crate::runtime::way::Way;
 use crate::state::daemon_client;
-use crate::state::record::{flag, Record, State};
+use crate::state::record::{Record, State, flag};
 use crate::state::ring_pair::RingPair;
 use rendezvous::reason::Reason;
 use rendezvous::rings::Rings;

@@ -8,15 +8,15 @@
 
 use std::sync::atomic::Ordering;
 
-use libc::{c_int, MSG_DONTWAIT, MSG_NOSIGNAL};
+use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, c_int};
 use netstack::ring::{Receiver, RxState, Sender, Sink, Slots, Source, TxState};
 
 use super::lock::Held;
-use super::{nic, Conn, Handle};
+use super::{Conn, Handle, nic};
 use crate::runtime::chaos;
 use crate::runtime::thread::{self, Critical, Thread};
 use crate::state::process_group::ProcessGroup;
-use crate::state::record::{flag, Counts, Record, State};
+use crate::state::record::{Counts, Record, State, flag};
 use crate::state::ring_pair::RingPair;
 use os::fetch::fetch_to_read;
 use os::fetch::fetch_to_write;

@@ -8,15 +8,15 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use libc::{
-    c_short, pollfd, POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM,
+    POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM, c_short, pollfd,
 };
 use netstack::ring::{Look, Receiver, RxState, Sender, Tail};
 
+use super::Conn;
 use super::lock::Held;
 use super::wait::Slot;
-use super::Conn;
 use crate::runtime::chaos;
-use crate::state::record::{flag, Role};
+use crate::state::record::{Role, flag};
 use os::poll::poll_now;
 use os::tcp;
 use rendezvous::rings::Rings;
@@ -454,9 +454,5 @@ pub struct Armed {
 }
 
 fn yes_if(yes: bool) -> Answer {
-    if yes {
-        Answer::Yes
-    } else {
-        Answer::No
-    }
+    if yes { Answer::Yes } else { Answer::No }
 }

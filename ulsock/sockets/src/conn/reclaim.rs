@@ -11,7 +11,7 @@ use crate::conn::nic;
 use crate::conn::shrink::{self, Kept};
 use crate::runtime::deadline::Deadline;
 use crate::runtime::process;
-use crate::runtime::reclaim_timer::{replace_due, wanted, DUE, PAUSE, PAUSED, RETIRED};
+use crate::runtime::reclaim_timer::{DUE, PAUSE, PAUSED, RETIRED, replace_due, wanted};
 use crate::runtime::thread::{self, Thread};
 use crate::state::control::Locked;
 use crate::state::process_group::RECORDS;

@@ -5,7 +5,7 @@ mod end;
 
 use std::sync::atomic::Ordering;
 
-use libc::{c_int, MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL};
+use libc::{MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL, c_int};
 use netstack::ring::{Look, Receiver, RxState};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -17,12 +17,12 @@ use super::nic::Heard;
 use super::pinned_calls::PinnedCall;
 use super::wait::Over;
 use super::wait_data::{self, Wanted};
-use super::{send, Conn, Handle};
+use super::{Conn, Handle, send};
 use crate::runtime::chaos;
 use crate::runtime::deadline::Deadline;
 use crate::runtime::signal::Seen;
 use crate::runtime::thread::Thread;
-use crate::state::record::{flag, Counts};
+use crate::state::record::{Counts, flag};
 use os::tcp;
 use rendezvous::rings::Rings;
 
@@ -308,7 +308,7 @@ impl Conn<'_> {
             let step = match look {
                 Look::Ring(0) => break,
                 Look::Kernel { .. } if !rest.begun && !rx.peek && rx.stays_on_kernel() => {
-                    return self.pull_all(rx, into, rest.len)
+                    return self.pull_all(rx, into, rest.len);
                 }
                 Look::Ring(n) => self.pull_ring(rx, into, n.min(rest.len as u64)),
                 Look::Kernel { .. } => self.pull_kernel(rx, into, rest, got == 0, &mut shown),

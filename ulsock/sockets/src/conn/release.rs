@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
-use super::{close, kept, Handle};
+use super::{Handle, close, kept};
 use crate::state::control::Locked;
 use crate::state::process_group::ProcessGroup;
 use crate::state::record::flag;

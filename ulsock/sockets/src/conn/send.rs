@@ -4,7 +4,7 @@ mod carrier;
 
 use std::sync::atomic::Ordering;
 
-use libc::{c_int, MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL};
+use libc::{MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL, c_int};
 use netstack::ring::{Hostile, Sender, Slots};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -15,12 +15,12 @@ use super::kept::Kept;
 use super::pinned_calls::PinnedCall;
 use super::wait::Over;
 use super::wait_space;
-use super::{nic, Conn, Handle};
+use super::{Conn, Handle, nic};
 use crate::runtime::chaos;
 use crate::runtime::deadline::Deadline;
 use crate::runtime::signal::Seen;
 use crate::runtime::thread::Thread;
-use crate::state::record::{flag, Counts};
+use crate::state::record::{Counts, flag};
 use os::tcp;
 use rendezvous::rings::Rings;
 use shm::order;
@@ -316,7 +316,7 @@ impl Conn<'_> {
                     return Ok(Step {
                         moved,
                         lack: Lack::KernelSpace,
-                    })
+                    });
                 }
                 Err(Errno::INTR) => {}
                 Err(error) if moved > 0 => {

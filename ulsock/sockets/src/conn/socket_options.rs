@@ -4,14 +4,14 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use libc::{c_int, IPPROTO_TCP, SOL_SOCKET};
+use libc::{IPPROTO_TCP, SOL_SOCKET, c_int};
 use netstack::ring::mark::LEVEL_SIZE;
 use rustix::fs::OFlags;
 use rustix::net::sockopt;
 
 use super::grow::BEYOND;
 use crate::runtime::deadline::AT_ONCE;
-use crate::state::record::{flag, Record};
+use crate::state::record::{Record, flag};
 use os;
 use os::tcp;
 

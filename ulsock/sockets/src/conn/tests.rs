@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::testing::{World, ON_KERNEL, ON_RINGS};
+use crate::testing::{ON_KERNEL, ON_RINGS, World};
 
 const LARGE: usize = 8 << 20;
 

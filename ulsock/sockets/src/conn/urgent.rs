@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use libc::POLLPRI;
 use netstack::ring::{Look, Receiver};
 
-use super::{demote, send, Conn, Handle};
-use crate::state::record::{flag, Record, State};
+use super::{Conn, Handle, demote, send};
+use crate::state::record::{Record, State, flag};
 use os::tcp;
 use rendezvous::reason::Reason;
 use rendezvous::rings::Rings;
@@ -21,10 +21,10 @@ pub fn before_send(record: &Record, handle: Handle) {
     let pinned = record.has(flag::PINNED);
     // First, so that nobody enters the ring again.
     record.set(flag::PINNED);
-    if let Some(conn) = Conn::enter(handle) {
-        if record.tx.gate.is_closed() {
-            send::leave_before_urgent(&conn);
-        }
+    if let Some(conn) = Conn::enter(handle)
+        && record.tx.gate.is_closed()
+    {
+        send::leave_before_urgent(&conn);
     }
     match record.state() {
         State::Managed if !pinned => demote(handle, Reason::Urgent),

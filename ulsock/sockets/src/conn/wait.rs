@@ -17,10 +17,10 @@ use crate::runtime::process;
 use crate::runtime::signal::Seen;
 use crate::runtime::sleep_state::Sleep;
 use crate::runtime::thread::Thread;
-use os::poll::ppoll_at;
 use os::poll::NOT_AT_ALL;
+use os::poll::ppoll_at;
 use rendezvous::config::Spin;
-use shm::waiter::{Waiter, BELLS};
+use shm::waiter::{BELLS, Waiter};
 
 /// A place in a wire's slots, given back when dropped.
 pub struct Slot<'a> {

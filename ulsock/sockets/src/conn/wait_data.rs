@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use libc::{c_short, POLLIN, POLLPRI, POLLRDHUP};
+use libc::{POLLIN, POLLPRI, POLLRDHUP, c_short};
 use netstack::ring::{Look, RxState};
 
 use super::kept::Kept;
 use super::recv::{ask_for_kernel, prefer_ring};
-use super::wait::{sleep, Slot, Woken};
+use super::wait::{Slot, Woken, sleep};
 use super::watch::Watch;
-use super::{send, Conn, Handle};
+use super::{Conn, Handle, send};
 use crate::conn::reclaim::ReclaimTimer;
 use crate::runtime::chaos;
 use crate::runtime::deadline::Deadline;

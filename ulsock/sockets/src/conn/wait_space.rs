@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use libc::{POLLIN, POLLOUT, POLLRDHUP};
 
-use super::kept::Kept;
-use super::send::{leave, Lack};
-use super::wait::{sleep, Slot, Woken};
 use super::Conn;
+use super::kept::Kept;
+use super::send::{Lack, leave};
+use super::wait::{Slot, Woken, sleep};
 use crate::runtime::chaos;
 use crate::runtime::deadline::Deadline;
 use crate::runtime::signal::Seen;

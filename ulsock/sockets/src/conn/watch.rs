@@ -10,10 +10,10 @@
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use libc::{c_short, epoll_event, EPOLLET, EPOLLIN, EPOLLPRI, EPOLLRDHUP};
-use rustix::event::epoll::{create, CreateFlags};
+use libc::{EPOLLET, EPOLLIN, EPOLLPRI, EPOLLRDHUP, c_short, epoll_event};
+use rustix::event::epoll::{CreateFlags, create};
 use rustix::io::Errno;
-use rustix::process::{getrlimit, Resource};
+use rustix::process::{Resource, getrlimit};
 
 use super::wait::Woken;
 use super::{Conn, Handle};
@@ -26,7 +26,7 @@ use crate::state::process_group::ProcessGroup;
 use os::epoll as kernel;
 use os::fds::to_high;
 use shm::doorbell::DoorbellKind;
-use shm::waiter::{Waiter, BELLS};
+use shm::waiter::{BELLS, Waiter};
 
 /// So many sleeps in a row for one connection, and it is registered: that costs as much as some ten
 /// sleeps by epoll save.
@@ -75,11 +75,11 @@ impl Watch<'_> {
 
     /// The sleeps are for another connection from now on.
     fn leave(&self) {
-        if self.0.own_set.sleeps.swap(0, Ordering::Relaxed) > ENOUGH {
-            if let Some(set) = self.0.own_set.set.get() {
-                // Who is closed is gone from the set already.
-                let _ = kernel::delete(set.as_raw_fd(), self.0.own_set.fd.load(Ordering::Relaxed));
-            }
+        if self.0.own_set.sleeps.swap(0, Ordering::Relaxed) > ENOUGH
+            && let Some(set) = self.0.own_set.set.get()
+        {
+            // Who is closed is gone from the set already.
+            let _ = kernel::delete(set.as_raw_fd(), self.0.own_set.fd.load(Ordering::Relaxed));
         }
     }
 

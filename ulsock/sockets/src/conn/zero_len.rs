@@ -3,14 +3,14 @@
 
 use std::sync::atomic::Ordering;
 
-use libc::{c_int, MSG_DONTWAIT, MSG_PEEK, POLLIN, POLLPRI, POLLRDHUP};
+use libc::{MSG_DONTWAIT, MSG_PEEK, POLLIN, POLLPRI, POLLRDHUP, c_int};
 use rustix::io::Errno;
 
 use super::buffers::Bin;
 use super::kept::Kept;
 use super::wait::Woken;
 use super::wait_data::{self, Wanted};
-use super::{recv, Conn, Handle};
+use super::{Conn, Handle, recv};
 use crate::runtime::deadline::Deadline;
 use crate::runtime::signal::Seen;
 use crate::runtime::thread::Thread;

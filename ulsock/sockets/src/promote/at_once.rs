@@ -16,7 +16,7 @@ use crate::runtime::deadline::Deadline;
 use crate::runtime::process;
 use crate::state::control::Locked;
 use crate::state::process_group::ProcessGroup;
-use crate::state::record::{flag, Role, State};
+use crate::state::record::{Role, State, flag};
 use rendezvous::reason::Reason;
 
 /// How long each end waits. A connect is often followed by the accept of the same thread.
@@ -82,10 +82,10 @@ fn may_answer(reason: Reason) -> bool {
 /// The other end may be a connection of this very process, whose thread is busy here or elsewhere.
 fn answer_own(family: &ProcessGroup) -> bool {
     let mut answered = Vec::new();
-    if let Some(mut locked) = Locked::take() {
-        if let Some(control) = locked.control() {
-            answered = answer_claims(family, control);
-        }
+    if let Some(mut locked) = Locked::take()
+        && let Some(control) = locked.control()
+    {
+        answered = answer_claims(family, control);
     }
     for number in &answered {
         if let Some(fd) = crate::state::process_group::fd_of(*number) {

@@ -2,15 +2,15 @@
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::confirm::{answer_claims, establish};
 use crate::promote::unhooked;
 use crate::runtime::process;
 use crate::state::control::Control;
 use crate::state::process_group::ProcessGroup;
-use crate::state::record::{flag, Record, Role};
+use crate::state::record::{Record, Role, flag};
 use crate::state::ring_pair::RingPair;
 use os::diag;
 use os::tcp;

@@ -6,7 +6,7 @@ use super::attempt::{Attempt, Progress};
 use super::elsewhere;
 use crate::state::control::Control;
 use crate::state::process_group::ProcessGroup;
-use crate::state::record::{flag, Role, State};
+use crate::state::record::{Role, State, flag};
 use os::tcp;
 use rendezvous::reason::Reason;
 

@@ -9,7 +9,7 @@ use super::elsewhere;
 use crate::conn::nic;
 use crate::state::control::Control;
 use crate::state::daemon_client::{self, Answer};
-use crate::state::record::{flag, Role, State};
+use crate::state::record::{Role, State, flag};
 use os::tcp;
 use rendezvous::channel::Channel;
 use rendezvous::reason::Reason;

@@ -1,14 +1,14 @@
 //! Claims are answered, and both ends know each other: from here on a connection has rings.
 
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use super::{by_broker, elsewhere};
 use crate::state::control::Control;
 use crate::state::holders;
 use crate::state::process_group::ProcessGroup;
-use crate::state::record::{flag, Record, Role, State};
+use crate::state::record::{Record, Role, State, flag};
 use crate::state::ring_pair::RingPair;
 use os::log;
 use os::users::names_one_user;

@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::attempt::{pair_with, Attempt, Progress};
+use super::attempt::{Attempt, Progress, pair_with};
 use super::confirm::answer_claims;
 use crate::runtime::process;
 use crate::state::control::Control;

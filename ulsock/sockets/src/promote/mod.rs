@@ -24,7 +24,7 @@ use crate::runtime::thread::Thread;
 use crate::state::control::Control;
 use crate::state::control::Locked;
 use crate::state::process_group::ProcessGroup;
-use crate::state::record::{flag, Record, Role, State};
+use crate::state::record::{Record, Role, State, flag};
 use attempt::{Attempt, Progress};
 use rendezvous::reason::Reason;
 

@@ -8,7 +8,7 @@ use crate::runtime::process;
 use crate::state::control::Control;
 use crate::state::daemon_client;
 use crate::state::kernel_only;
-use crate::state::record::{flag, Record};
+use crate::state::record::{Record, flag};
 use os::tcp;
 use rendezvous::config::Nic;
 use rendezvous::reason::Reason;

@@ -4,7 +4,7 @@ use rendezvous::reason::Reason;
 use rustix::io::Errno;
 
 use crate::state::record::Record;
-use crate::testing::{World, ON_KERNEL, ON_RINGS};
+use crate::testing::{ON_KERNEL, ON_RINGS, World};
 
 #[test]
 fn two_programs_find_each_other() {

@@ -9,7 +9,7 @@ mod sleep;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use libc::{c_short, nfds_t, pollfd, sigset_t, timespec, POLLIN, POLLNVAL, POLLPRI};
+use libc::{POLLIN, POLLNVAL, POLLPRI, c_short, nfds_t, pollfd, sigset_t, timespec};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
@@ -25,7 +25,7 @@ use crate::state::record::{Record, State};
 use crate::state::table::{self, Slot};
 use crate::state::verdict::Verdict;
 use lists::Watched;
-pub use lists::{Lists, FEW};
+pub use lists::{FEW, Lists};
 use os::access;
 use os::poll::poll_now;
 
@@ -160,10 +160,10 @@ pub fn poll_ours(
 /// What a daemon asks can be agreed to only while nobody is inside the gates.
 #[inline]
 fn attend_before_gates(record: &Record, handle: Handle) {
-    if !record.rx.gate.is_closed() {
-        if let Some(conn) = Conn::enter(handle) {
-            conn.attend();
-        }
+    if !record.rx.gate.is_closed()
+        && let Some(conn) = Conn::enter(handle)
+    {
+        conn.attend();
     }
 }
 

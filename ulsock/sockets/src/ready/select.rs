@@ -3,12 +3,12 @@
 use std::os::fd::RawFd;
 
 use libc::{
-    c_int, c_short, fd_set, pollfd, sigset_t, timespec, POLLERR, POLLHUP, POLLIN, POLLNVAL,
-    POLLOUT, POLLPRI,
+    POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, c_int, c_short, fd_set, pollfd, sigset_t,
+    timespec,
 };
 use smallvec::SmallVec;
 
-use crate::ready::poll::{is_ours, poll_ours, Limit, FEW};
+use crate::ready::poll::{FEW, Limit, is_ours, poll_ours};
 use crate::state::table::{self, Slot};
 use crate::state::verdict::Verdict;
 use os::access;

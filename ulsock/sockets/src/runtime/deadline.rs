@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rustix::time::{clock_getres, clock_gettime, ClockId, Timespec};
+use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 use crate::runtime::process;
 use rendezvous::config::Spin;

@@ -2,8 +2,8 @@
 //!
 //! Statics are leaked on purpose; destructors of other libraries may still call us at exit.
 
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use crate::runtime::spinners::Spinners;
 use rendezvous::config::Config;

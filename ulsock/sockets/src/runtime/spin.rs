@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::runtime::process;
-use os::spin::give_way;
 use os::spin::Clock;
 use os::spin::History;
+use os::spin::give_way;
 use rendezvous::config::Spin;
 
 /// A look takes the cursor's cache line away from the one who writes it. A waiter that finds news at

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::io::Errno;
-use rustix::process::{test_kill_process, Pid};
+use rustix::process::{Pid, test_kill_process};
 
 use os::guarded;
 use os::guarded::Guarded;

@@ -5,7 +5,7 @@
 //! makes a system call on the usual path.
 
 use std::sync::atomic::{
-    compiler_fence, AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering,
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering, compiler_fence,
 };
 
 use crate::runtime::cancel;

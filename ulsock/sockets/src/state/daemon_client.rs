@@ -15,7 +15,7 @@ use crate::state::engine;
 use crate::state::ring_pair::RingPair;
 use rendezvous::channel::Channel;
 use rendezvous::config::Nic;
-use rendezvous::message::{Message, EVERY_COOKIE};
+use rendezvous::message::{EVERY_COOKIE, Message};
 use rendezvous::pair::{Mail, Other, Pair};
 use rendezvous::reason::Reason;
 use rendezvous::rundir::RunDir;

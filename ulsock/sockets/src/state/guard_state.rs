@@ -1,10 +1,10 @@
 //! What the guard of a connection counts, in its ring pair.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::runtime::process;
-use crate::state::guard_policy::{Mind, EAGER, ORDINARY};
+use crate::state::guard_policy::{EAGER, Mind, ORDINARY};
 use rendezvous::config::Guarding;
 
 /// In the connection's link, hence of this process alone.

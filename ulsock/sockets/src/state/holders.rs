@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::runtime::process;
 use crate::runtime::thread;
-use crate::state::record::{flag, Record, State};
+use crate::state::record::{Record, State, flag};
 use crate::state::slips;
 use rendezvous::reason::Reason;
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
 
-use crate::state::record::{flag, Counts, Record};
+use crate::state::record::{Counts, Record, flag};
 use crate::state::table;
 use os::diag;
 use os::tcp;
@@ -19,10 +19,10 @@ pub fn leave(number: u32, record: &Record) {
     // SAFETY: the number was taken from our own table just now.
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
     // Who asks the kernel about it, from another process, needs both.
-    if record.local().is_none() {
-        if let (Ok(local), Ok(peer)) = (tcp::local_addr(socket), tcp::peer_addr(socket)) {
-            record.set_addresses(local, peer);
-        }
+    if record.local().is_none()
+        && let (Ok(local), Ok(peer)) = (tcp::local_addr(socket), tcp::peer_addr(socket))
+    {
+        record.set_addresses(local, peer);
     }
     table::leave_alone(fd, number);
     // Another thread has closed it meanwhile, and the next connection has the same number and record.

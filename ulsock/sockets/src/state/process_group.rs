@@ -16,7 +16,7 @@ use rustix::io::{self, Errno};
 
 use crate::runtime::thread;
 use crate::state::holders;
-use crate::state::record::{flag, Counts, Record, State};
+use crate::state::record::{Counts, Record, State, flag};
 use crate::state::ring_pair::RingPair;
 use crate::state::table::{self, Slot};
 use os::fds::InternalFd;

@@ -11,7 +11,7 @@ mod worth;
 
 use std::cell::UnsafeCell;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use netstack::ring::{Gate, RxState, SideLock, TxState};
 use netstack::shared_memory::InSharedMemory;
@@ -20,7 +20,7 @@ use crate::runtime::read_batching;
 use crate::runtime::thread::{self, Watchers};
 use crate::runtime::way::Way;
 use address::Address;
-pub use nic::{Nic, NOTHING_WAITS};
+pub use nic::{NOTHING_WAITS, Nic};
 pub use owed::Owed;
 use rendezvous::reason::Reason;
 use shm::order;

@@ -1,15 +1,15 @@
 //! A connection's ring pair as one side sees it: which segment, which block, which way round.
 
-use std::sync::atomic::{fence, AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use netstack::ring::{Shared, Slots, Tripwire};
 
 use crate::state::engine;
 use crate::state::guard_state::Guard;
-use rendezvous::pair::{Other, Pair, PairSegment, DAEMON};
+use rendezvous::pair::{DAEMON, Other, Pair, PairSegment};
 use rendezvous::rings::Rings;
-use shm::layout::{Block, SideLine, SideNumber, CONFIRMED, RELEASED};
+use shm::layout::{Block, CONFIRMED, RELEASED, SideLine, SideNumber};
 
 /// What a receive needs is in the first cache line, what a send needs in the second one too.
 #[repr(C, align(64))]

@@ -5,8 +5,8 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 
 use netstack::shared_memory::InSharedMemory;
 use rustix::fs::{Mode, OFlags};
@@ -14,8 +14,8 @@ use rustix::io;
 
 use crate::runtime::process;
 use crate::state::kernel_only;
-use crate::state::process_group::{found, Header, ProcessGroup, MAGIC, RECORDS};
-use crate::state::record::{flag, Counts, Record, State};
+use crate::state::process_group::{Header, MAGIC, ProcessGroup, RECORDS, found};
+use crate::state::record::{Counts, Record, State, flag};
 use os;
 use os::fds::InternalFd;
 use os::fds::Transient;
@@ -23,7 +23,7 @@ use os::log;
 use os::plain::plain;
 use os::proc;
 use rendezvous::config::Report;
-use rendezvous::reason::{Reason, PLACES};
+use rendezvous::reason::{PLACES, Reason};
 use rendezvous::rundir::RunDir;
 
 /// A live connection of this host.
@@ -99,10 +99,10 @@ fn row(record: &Record) -> Option<ConnectionRow> {
         ring.wrapping_add(counts.kernel_bytes.load(Ordering::Relaxed))
     };
     let (mut tx_bytes, mut rx_bytes) = (bytes(tx), bytes(rx));
-    if kernel_only::is_left(record) {
-        if let Some(passed) = kernel_only::of_another(record.local(), record.peer()) {
-            (tx_bytes, rx_bytes) = (passed.sent, passed.received);
-        }
+    if kernel_only::is_left(record)
+        && let Some(passed) = kernel_only::of_another(record.local(), record.peer())
+    {
+        (tx_bytes, rx_bytes) = (passed.sent, passed.received);
     }
     let (carrier_tx, carrier_rx) = (
         carrier(record.tx.carrier.load(Ordering::Relaxed)),
@@ -239,10 +239,10 @@ os::process_wide! {
 
 /// Before a chroot, after which the report's path means something else.
 pub fn keep_report() {
-    if let Report::File(path) = &process::config().report {
-        if let Ok(file) = open(path).and_then(Transient::into_high) {
-            let _ = KEPT.set(file);
-        }
+    if let Report::File(path) = &process::config().report
+        && let Ok(file) = open(path).and_then(Transient::into_high)
+    {
+        let _ = KEPT.set(file);
     }
 }
 

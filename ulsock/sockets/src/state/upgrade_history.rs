@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::runtime::process;
-use crate::state::record::{flag, Counts, Record, Role};
+use crate::state::record::{Counts, Record, Role, flag};
 
 /// Lengths are told apart in steps of a half or a third, and finer where upgrades begin to pay.
 const STEPS: usize = 18;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr::null;
 
-use libc::{c_int, epoll_event, timespec, MSG_DONTWAIT, MSG_NOSIGNAL};
+use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, c_int, epoll_event, timespec};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketType};
 

@@ -5,12 +5,12 @@
 
 use std::os::fd::{BorrowedFd, RawFd};
 
-use libc::{c_int, cmsghdr, IPPROTO_TCP};
+use libc::{IPPROTO_TCP, c_int, cmsghdr};
 
+use crate::conn::Conn;
 use crate::conn::buffers::Control;
 use crate::conn::managed;
-use crate::conn::socket_options::{inq_is_used, TCP_INQ};
-use crate::conn::Conn;
+use crate::conn::socket_options::{TCP_INQ, inq_is_used};
 use crate::state::process_group::record_of;
 use crate::state::record::flag;
 use os;

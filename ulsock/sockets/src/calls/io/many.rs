@@ -3,11 +3,11 @@
 
 use libc::{c_int, mmsghdr, msghdr, timespec};
 use rustix::io::Errno;
-use rustix::time::{clock_gettime, ClockId};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::messages::{on_kept, receive_message, send_message};
 use super::vectors::list;
-use super::{one_by_one, until_done, Way};
+use super::{Way, one_by_one, until_done};
 use crate::calls::options;
 use crate::conn::buffers::Buffers;
 use crate::conn::kept::Kept;
@@ -242,10 +242,10 @@ unsafe fn receive_many(
         },
     };
     // As in the kernel, a pending error comes before any bytes.
-    if flags & libc::MSG_ERRQUEUE == 0 {
-        if let Some(error) = options::take_error(fd) {
-            return Some(Verdict::Fail(error.raw_os_error()));
-        }
+    if flags & libc::MSG_ERRQUEUE == 0
+        && let Some(error) = options::take_error(fd)
+    {
+        return Some(Verdict::Fail(error.raw_os_error()));
     }
     let mut call = Call::begin(handle, Way::In, flags & !libc::MSG_WAITFORONE);
     if flags & libc::MSG_WAITFORONE != 0 {

@@ -5,7 +5,7 @@ use libc::{c_int, msghdr};
 use rustix::io::Errno;
 
 use super::vectors::list;
-use super::{inq, receive_into, transmit_from, until_done, Quick, Way};
+use super::{Quick, Way, inq, receive_into, transmit_from, until_done};
 use crate::conn::buffers::{Buffers, Control};
 use crate::conn::{self, Handle};
 use crate::state::table::{self, Slot};

@@ -2,8 +2,8 @@
 
 use libc::{c_int, c_void, iovec, sockaddr, socklen_t};
 
-use super::{enter, receive, transmit, Quick, Way, KERNEL_ONLY};
-use crate::conn::buffers::{Piece, MOST};
+use super::{KERNEL_ONLY, Quick, Way, enter, receive, transmit};
+use crate::conn::buffers::{MOST, Piece};
 use crate::conn::{self, Handle};
 use crate::promote;
 use crate::runtime::cancel;
@@ -12,7 +12,7 @@ use crate::state::record::{Record, State};
 use crate::state::table::{self, Slot, Word};
 use crate::state::verdict::{Counted, Verdict};
 use os::access;
-use os::pointer::{fault, is_bad, Fault};
+use os::pointer::{Fault, fault, is_bad};
 
 /// A call with one buffer, in the usual case: on a connection whose rings are ready.
 #[inline(always)]

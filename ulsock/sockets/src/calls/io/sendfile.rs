@@ -4,9 +4,9 @@ use std::os::fd::BorrowedFd;
 
 use libc::{c_int, off64_t};
 
-use super::{carry, until_done, verdict, Carry, Way};
+use super::{Carry, Way, carry, until_done, verdict};
 use crate::conn::buffers::{File, MOST};
-use crate::conn::{send, Handle};
+use crate::conn::{Handle, send};
 use crate::state::table::{self, Slot};
 use crate::state::verdict::Verdict;
 use os::access;
@@ -68,10 +68,10 @@ unsafe fn send_from(
         error: None,
     };
     let result = send::send(handle, &mut source, count.min(MOST), 0);
-    if let Some(end) = source.offset {
-        if !access::store(offset, end as off64_t) {
-            return Some(Verdict::Fail(libc::EFAULT));
-        }
+    if let Some(end) = source.offset
+        && !access::store(offset, end as off64_t)
+    {
+        return Some(Verdict::Fail(libc::EFAULT));
     }
     match (result, source.error) {
         (Some(Ok(0)), Some(error)) => Some(Verdict::Fail(error.raw_os_error())),

@@ -2,7 +2,7 @@
 
 use libc::{c_int, iovec};
 
-use super::{receive, transmit, Quick};
+use super::{Quick, receive, transmit};
 use crate::conn::buffers::Buffers;
 use crate::state::table;
 use crate::state::verdict::Verdict;

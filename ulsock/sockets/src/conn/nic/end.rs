@@ -3,19 +3,19 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use libc::{c_int, c_short, POLLERR, POLLHUP, POLLIN, POLLRDHUP, POLLRDNORM};
+use libc::{POLLERR, POLLHUP, POLLIN, POLLRDHUP, POLLRDNORM, c_int, c_short};
 use netstack::failover::{Segment as _, Stage};
 use netstack::ring::{Receiver, RxState};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-use super::super::recv::Step;
 use super::super::Conn;
+use super::super::recv::Step;
 use super::hear::Heard;
 use crate::state::engine;
 use crate::state::record::flag;
 use rendezvous::message::Message;
-use rendezvous::rings::{Rings, CLOSED};
+use rendezvous::rings::{CLOSED, Rings};
 
 impl Conn<'_> {
     /// `[F22]` Has the peer's program ended its stream on the link, and has all of it been read?

@@ -6,14 +6,14 @@
 use std::sync::atomic::Ordering;
 
 use netstack::failover::{Prepare, Segment as _, Stage};
-use netstack::ring::{tail, RxState, TxState};
+use netstack::ring::{RxState, TxState, tail};
 use rustix::net::sockopt;
 
-use super::super::begin::begin_tx;
 use super::super::Conn;
-use super::patience::{allows_long_waits, Wait};
+use super::super::begin::begin_tx;
+use super::patience::{Wait, allows_long_waits};
 use crate::state::engine;
-use crate::state::record::{flag, Role};
+use crate::state::record::{Role, flag};
 use os::backoff::Backoff;
 use os::random;
 use os::tcp;
@@ -255,10 +255,10 @@ impl Conn<'_> {
         if tcp::inq(self.socket) == Ok(0) {
             return false;
         }
-        if self.record.role() == Role::Accepted {
-            if let Some(mut rx) = self.lock_rx() {
-                let _ = self.read_records(&mut self.receiver(rx.state()));
-            }
+        if self.record.role() == Role::Accepted
+            && let Some(mut rx) = self.lock_rx()
+        {
+            let _ = self.read_records(&mut self.receiver(rx.state()));
         }
         true
     }

@@ -6,9 +6,9 @@ use netstack::ring::{Hostile, Sender, Slots, Tail, TxState};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
 
-use super::super::{send, Conn};
+use super::super::{Conn, send};
 use crate::runtime::chaos;
-use crate::state::record::{flag, Owed};
+use crate::state::record::{Owed, flag};
 use rendezvous::config::Step;
 use rendezvous::reason::Reason;
 use rendezvous::rings::Rings;

@@ -23,14 +23,14 @@ mod worth;
 use std::sync::atomic::Ordering;
 
 use netstack::failover::{self, Side, Stage};
-use netstack::ring::{tail, Tail, TxState};
+use netstack::ring::{Tail, TxState, tail};
 
 use super::Conn;
-use crate::state::record::{flag, Record, Role};
+use crate::state::record::{Record, Role, flag};
 use crate::state::ring_pair::RingPair;
 
 pub use hear::Heard;
-pub use watch::{before_sleep, has_sent, look as look_after, LOOK};
+pub use watch::{LOOK, before_sleep, has_sent, look as look_after};
 
 /// What both ends and the engine have of a promotion.
 struct Segment<'a>(&'a RingPair);

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use netstack::failover::{Resume, Stage};
 use netstack::ring::TxState;
-use rustix::net::{connect_unspec, Shutdown};
+use rustix::net::{Shutdown, connect_unspec};
 
 use super::super::Conn;
 use os::tcp;

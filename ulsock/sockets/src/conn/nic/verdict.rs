@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::super::Conn;
-use crate::state::record::{flag, Record};
+use crate::state::record::{Record, flag};
 use os::tcp;
 
 /// In place of an error: one has been told.

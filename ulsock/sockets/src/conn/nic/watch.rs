@@ -7,10 +7,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::conn::{send, Conn, Handle};
+use crate::conn::{Conn, Handle, send};
 use crate::state::engine;
 use crate::state::process_group::RECORDS;
-use crate::state::record::{flag, NOTHING_WAITS};
+use crate::state::record::{NOTHING_WAITS, flag};
 use crate::state::ring_pair::RingPair;
 use shm::waiter;
 

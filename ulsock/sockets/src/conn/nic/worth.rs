@@ -7,12 +7,12 @@
 
 use std::sync::atomic::Ordering;
 
-use rustix::time::{clock_gettime, ClockId};
+use rustix::time::{ClockId, clock_gettime};
 
-use super::super::{send, Conn};
+use super::super::{Conn, send};
 use super::trials::TRIALS;
 use crate::runtime::process;
-use crate::state::record::{flag, Role};
+use crate::state::record::{Role, flag};
 use rendezvous::config::Nic;
 use rendezvous::reason::Reason;
 

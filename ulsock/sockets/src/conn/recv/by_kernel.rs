@@ -7,9 +7,9 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
 use super::{Asked, Step};
-use crate::conn::buffers::Incoming;
 use crate::conn::Conn;
-use crate::state::record::{flag, Counts};
+use crate::conn::buffers::Incoming;
+use crate::state::record::{Counts, flag};
 use os::tcp;
 use rendezvous::rings::Rings;
 

@@ -9,7 +9,7 @@ use rustix::net::RecvFlags;
 
 use super::{Asked, Step};
 use crate::conn::buffers::Incoming;
-use crate::conn::{rouse_peer, Conn};
+use crate::conn::{Conn, rouse_peer};
 use crate::state::record::flag;
 use os::tcp;
 use rendezvous::reason::Reason;

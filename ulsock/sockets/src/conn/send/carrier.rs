@@ -35,12 +35,14 @@ impl Conn<'_> {
                 let slots = self.leave_ring(tx)?;
                 self.ring_data(tx, slots);
             }
-        } else if !self.is_nic() && tx.wishes_change() && self.may_enter(tx) {
-            if let Some(slots) = tx.enter_ring() {
-                self.record.set(flag::UPGRADED);
-                self.record.set_reason(Reason::None);
-                self.ring_data(tx, slots);
-            }
+        } else if !self.is_nic()
+            && tx.wishes_change()
+            && self.may_enter(tx)
+            && let Some(slots) = tx.enter_ring()
+        {
+            self.record.set(flag::UPGRADED);
+            self.record.set_reason(Reason::None);
+            self.ring_data(tx, slots);
         }
         Ok(())
     }

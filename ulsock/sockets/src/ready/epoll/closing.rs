@@ -4,9 +4,9 @@
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
 
+use super::Entry;
 use super::member::Moved;
 use super::set::Set;
-use super::Entry;
 use crate::runtime::handle::Handle;
 use crate::state::record::flag;
 use os::fds::duplicate_high;

@@ -2,7 +2,7 @@
 
 use std::os::fd::RawFd;
 
-use libc::{c_int, epoll_event, EPOLLONESHOT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD};
+use libc::{EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLONESHOT, c_int, epoll_event};
 use rustix::io::Errno;
 
 use super::member::Member;

@@ -1,7 +1,7 @@
 //! A set that several processes hold: how each follows what the others do to it.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::{fence, Ordering};
+use std::sync::atomic::{Ordering, fence};
 
 use super::member::Member;
 use super::shared::{Holders, Registration};

@@ -5,7 +5,7 @@
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 
-use libc::{c_short, epoll_event, POLLIN};
+use libc::{POLLIN, c_short, epoll_event};
 
 use super::member::Member;
 use super::state::State;

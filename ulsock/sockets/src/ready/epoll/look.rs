@@ -3,11 +3,11 @@
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 
-use libc::{c_short, epoll_event, POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP};
+use libc::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, c_short, epoll_event};
 
 use super::member::Member;
 use super::state::State;
-use crate::conn::{send, Conn};
+use crate::conn::{Conn, send};
 use os::spin::History;
 
 /// What comes and stays, unlike bytes and space.
@@ -41,12 +41,12 @@ pub fn gather(
     let mut told = 0;
     while told < events.len() {
         let Some(fd) = state.next(newest) else { break };
-        if let Finding::News(news) = examine_armed(state, fd) {
-            if let Some(event) = tell(state, fd, &news) {
-                spin.note_sender(news.near);
-                events[told].write(event);
-                told += 1;
-            }
+        if let Finding::News(news) = examine_armed(state, fd)
+            && let Some(event) = tell(state, fd, &news)
+        {
+            spin.note_sender(news.near);
+            events[told].write(event);
+            told += 1;
         }
     }
     told

@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 
 use libc::{EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLONESHOT, EPOLLWAKEUP};
 
-use super::events::{ours_watched, OURS};
+use super::events::{OURS, ours_watched};
 use super::shared::Registration;
 use crate::conn::ready::Armed;
 use crate::conn::{Conn, Handle};

@@ -42,7 +42,7 @@ pub use ctl::epoll_ctl;
 pub use plain::KernelWait;
 pub use room::time_of_wait;
 pub use set::{Forked, Set};
-pub use wait::{epoll_wait, Begun};
+pub use wait::{Begun, epoll_wait};
 
 /// Epoll sets of one process at a time; more are left to the kernel alone.
 const MOST: usize = 4096;
@@ -114,10 +114,10 @@ pub fn held_by_me(yes: bool, closes: impl Fn(RawFd) -> bool) {
 /// This process becomes another program: its sets that stay open are its still, but it will not tell.
 pub fn go_to_other_program(closes: impl Fn(RawFd) -> bool) {
     for (fd, slot) in table::all() {
-        if let (Slot::Epoll(number), false) = (slot, closes(fd)) {
-            if let Some(set) = get(number) {
-                set.goes_to_other_program();
-            }
+        if let (Slot::Epoll(number), false) = (slot, closes(fd))
+            && let Some(set) = get(number)
+        {
+            set.goes_to_other_program();
         }
     }
 }
@@ -142,10 +142,10 @@ pub fn duped(number: u32) {
 
 /// One number less.
 pub fn closed(number: u32) {
-    if let Some(set) = get(number) {
-        if set.numbers.fetch_sub(1, Ordering::AcqRel) == 1 {
-            set.clear();
-        }
+    if let Some(set) = get(number)
+        && set.numbers.fetch_sub(1, Ordering::AcqRel) == 1
+    {
+        set.clear();
     }
 }
 

@@ -9,7 +9,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use libc::{
-    c_int, epoll_event, EPOLLEXCLUSIVE, EPOLLONESHOT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD,
+    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLEXCLUSIVE, EPOLLONESHOT, c_int, epoll_event,
 };
 use rustix::io::Errno;
 
@@ -19,7 +19,7 @@ use super::tag::Aliases;
 use crate::runtime::handle::Handle;
 use crate::runtime::thread;
 use crate::state::process_group::ProcessGroup;
-use crate::state::record::{flag, State};
+use crate::state::record::{State, flag};
 use os::epoll as kernel;
 
 /// Numbers beyond become members at once.

@@ -14,7 +14,7 @@ use super::room::room;
 use super::set::Set;
 use super::state::State;
 use super::tag::Aliases;
-use super::wait::{wait_for_ours, Limit, Wait};
+use super::wait::{Limit, Wait, wait_for_ours};
 use crate::runtime::thread::{self, Thread};
 use crate::state::verdict::Verdict;
 

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use libc::epoll_event;
 use netstack::ring::SideLock;
 
+use super::Entry;
 use super::asked::Asked;
 use super::plain::Plain;
 use super::state::State;
-use super::Entry;
-use crate::conn::handover::{hand_over, Rest};
+use crate::conn::handover::{Rest, hand_over};
 use crate::runtime::chaos;
 use crate::runtime::thread::{self, Critical, Thread};
 use os::backoff::Backoff;
@@ -339,10 +339,10 @@ impl Set {
 
     /// Whatever holds at the next look is news.
     pub fn renew(&self, fd: RawFd) {
-        if let Some(mut held) = self.hold_own() {
-            if let Some(member) = held.state().members.get_mut(&fd) {
-                member.told.once = false;
-            }
+        if let Some(mut held) = self.hold_own()
+            && let Some(member) = held.state().members.get_mut(&fd)
+        {
+            member.told.once = false;
         }
     }
 

@@ -3,9 +3,9 @@
 //! inherited set puts the program's own registrations back, as they are then.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::{fence, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
-use rustix::process::{test_kill_process, Pid};
+use rustix::process::{Pid, test_kill_process};
 
 use super::MOST;
 use os::proc;

@@ -6,13 +6,13 @@ use std::os::fd::{AsRawFd, RawFd};
 use libc::{c_short, epoll_event};
 use rustix::io::Errno;
 
+use super::Entry;
 use super::member::{Member, Moved};
 use super::numbers::{NumberMap, NumberSet};
 use super::shared::{Holders, Registration};
 use super::tag::{self, Aliases, Meaning};
 use super::turns::Turns;
 use super::view::View;
-use super::Entry;
 use crate::conn::{Conn, Handle};
 use crate::state::record::flag;
 use os::epoll as kernel;
@@ -269,10 +269,10 @@ impl State {
     /// The kernel has our registration: wires up, and a first look.
     fn begin(&mut self, fd: RawFd, awake: bool) {
         self.conversions += 1;
-        if let Some(member) = self.members.get(&fd) {
-            if self.shots.get(&member.data) == Some(&fd) {
-                self.shots.remove(&member.data);
-            }
+        if let Some(member) = self.members.get(&fd)
+            && self.shots.get(&member.data) == Some(&fd)
+        {
+            self.shots.remove(&member.data);
         }
         if let Some(waiter) = self.waiter.filter(|_| !awake || self.watched) {
             crate::runtime::sleep_state::lie_down(waiter);
@@ -326,10 +326,10 @@ impl State {
 
     pub fn remove(&mut self, fd: RawFd) {
         self.release(fd);
-        if let Some(member) = self.members.remove(&fd) {
-            if self.shots.get(&member.data) == Some(&fd) {
-                self.shots.remove(&member.data);
-            }
+        if let Some(member) = self.members.remove(&fd)
+            && self.shots.get(&member.data) == Some(&fd)
+        {
+            self.shots.remove(&member.data);
         }
     }
 

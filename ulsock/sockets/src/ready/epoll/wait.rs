@@ -91,7 +91,7 @@ impl Limit {
         let deadline = match timeout {
             None => Deadline::never(),
             Some(time) if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) => {
-                return None
+                return None;
             }
             Some(time) => after(Duration::new(time.tv_sec as u64, time.tv_nsec as u32)),
         };

@@ -1,9 +1,9 @@
 //! What a poll knows about its fds.
 
-use libc::{c_short, pollfd, POLLOUT};
+use libc::{POLLOUT, c_short, pollfd};
 use smallvec::SmallVec;
 
-use crate::conn::{let_go, Handle};
+use crate::conn::{Handle, let_go};
 use crate::runtime::sleep_state::{Place, What};
 use crate::runtime::way::Way;
 use crate::state::record::Record;

@@ -3,14 +3,14 @@
 
 use std::os::fd::AsRawFd;
 
-use libc::{pollfd, POLLIN, POLLOUT};
+use libc::{POLLIN, POLLOUT, pollfd};
 use rustix::io::Errno;
 
 use super::{Lists, Poll};
 use crate::conn::reclaim::ReclaimTimer;
 use crate::conn::wait::{answer_bells, left_to_sleep};
 use crate::conn::wait_space::STALL;
-use crate::conn::{send, Conn};
+use crate::conn::{Conn, send};
 use crate::runtime::deadline::Deadline;
 use crate::runtime::sleep_state::{Sleep, What};
 use crate::runtime::thread::Critical;

@@ -16,11 +16,11 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{
-    c_int, sigaction as SigAction, siginfo_t, ucontext_t, REG_RIP, SA_ONSTACK, SA_RESTART,
-    SA_SIGINFO, SIGBUS, SIGSEGV, SIG_DFL,
+    REG_RIP, SA_ONSTACK, SA_RESTART, SA_SIGINFO, SIG_DFL, SIGBUS, SIGSEGV, c_int,
+    sigaction as SigAction, siginfo_t, ucontext_t,
 };
 
-use super::{is_fault, real, trampoline, Action, HANDLERS};
+use super::{Action, HANDLERS, is_fault, real, trampoline};
 use os::access;
 use os::faults;
 use os::guarded;

@@ -11,8 +11,8 @@ pub mod fault;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use libc::{
-    c_int, c_void, sigaction as SigAction, siginfo_t, ucontext_t, SA_NODEFER, SA_ONSTACK,
-    SA_RESETHAND, SA_RESTART, SA_SIGINFO,
+    SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_SIGINFO, c_int, c_void,
+    sigaction as SigAction, siginfo_t, ucontext_t,
 };
 
 use crate::runtime::thread::Thread;
@@ -167,10 +167,10 @@ pub unsafe fn sigaction(
         fault::disposed(sig, &before);
     }
     // SAFETY: null or valid, and filled by the real function when it succeeded.
-    if let Some(old) = unsafe { old.as_mut() }.filter(|_| result == 0) {
-        if old.sa_sigaction == trampoline as *const () as usize {
-            before.tell(old);
-        }
+    if let Some(old) = unsafe { old.as_mut() }.filter(|_| result == 0)
+        && old.sa_sigaction == trampoline as *const () as usize
+    {
+        before.tell(old);
     }
     result
 }

@@ -1,7 +1,7 @@
 //! Programs in other containers, and the daemon of the host that introduces them to us.
 
-use super::meet::PATIENCE;
 use super::Control;
+use super::meet::PATIENCE;
 use crate::state::container_client::News;
 use rendezvous::reason::Reason;
 

@@ -120,14 +120,18 @@ mod tests {
             control.check_mail();
             assert!(control.incoming.len() <= MOST_STRANGERS);
         }
-        assert!(knocks[..knocks.len() - MOST_STRANGERS]
-            .iter()
-            .all(Channel::has_ended));
-        assert!(!knocks
-            .iter()
-            .rev()
-            .take(MOST_STRANGERS)
-            .any(Channel::has_ended));
+        assert!(
+            knocks[..knocks.len() - MOST_STRANGERS]
+                .iter()
+                .all(Channel::has_ended)
+        );
+        assert!(
+            !knocks
+                .iter()
+                .rev()
+                .take(MOST_STRANGERS)
+                .any(Channel::has_ended)
+        );
     }
 
     #[test]

@@ -5,21 +5,21 @@
 //! each tick. It has all signals blocked, and never touches a connection.
 
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{fence, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::Duration;
 
 use firmware::Rest;
 use netstack::time::Instant;
-use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::thread::futex;
 use rustix::time::Timespec;
 
 use super::now;
 use super::slot::SLOT;
 use crate::runtime::engine_flag::is_on;
-use os::fds::to_high;
 use os::fds::InternalFd;
+use os::fds::to_high;
 use os::mask;
 use shm::waiter;
 

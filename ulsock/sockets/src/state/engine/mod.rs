@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use netstack::time::Instant;
-use rustix::time::{clock_gettime, ClockId};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::runtime::deadline::Deadline;
 use crate::runtime::engine_flag;

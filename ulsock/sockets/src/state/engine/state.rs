@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use firmware::{Bells, EndpointId, Engine, Event, PeerId, Rest};
 use netstack::link::window::Adaptive;

@@ -9,7 +9,7 @@ use std::fs::{read_dir, read_link};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{fstat, open, Mode, OFlags};
+use rustix::fs::{Mode, OFlags, fstat, open};
 use rustix::io;
 
 use super::{link_of, size};
@@ -68,7 +68,7 @@ fn open_records(path: &Path) -> io::Result<Transient> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::process_group::{name_of, Header, ProcessGroup, MAGIC};
+    use crate::state::process_group::{Header, MAGIC, ProcessGroup, name_of};
     use crate::state::record::Record;
     use crate::state::stats;
     use netstack::shared_memory;
