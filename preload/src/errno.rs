@@ -23,6 +23,6 @@ pub fn get() -> c_int {
 }
 
 pub fn set(error: c_int) {
-    // SAFETY: as in `get`.
+    // SAFETY: glibc returns the address of this thread's errno, valid as long as the thread lives.
     unsafe { *libc::__errno_location() = error }
 }

@@ -132,7 +132,7 @@ pub unsafe fn will_be_read(environment: *const *const c_char) -> bool {
     unsafe extern "C" {
         static environ: *const *const c_char;
     }
-    // SAFETY: by contract; libc's own list is one too.
+    // SAFETY: a list of C strings that ends with null, as libc's own is.
     unsafe {
         let mut next = if environment.is_null() {
             environ

@@ -77,6 +77,18 @@ fn carry_record(
             _ => conn::urgent::before_send(record, handle),
         }
     }
+    decide(family, number, record, fd, way)
+}
+
+/// The kernel as it is, or we? A plain connection may become managed by this very question.
+#[inline]
+fn decide(
+    family: &'static ProcessGroup,
+    number: u32,
+    record: &'static Record,
+    fd: c_int,
+    way: Way,
+) -> Carry {
     match record.state() {
         State::Plain if record.stays_on_kernel() => {
             return Carry::Verdict(Verdict::Counted(Counted::new(record, way)));

@@ -98,7 +98,7 @@ pub unsafe fn accepted(listener: RawFd, fd: RawFd, peer: Option<(*const sockaddr
         return;
     }
     let peer = match peer {
-        // SAFETY: by contract.
+        // SAFETY: the caller says that the address has so many bytes.
         Some((addr, len)) => unsafe { address(addr, len) },
         // SAFETY: the program has just been given it.
         None => tcp::peer_addr(unsafe { BorrowedFd::borrow_raw(fd) }).ok(),
@@ -165,7 +165,7 @@ pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t) {
     else {
         return;
     };
-    // SAFETY: by contract.
+    // SAFETY: the caller says that the address has so many bytes.
     let named = unsafe { address(addr, len) };
     let (Some(named), State::Plain) = (named, record.state()) else {
         return;

@@ -173,7 +173,7 @@ pub fn peek_ends(noted: bool) {
 /// # Safety
 /// `msg` is a valid message header as the kernel filled it.
 pub unsafe fn received_fds(channel: Option<RawFd>, msg: *const libc::msghdr) {
-    // SAFETY: by contract.
+    // SAFETY: the kernel has filled the header and the control data that it names.
     unsafe {
         each_passed(msg, |fd| {
             fd_opened(fd);

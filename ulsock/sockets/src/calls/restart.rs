@@ -249,7 +249,7 @@ mod tests {
         // SAFETY: this thread's own.
         unsafe { *libc::__errno_location() = libc::EDOM };
         assert_eq!(by_hook_with(1, 1) as i32, -libc::ENOTCONN);
-        // SAFETY: as above.
+        // SAFETY: this thread's own.
         assert_eq!(unsafe { *libc::__errno_location() }, libc::EDOM);
     }
 }

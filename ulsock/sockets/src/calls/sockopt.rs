@@ -79,7 +79,7 @@ pub unsafe fn setsockopt(
     }
     let on = SWITCHES.contains(&option) && number != Some(0);
     let peeks = option == (SOL_SOCKET, libc::SO_PEEK_OFF) && number.is_some_and(|at| at >= 0);
-    // SAFETY: by contract.
+    // SAFETY: the value is null or has so many bytes, as setsockopt wants it.
     let always = ALWAYS.contains(&option) && unsafe { may_succeed(option, value, len) };
     if on || peeks || always {
         to_kernel(fd, Reason::Call);

@@ -32,10 +32,7 @@ const NEVER: u32 = flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::BROKEN;
 #[inline]
 pub fn note_call(family: &'static ProcessGroup, handle: Handle) {
     let record = family.record(handle.number);
-    let carried = |carrier: u8| carrier != 0;
-    if carried(record.tx.carrier.load(Ordering::Relaxed))
-        || carried(record.rx.carrier.load(Ordering::Relaxed))
-    {
+    if record.tx.is_on_ring() || record.rx.is_on_ring() {
         return;
     }
     let calls = record.calls.load(Ordering::Relaxed).wrapping_add(1);

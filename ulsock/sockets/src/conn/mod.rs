@@ -41,7 +41,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
 
 use netstack::ring::tripwire::ALL;
-use netstack::ring::{Receiver, RxState, Sender, TxState};
+use netstack::ring::{Carrier, Receiver, RxState, Sender, TxState};
 use rustix::io::Errno;
 
 pub use crate::runtime::handle::Handle;
@@ -247,22 +247,15 @@ impl<'a> Conn<'a> {
     }
 
     pub fn note_carriers(&self, tx: Option<&TxState>, rx: Option<&RxState>) {
-        let number = |carrier| match carrier {
-            netstack::ring::Carrier::Kernel => 0,
-            netstack::ring::Carrier::Ring(level) => level + 1,
-        };
         if let Some(tx) = tx {
-            self.record
-                .tx
-                .carrier
-                .store(number(tx.carrier()), Ordering::Relaxed);
+            self.record.tx.set_carrier(tx.carrier());
         }
         if let Some(rx) = rx {
-            let (carrier, now) = (&self.record.rx.carrier, number(rx.carrier()));
-            if carrier.load(Ordering::Relaxed) == 0 && now != 0 {
+            let was_on_ring = self.record.rx.is_on_ring();
+            if !was_on_ring && rx.carrier() != Carrier::Kernel {
                 self.is_back_on_ring();
             }
-            carrier.store(now, Ordering::Relaxed);
+            self.record.rx.set_carrier(rx.carrier());
         }
     }
 }

@@ -177,7 +177,7 @@ impl<'a> FastPath<'a> {
         gather.found(self.record.place(), n as usize, len);
         Counts::add(&side.counts.messages, 1);
         Counts::add(&side.counts.ring_bytes, n);
-        if slots != 0 || side.carrier.load(Ordering::Relaxed) == 0 {
+        if slots != 0 || !side.is_on_ring() {
             let state = held.state();
             ring_space(self.record, link, self.number, self.fd, state, slots);
         }

@@ -5,12 +5,12 @@
 //! carrier.
 
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 
 use libc::{
     POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM, c_short, pollfd,
 };
-use netstack::ring::{Look, Receiver, RxState, Sender, Tail};
+use netstack::ring::{Carrier, Look, Receiver, RxState, Sender, Tail};
 
 use super::Conn;
 use super::lock::Held;
@@ -74,12 +74,11 @@ impl Conn<'_> {
     /// Bytes are there, and a receive and an answer will follow: the memory of both is asked for.
     pub fn fetch_bytes(&self) {
         let (record, link) = (self.record, self.link);
-        let carried = |carrier: &AtomicU8| carrier.load(Ordering::Relaxed).checked_sub(1);
-        if let Some(level) = carried(&record.rx.carrier) {
+        if let Carrier::Ring(level) = record.rx.carrier() {
             let head = link.rx_shared().consumer.head.load(Ordering::Relaxed);
             link.rx.fetch_to_read(level, head);
         }
-        if let Some(level) = carried(&record.tx.carrier) {
+        if let Carrier::Ring(level) = record.tx.carrier() {
             let tail = link.tx_shared().producer.tail.load(Ordering::Relaxed);
             link.tx.fetch_to_write(level, tail);
         }
@@ -409,11 +408,11 @@ impl Conn<'_> {
     }
 
     pub fn receives_by_ring(&self) -> bool {
-        self.record.rx.carrier.load(Ordering::Relaxed) != 0
+        self.record.rx.is_on_ring()
     }
 
     pub fn sends_by_kernel(&self) -> bool {
-        !self.record.tx.gate.is_closed() || self.record.tx.carrier.load(Ordering::Relaxed) == 0
+        !self.record.tx.gate.is_closed() || !self.record.tx.is_on_ring()
     }
 
     /// What to ask the kernel's poll for while asleep. A FIN that is known already would wake at

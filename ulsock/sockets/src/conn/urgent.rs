@@ -50,7 +50,7 @@ impl Conn<'_> {
     /// Can the kernel have an urgent byte? Its sender has left the ring before, and said so.
     pub(super) fn may_have_urgent(&self) -> bool {
         let shared = self.link.rx_shared();
-        self.record.rx.carrier.load(Ordering::Relaxed) == 0
+        !self.record.rx.is_on_ring()
             || shared.producer.epoch.load(Ordering::Acquire)
                 != shared.consumer.epoch.load(Ordering::Relaxed)
     }

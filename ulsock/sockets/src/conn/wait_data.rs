@@ -58,7 +58,7 @@ pub fn wait(
             || producer.epoch.load(Ordering::Relaxed) != epoch
             || me.deferred.any()
     };
-    let on_ring = conn.record.rx.carrier.load(Ordering::Relaxed) != 0;
+    let on_ring = conn.record.rx.is_on_ring();
     if on_ring && spin::until(&me.spin, || conn.peer_is_near(), moved) {
         return Woken::Look(0);
     }

@@ -84,7 +84,7 @@ impl KernelCalls {
     }
 
     fn put(&self, index: usize, flight: KernelCall) {
-        // SAFETY: as in `get`.
+        // SAFETY: only the owning thread and its handlers come here, and an entry is written before it is counted.
         unsafe { (*self.list.get())[index] = flight };
     }
 

@@ -13,7 +13,7 @@ use std::cell::UnsafeCell;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use netstack::ring::{Gate, RxState, SideLock, TxState};
+use netstack::ring::{Carrier, Gate, RxState, SideLock, TxState};
 use netstack::shared_memory::InSharedMemory;
 
 use crate::runtime::read_batching;
@@ -164,8 +164,8 @@ pub struct Side<S> {
     pub gate: Gate,
     /// Waiter slots in use.
     pub slots: AtomicU32,
-    /// The carrier right now, for `top`: 0 kernel, else ring level + 1.
-    pub carrier: AtomicU8,
+    /// See [`Side::carrier`]: 0 kernel, else ring level + 1.
+    carrier: AtomicU8,
     /// Receives that found nothing without waiting; the send that looks at the clock next.
     pub glances: AtomicU64,
     pub counts: Counts,
@@ -178,6 +178,32 @@ pub struct Side<S> {
 
 // SAFETY: `state` is touched only under `lock`.
 unsafe impl<S> Sync for Side<S> {}
+
+impl<S> Side<S> {
+    /// Who carries this direction right now, as its last call has found it. The protocol's own word is in `state`, under
+    /// the lock; this one is for a look without it, and for `ulsock top`.
+    #[inline]
+    pub fn carrier(&self) -> Carrier {
+        match self.carrier.load(Ordering::Relaxed) {
+            0 => Carrier::Kernel,
+            number => Carrier::Ring(number - 1),
+        }
+    }
+
+    #[inline]
+    pub fn set_carrier(&self, carrier: Carrier) {
+        let number = match carrier {
+            Carrier::Kernel => 0,
+            Carrier::Ring(level) => level + 1,
+        };
+        self.carrier.store(number, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub fn is_on_ring(&self) -> bool {
+        self.carrier() != Carrier::Kernel
+    }
+}
 
 #[repr(C, align(64))]
 pub struct Record {

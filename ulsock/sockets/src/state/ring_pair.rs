@@ -38,7 +38,7 @@ pub struct RingPair {
 // SAFETY: the pointers lead into the segment, which the Arc keeps mapped; the protocol's own rules
 // govern who touches what.
 unsafe impl Send for RingPair {}
-// SAFETY: as above.
+// SAFETY: the pointers lead to atomics in the segment, which the Arc keeps mapped; the protocol's rules say who touches what.
 unsafe impl Sync for RingPair {}
 
 impl RingPair {
@@ -120,13 +120,13 @@ impl RingPair {
 
     #[inline]
     pub fn tx_shared(&self) -> &Shared {
-        // SAFETY: as in `block`.
+        // SAFETY: a direction of the block: atomics only, mapped as long as `segment` lives.
         unsafe { &*self.tx_shared }
     }
 
     #[inline]
     pub fn rx_shared(&self) -> &Shared {
-        // SAFETY: as in `block`.
+        // SAFETY: a direction of the block: atomics only, mapped as long as `segment` lives.
         unsafe { &*self.rx_shared }
     }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
+use netstack::ring::Carrier;
 use netstack::shared_memory::InSharedMemory;
 use rustix::fs::{Mode, OFlags};
 use rustix::io;
@@ -88,10 +89,10 @@ fn row(record: &Record) -> Option<ConnectionRow> {
     }
     let pid = record.pid.load(Ordering::Relaxed);
     let program = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
-    let carrier = |number: u8| match number {
-        0 => "kernel",
-        _ if record.has(flag::NIC) => "nic",
-        _ => "shm",
+    let name = |carrier| match carrier {
+        Carrier::Kernel => "kernel",
+        Carrier::Ring(_) if record.has(flag::NIC) => "nic",
+        Carrier::Ring(_) => "shm",
     };
     let (tx, rx) = (&record.tx.counts, &record.rx.counts);
     let bytes = |counts: &Counts| {
@@ -104,10 +105,7 @@ fn row(record: &Record) -> Option<ConnectionRow> {
     {
         (tx_bytes, rx_bytes) = (passed.sent, passed.received);
     }
-    let (carrier_tx, carrier_rx) = (
-        carrier(record.tx.carrier.load(Ordering::Relaxed)),
-        carrier(record.rx.carrier.load(Ordering::Relaxed)),
-    );
+    let (carrier_tx, carrier_rx) = (name(record.tx.carrier()), name(record.rx.carrier()));
     let on_kernel = carrier_tx == "kernel" || carrier_rx == "kernel";
     Some(ConnectionRow {
         pid,

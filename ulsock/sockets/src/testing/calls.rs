@@ -78,7 +78,7 @@ impl Program {
             // SAFETY: the address lives as long as the calls.
             let before = unsafe { api::before_connect(fd, addr, len) };
             answer(before, || net::connect(Fd(fd).kernel(), &to).map(|()| 0)).expect("to connect");
-            // SAFETY: as before.
+            // SAFETY: the address lives as long as the calls.
             unsafe { api::connected(fd, addr, len) };
         });
         Fd(fd)

@@ -6,7 +6,6 @@ mod calls;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 use os::process_wide::Runtime;
 use rendezvous::config::{Config, Guarding, Nic, Spin};
@@ -74,26 +73,25 @@ impl Program {
     }
 
     /// Are the bytes that it sends, and those that it receives, on a ring?
-    pub fn carriers(self, fd: Fd) -> [Carrier; 2] {
+    pub fn carriers(self, fd: Fd) -> [On; 2] {
         self.record(fd, |record| {
-            [&record.tx.carrier, &record.rx.carrier].map(|carrier| {
-                match carrier.load(Ordering::Relaxed) {
-                    0 => Carrier::Kernel,
-                    _ => Carrier::Ring,
-                }
+            [record.tx.is_on_ring(), record.rx.is_on_ring()].map(|ring| match ring {
+                true => On::Ring,
+                false => On::Kernel,
             })
         })
     }
 }
 
+/// Where a direction is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
+pub enum On {
     Kernel,
     Ring,
 }
 
-pub const ON_RINGS: [Carrier; 2] = [Carrier::Ring; 2];
-pub const ON_KERNEL: [Carrier; 2] = [Carrier::Kernel; 2];
+pub const ON_RINGS: [On; 2] = [On::Ring; 2];
+pub const ON_KERNEL: [On; 2] = [On::Kernel; 2];
 
 /// Two programs with one connection.
 pub struct World {

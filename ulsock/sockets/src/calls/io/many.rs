@@ -108,7 +108,7 @@ impl Call {
         if len == 0 {
             return Some(Verdict::Done(0));
         }
-        // SAFETY: by contract.
+        // SAFETY: the caller says that `vec` has `len` messages; this is the first.
         let mut n = match unsafe { self.message(entry(vec, 0).0) }? {
             Verdict::Done(n) => n as usize,
             other => return Some(other),
@@ -124,7 +124,7 @@ impl Call {
             if is_last(msg, n) || done == len {
                 break;
             }
-            // SAFETY: by contract.
+            // SAFETY: below `len`, and the caller says that `vec` has so many.
             match unsafe { self.next(entry(vec, done).0) } {
                 Ok(moved) => n = moved,
                 Err(error) => {
@@ -139,7 +139,7 @@ impl Call {
     /// # Safety
     /// As libc's `recvmsg` or `sendmsg`.
     unsafe fn message(&self, msg: *mut msghdr) -> Option<Verdict> {
-        // SAFETY: by contract.
+        // SAFETY: a message of the program's own, as the call of this direction wants it.
         unsafe {
             match self.way {
                 Way::In => receive_message(self.handle.fd, msg, self.flags),
@@ -154,11 +154,11 @@ impl Call {
     /// As libc's `recvmsg` or `sendmsg`.
     unsafe fn next(&self, msg: *mut msghdr) -> Result<usize, Errno> {
         if !self.handle.is_open() {
-            // SAFETY: by contract.
+            // SAFETY: a message of the program's own, as the call of this direction wants it.
             let result = unsafe { on_kept(self.handle.here(), self.way, msg, self.flags) };
             return result.unwrap_or(Err(Errno::BADF));
         }
-        // SAFETY: by contract.
+        // SAFETY: the kernel checks a message of the program's own, as ever.
         let by_kernel = || unsafe {
             let call = match self.way {
                 Way::In => libc::SYS_recvmsg,
@@ -167,7 +167,7 @@ impl Call {
             let args = [self.handle.fd as usize, msg as usize, self.flags as usize];
             raw::syscall(call, args)
         };
-        // SAFETY: by contract.
+        // SAFETY: a message of the program's own, as the call of this direction wants it.
         match unsafe { self.message(msg) } {
             // Only a call that has moved nothing begins again.
             None => Err(Errno::INTR),
@@ -212,7 +212,7 @@ pub unsafe fn recvmmsg(
     flags: c_int,
     timeout: *mut timespec,
 ) -> Verdict {
-    // SAFETY: by contract.
+    // SAFETY: the program's own arguments, which are checked before they are used.
     until_done(|| unsafe { receive_many(fd, vec, len, flags, timeout) })
 }
 
@@ -259,7 +259,7 @@ unsafe fn receive_many(
             left.tv_sec == 0 && left.tv_nsec == 0
         })
     };
-    // SAFETY: by contract.
+    // SAFETY: the program says that `vec` has `len` messages.
     let verdict = unsafe { call.move_all(vec, len, is_over) };
     call.kept.end();
     match verdict {
@@ -279,7 +279,7 @@ pub unsafe fn sendmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int) -> 
         let mut call = Call::begin(handle, Way::Out, flags);
         // SAFETY: a message that has moved has a good vector.
         let is_cut_short = |msg, n| n < unsafe { length(msg) };
-        // SAFETY: by contract.
+        // SAFETY: the program says that `vec` has `len` messages.
         let verdict = unsafe { call.move_all(vec, len.min(MOST_SENT), is_cut_short) };
         call.kept.end();
         verdict
@@ -304,6 +304,6 @@ fn unsaid(done: u32) -> Verdict {
 /// # Safety
 /// The vector of `msg` is valid.
 unsafe fn length(msg: *const msghdr) -> usize {
-    // SAFETY: by contract.
+    // SAFETY: the caller says that the vector is valid.
     unsafe { list((*msg).msg_iov, (*msg).msg_iovlen).map_or(0, Buffers::total) }
 }

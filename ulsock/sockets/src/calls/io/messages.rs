@@ -19,7 +19,7 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> Verdict {
     if table::attended(fd).is_none() {
         return Verdict::Bypass;
     }
-    // SAFETY: by contract.
+    // SAFETY: the program's own header; what it names is checked before it is used.
     until_done(|| unsafe { receive_message(fd, msg, flags) })
 }
 
@@ -31,7 +31,7 @@ pub(super) unsafe fn receive_message(fd: c_int, msg: *mut msghdr, flags: c_int) 
     let Some(header) = header(msg) else {
         return Some(crate::state::verdict::guard(fd));
     };
-    // SAFETY: by contract.
+    // SAFETY: the program's vector, for the length of the call, as recvmsg wants it.
     let Some(list) = (unsafe { list(header.msg_iov, header.msg_iovlen) }) else {
         return Some(Verdict::Bypass);
     };
@@ -75,7 +75,7 @@ pub(super) unsafe fn on_kept(
     let Some(header) = (unsafe { access::load(msg) }) else {
         return Some(Err(Errno::FAULT));
     };
-    // SAFETY: by contract.
+    // SAFETY: the program's vector, for the length of the call, as its message wants it.
     let list = unsafe { list(header.msg_iov, header.msg_iovlen) }?;
     let (mut control, len) = (control(&header), Buffers::total(list));
     let mut buffers = Buffers::with_control(list, &mut control);
@@ -100,7 +100,7 @@ pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> Verdict {
     if table::attended(fd).is_none() {
         return Verdict::Bypass;
     }
-    // SAFETY: by contract.
+    // SAFETY: the program's own header; what it names is checked before it is used.
     until_done(|| unsafe { send_message(fd, msg, flags) })
 }
 
@@ -118,7 +118,7 @@ pub(super) unsafe fn send_message(fd: c_int, msg: *const msghdr, flags: c_int) -
             crate::conn::handover::to_kernel(fd, Reason::Call);
         }
     }
-    // SAFETY: by contract.
+    // SAFETY: the program's vector, for the length of the call, as sendmsg wants it.
     let Some(list) = (unsafe { list(header.msg_iov, header.msg_iovlen) }) else {
         return Some(Verdict::Bypass);
     };

@@ -2,15 +2,14 @@
 
 use libc::{c_int, c_void, iovec, sockaddr, socklen_t};
 
-use super::{KERNEL_ONLY, Quick, Way, enter, receive, transmit};
+use super::{Carry, KERNEL_ONLY, Quick, Way, decide, receive, transmit};
 use crate::conn::buffers::{MOST, Piece};
 use crate::conn::{self, Handle};
-use crate::promote;
 use crate::runtime::cancel;
 use crate::state::process_group::ProcessGroup;
 use crate::state::record::{Record, State};
 use crate::state::table::{self, Slot, Word};
-use crate::state::verdict::{Counted, Verdict};
+use crate::state::verdict::Verdict;
 use os::access;
 use os::pointer::{Fault, fault, is_bad};
 
@@ -73,17 +72,14 @@ fn plain(fd: c_int, way: Way, len: usize, flags: c_int) -> Option<Verdict> {
     let family = crate::state::process_group::own()?;
     let record = family.record(number);
     let usual = len > 0 && flags & (KERNEL_ONLY | libc::MSG_ERRQUEUE) == 0;
-    if !usual || record.state() != State::Plain {
+    if !usual || record.state() == State::Managed {
         return None;
     }
-    if record.stays_on_kernel() {
-        return Some(Verdict::Counted(Counted::new(record, way)));
+    match decide(family, number, record, fd, way) {
+        Carry::Verdict(verdict) => Some(verdict),
+        // It has become managed just now.
+        Carry::Ours(_) => None,
     }
-    promote::note_call(family, number, record, fd);
-    if record.state() == State::Managed {
-        return None;
-    }
-    enter(record, way).map(Verdict::Kernel)
 }
 
 /// What became of a call with one buffer at once.
@@ -207,7 +203,7 @@ pub unsafe fn recvfrom(
     addr: *mut sockaddr,
     addrlen: *mut socklen_t,
 ) -> Verdict {
-    // SAFETY: by contract.
+    // SAFETY: the program's own arguments; `recv` checks the buffer.
     let verdict = unsafe { recv(fd, buf, len, flags) };
     if matches!(verdict, Verdict::Done(_)) && !addr.is_null() {
         // SAFETY: any bytes are a length.

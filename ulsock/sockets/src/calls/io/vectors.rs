@@ -36,7 +36,7 @@ pub unsafe fn readv(fd: c_int, iov: *const iovec, count: usize, flags: c_int) ->
     if table::attended(fd).is_none() {
         return Verdict::Bypass;
     }
-    // SAFETY: by contract.
+    // SAFETY: the program's vector, for the length of the call.
     match unsafe { list(iov, count) } {
         Some(list) if Buffers::total(list) > 0 => receive(fd, list, flags, Quick::Try),
         _ => crate::state::verdict::guard(fd),
@@ -49,7 +49,7 @@ pub unsafe fn writev(fd: c_int, iov: *const iovec, count: usize, flags: c_int) -
     if table::attended(fd).is_none() {
         return Verdict::Bypass;
     }
-    // SAFETY: by contract.
+    // SAFETY: the program's vector, for the length of the call.
     unsafe { list(iov, count) }.map_or(Verdict::Bypass, |list| {
         transmit(fd, list, flags, Quick::Try)
     })

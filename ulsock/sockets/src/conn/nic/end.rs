@@ -123,9 +123,7 @@ impl Conn<'_> {
 
     /// The kernel socket shows an end while the link carries the streams: the next receive looks.
     pub fn is_only_asked(&self) -> bool {
-        self.is_nic()
-            && self.record.rx.carrier.load(Ordering::Relaxed) != 0
-            && !self.record.has(flag::BROKEN)
+        self.is_nic() && self.record.rx.is_on_ring() && !self.record.has(flag::BROKEN)
     }
 
     /// `[F25]` Ends our own direction on the link, if that carries it; `false`: it is the kernel's business.

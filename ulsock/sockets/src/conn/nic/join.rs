@@ -51,7 +51,7 @@ impl Conn<'_> {
         if !self.is_nic() {
             return;
         }
-        if self.record.tx.carrier.load(Ordering::Relaxed) != 0 {
+        if self.record.tx.is_on_ring() {
             self.judge_link();
             return self.follow_frozen_word();
         }
@@ -63,7 +63,7 @@ impl Conn<'_> {
 
     /// After arming: has something happened to a promotion that nobody has attended to?
     pub(in crate::conn) fn is_to_attend(&self) -> bool {
-        if !self.is_nic() || self.record.tx.carrier.load(Ordering::Relaxed) != 0 {
+        if !self.is_nic() || self.record.tx.is_on_ring() {
             return false;
         }
         let asked = self.link.theirs().promotion.epoch.load(Ordering::Acquire);
@@ -107,7 +107,7 @@ impl Conn<'_> {
             && self.link.theirs().stage.load(Ordering::Relaxed) == CONFIRMED
             && self.link.mine().promotion.epoch.load(Ordering::Relaxed) == 0
             && !self.record.has(NOT_NOW | flag::RECORD_MAY_COME)
-            && self.record.tx.carrier.load(Ordering::Relaxed) == 0
+            && !self.record.tx.is_on_ring()
             && self.is_worth_trying()
             && os::clock::coarse_ms() >= self.record.nic.next.load(Ordering::Relaxed)
             && self.may_use_ring()
@@ -116,7 +116,7 @@ impl Conn<'_> {
     }
 
     fn is_small(&self, len: usize) -> bool {
-        let on_kernel = || self.record.tx.carrier.load(Ordering::Relaxed) == 0;
+        let on_kernel = || !self.record.tx.is_on_ring();
         if len > SMALL && self.record.reason() == Reason::None && on_kernel() {
             self.record.set_reason(Reason::Bulk);
         }

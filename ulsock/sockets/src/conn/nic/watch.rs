@@ -83,7 +83,7 @@ fn look_at(number: u32) -> bool {
         forget(number);
         return false;
     };
-    if conn.record.tx.carrier.load(Ordering::Relaxed) == 0 {
+    if !conn.record.tx.is_on_ring() {
         forget(number);
         return false;
     }
@@ -126,7 +126,7 @@ impl Conn<'_> {
 
     /// After a sleep on this connection.
     pub(in crate::conn) fn look_after_link(&self) {
-        if self.is_nic() && self.record.tx.carrier.load(Ordering::Relaxed) != 0 {
+        if self.is_nic() && self.record.tx.is_on_ring() {
             self.look_at_deadlines();
         }
     }
@@ -135,7 +135,7 @@ impl Conn<'_> {
     pub(in crate::conn) fn has_unacknowledged(&self) -> bool {
         let shared = self.link.tx_shared();
         self.is_nic()
-            && self.record.tx.carrier.load(Ordering::Relaxed) != 0
+            && self.record.tx.is_on_ring()
             && shared.consumer.head.load(Ordering::Relaxed)
                 != shared.producer.tail.load(Ordering::Relaxed)
     }

@@ -71,7 +71,7 @@ impl Conn<'_> {
     /// Where a call on the link had to wait: goes back, if the kernel was faster.
     pub(in crate::conn) fn judge_link(&self) {
         if !self.is_nic()
-            || self.record.tx.carrier.load(Ordering::Relaxed) == 0
+            || !self.record.tx.is_on_ring()
             || self.record.role() == Role::Accepted
             || !is_asked()
         {

@@ -81,7 +81,7 @@ impl Conn<'_> {
 
     /// The peer's wish stands at the kernel: a glance without the lock.
     fn wished_away(&self) -> bool {
-        self.record.tx.carrier.load(Ordering::Relaxed) != 0
+        self.record.tx.is_on_ring()
             && self.link.tx_shared().wait.wish.load(Ordering::Relaxed) & 1 == 0
     }
 }

@@ -28,7 +28,7 @@ impl Held<'_> {
     /// Those that have been put off, to be answered after this guard is dropped.
     #[inline]
     pub(super) fn take_asked(&mut self) -> Vec<Handle> {
-        // SAFETY: as above.
+        // SAFETY: this guard holds the lock, and no reference lasts longer than a call here.
         std::mem::take(unsafe { &mut *self.set().asked.0.get() })
     }
 }

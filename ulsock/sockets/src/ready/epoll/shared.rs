@@ -78,7 +78,7 @@ fn table() -> Option<&'static Table> {
     let (null, order) = (std::ptr::null_mut(), Ordering::AcqRel);
     // If another thread was faster, ours stays for nobody: it costs no memory.
     let _ = TABLE.compare_exchange(null, new, order, Ordering::Acquire);
-    // SAFETY: as above.
+    // SAFETY: null, or a mapping of a whole table, never unmapped.
     unsafe { TABLE.load(Ordering::Acquire).as_ref() }
 }
 

@@ -1,4 +1,14 @@
-//! `epoll_wait`: ring events from the boards, kernel events from the kernel's own set.
+//! `epoll_wait`: ring events from the boards, kernel events from the kernel's own set. The story of a call, in its order:
+//!
+//! 1. [`epoll_wait`] leaves a set without members of ours to the kernel ([`super::plain`]).
+//! 2. [`wait_long`] refuses what the kernel would refuse, and finds the room for the answer ([`super::room`]).
+//! 3. [`Wait::run`] looks at the members that have rung or are queued ([`Wait::ring_events`], by `answer.rs` and
+//!    [`super::look`]). If one of them has something, that is the answer, with what the kernel has beside it.
+//! 4. Otherwise it waits awake for as long as that is worth while ([`Wait::spin`]).
+//! 5. [`Wait::sleep`] says that it lies down, so that peers ring ([`Set::lie_down`] and `wires.rs`), looks once more, and sleeps
+//!    in the kernel's own set, where the bells are members too.
+//! 6. What the kernel has told is put together with what the rings have (`Wait::merge` in `answer.rs`), and the call
+//!    returns; or only a bell has rung, and it begins again at 3.
 
 mod answer;
 

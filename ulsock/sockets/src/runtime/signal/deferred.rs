@@ -60,7 +60,7 @@ impl Deferred {
     pub unsafe fn put(&self, info: *const siginfo_t, context: *mut ucontext_t) -> bool {
         // From here on no other handler comes: those that came before have been put off entirely.
         mask::block_all();
-        // SAFETY: by contract; the cell is beyond those in use.
+        // SAFETY: both are what the kernel gave the handler; the cell is beyond those in use.
         unsafe {
             let context = &mut *context;
             let before = mask::in_context(context);
@@ -162,7 +162,7 @@ unsafe fn run_on(top: usize, sig: c_int, info: *mut siginfo_t, context: *mut uco
 pub unsafe fn send_again(info: *const siginfo_t) {
     let pid = rustix::process::getpid().as_raw_nonzero().get();
     let tid = rustix::thread::gettid().as_raw_nonzero().get();
-    // SAFETY: by contract.
+    // SAFETY: the kernel reads a siginfo, which the caller says is there.
     let _ = unsafe {
         let args = [
             pid as usize,

@@ -117,7 +117,7 @@ pub(super) fn tell_default(action: &Action, old: &mut SigAction) {
 /// # Safety
 /// `info` and `context` are as the kernel gives them to a handler.
 pub(super) unsafe fn fix_up(sig: c_int, info: *const siginfo_t, context: *mut ucontext_t) -> bool {
-    // SAFETY: by contract.
+    // SAFETY: both are what the kernel gave the handler.
     unsafe {
         if sig == SIGBUS && is_fault(sig, info) && guarded::replace((*info).si_addr() as usize) {
             return true;

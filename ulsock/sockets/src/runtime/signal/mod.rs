@@ -155,7 +155,7 @@ pub unsafe fn sigaction(
             // SAFETY: a valid action, and `old` as given.
             unsafe { real(sig, &wanted.installed(), old) }
         }
-        // SAFETY: as above.
+        // SAFETY: a valid action; the caller says that `old` is null or can be written.
         Some(wanted) if fault::stays_caught(sig, &wanted) => unsafe {
             real(sig, &fault::while_default(), old)
         },
@@ -190,7 +190,7 @@ extern "C" fn trampoline(sig: c_int, info: *mut siginfo_t, context: *mut c_void)
             me.bed().interrupt(&mut *context);
         }
     }
-    // SAFETY: as above; the kernel has blocked what the handler wants blocked.
+    // SAFETY: what the kernel gave this handler; it has blocked what the handler wants blocked.
     unsafe {
         run(sig, info, context);
         (upcalls::get().restart)(&mut *context);
@@ -202,7 +202,7 @@ extern "C" fn trampoline(sig: c_int, info: *mut siginfo_t, context: *mut c_void)
 /// # Safety
 /// `info` is valid.
 unsafe fn is_fault(sig: c_int, info: *const siginfo_t) -> bool {
-    // SAFETY: by contract. What the kernel itself raises has a positive code.
+    // SAFETY: the caller says that `info` is valid. What the kernel itself raises has a positive code.
     unsafe { mask::bit(sig) & mask::FAULTS != 0 && (*info).si_code > 0 }
 }
 
