@@ -37,7 +37,7 @@ struct Bequest {
 
 const MAGIC: u64 = u64::from_le_bytes(*b"ulsockW1");
 /// More are not worth it: they stay on the kernel.
-const MOST: usize = 1024;
+const MOST_LEFT: usize = 1024;
 const WORDS: usize = 2;
 
 impl Bequest {
@@ -92,7 +92,7 @@ impl ExecHandoff {
                 cookie,
             }));
         }
-        left.truncate(MOST);
+        left.truncate(MOST_LEFT);
         ExecHandoff(left)
     }
 
@@ -203,7 +203,7 @@ fn read(run_dir: &Path) -> io::Result<Vec<Bequest>> {
     if !is_regular(&stat) || !is_ours(&stat) {
         return Ok(Vec::new());
     }
-    let mut bytes = vec![0; (1 + MOST * WORDS) * size_of::<u64>()];
+    let mut bytes = vec![0; (1 + MOST_LEFT * WORDS) * size_of::<u64>()];
     let len = pread(&file, &mut bytes, 0)?;
     Ok(decode(&bytes[..len]))
 }

@@ -36,12 +36,12 @@ const BUFFER: usize = 64 << 10;
 pub const FIRST: usize = 256 << 10;
 
 /// A relay that has been started and waits to begin; if it is dropped, the relay ends.
-pub struct Waiting {
+pub struct WaitingProcess {
     start: Transient,
     first: *mut u8,
 }
 
-impl Waiting {
+impl WaitingProcess {
     /// Lets it begin, with bytes that go to the second end before anything else; that end is reset after them if the
     /// first one is `broken`.
     pub fn begin(self, first: &[u8], broken: bool) {
@@ -53,7 +53,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingProcess {
     fn drop(&mut self) {
         // SAFETY: exactly what `start` reserved; the relay has its own mapping.
         let _ = unsafe { rustix::mm::munmap(self.first.cast(), FIRST) };
@@ -61,12 +61,12 @@ impl Drop for Waiting {
 }
 
 /// Starts a relay, which keeps both ends open for as long as it needs them.
-pub fn start(relay: Relay<'_>) -> io::Result<Waiting> {
+pub fn start(relay: Relay<'_>) -> io::Result<WaitingProcess> {
     let (kind, flags) = (SocketType::STREAM, SocketFlags::CLOEXEC);
     let (near, far) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
     let (near, far) = (Transient::new(near), Transient::new(far));
     let first = memory::reserve_shared(FIRST).ok_or(Errno::NOMEM)?;
-    let waiting = Waiting { start: near, first };
+    let waiting = WaitingProcess { start: near, first };
     let buffers = memory::reserve_private(2 * BUFFER).ok_or(Errno::NOMEM)?;
     let buffer =
         // SAFETY: fresh memory of twice that size, used by the relay's process alone.
@@ -139,8 +139,8 @@ fn run(relay: &Relay<'_>, start: &Transient, first: *const u8, there: &mut [u8],
     };
     let plainly = |into: &mut [u8]| recv(two, into, RecvFlags::DONTWAIT).map(|(n, _)| n);
     let mut ways = [
-        Way::new(one, two, there, relay.receive),
-        Way::new(two, one, back, &plainly),
+        SpliceDirection::new(one, two, there, relay.receive),
+        SpliceDirection::new(two, one, back, &plainly),
     ];
     (ways[0].first, ways[0].broken) = (first, Some(broken));
     loop {
@@ -165,7 +165,7 @@ fn run(relay: &Relay<'_>, start: &Transient, first: *const u8, there: &mut [u8],
             return;
         }
         if fds.iter().any(|fd| !fd.revents().is_empty()) {
-            ways.iter_mut().for_each(Way::go_on);
+            ways.iter_mut().for_each(SpliceDirection::go_on);
         }
     }
 }
@@ -208,7 +208,7 @@ fn become_nobody(mut kept: [RawFd; 3]) {
 }
 
 /// One direction.
-struct Way<'a> {
+struct SpliceDirection<'a> {
     from: BorrowedFd<'a>,
     to: BorrowedFd<'a>,
     receive: Receive<'a>,
@@ -222,14 +222,14 @@ struct Way<'a> {
     broken: Option<bool>,
 }
 
-impl<'a> Way<'a> {
+impl<'a> SpliceDirection<'a> {
     fn new(
         from: BorrowedFd<'a>,
         to: BorrowedFd<'a>,
         buffer: &'a mut [u8],
         receive: Receive<'a>,
-    ) -> Way<'a> {
-        Way {
+    ) -> SpliceDirection<'a> {
+        SpliceDirection {
             from,
             to,
             receive,

@@ -18,13 +18,13 @@ os::process_wide! {
 }
 
 /// Between `vfork` and its return.
-pub struct Waiting {
+pub struct VforkWait {
     parents: InternalFd,
     childs: InternalFd,
 }
 
 /// Without a descriptor to spare the parent does not wait.
-pub fn prepare() -> Option<Waiting> {
+pub fn prepare() -> Option<VforkWait> {
     if !process::is_on() {
         return None;
     }
@@ -32,14 +32,14 @@ pub fn prepare() -> Option<Waiting> {
     let high = |fd: OwnedFd| fds::to_high(fd).ok();
     // Both are moved before either is given up on: what remains is closed by its owner.
     let (parents, childs) = (high(read), high(write));
-    Some(Waiting {
+    Some(VforkWait {
         parents: parents?,
         childs: childs?,
     })
 }
 
 /// In the child: its end stays open until it execs or ends.
-pub fn child(waiting: Option<Waiting>) {
+pub fn child(waiting: Option<VforkWait>) {
     if let Some(waiting) = waiting {
         let held = Box::into_raw(Box::new(waiting.childs));
         HELD.store(held, Ordering::Relaxed);
@@ -47,8 +47,8 @@ pub fn child(waiting: Option<Waiting>) {
 }
 
 /// In the parent: sleeps until the child's end is closed. Handlers run meanwhile.
-pub fn parent(waiting: Option<Waiting>, child: i32) {
-    let Some(Waiting { parents, childs }) = waiting.filter(|_| child > 0) else {
+pub fn parent(waiting: Option<VforkWait>, child: i32) {
+    let Some(VforkWait { parents, childs }) = waiting.filter(|_| child > 0) else {
         return;
     };
     drop(childs);

@@ -23,7 +23,7 @@ const FEW: usize = 16;
 const MANY: usize = 1024;
 
 /// The kernel too moves no more than this at once (MAX_RW_COUNT).
-pub const MOST: usize = 0x7fff_f000;
+pub const MOST_AT_ONCE: usize = 0x7fff_f000;
 
 /// Gives bytes to a ring, or lets the kernel send them.
 pub trait Outgoing: Source {
@@ -48,7 +48,7 @@ pub trait Incoming: Sink {
 }
 
 /// Control data of a message: the kernel reads it, or has room to write.
-pub struct Control {
+pub struct ControlData {
     pub at: *mut c_void,
     pub len: usize,
     /// What the kernel wrote there, and the flags that it set.
@@ -113,7 +113,7 @@ pub struct Buffers<'a> {
     done: usize,
     /// One of them is bad: nothing of the last copy counts, and none is touched any more.
     failed: bool,
-    control: Option<&'a mut Control>,
+    control: Option<&'a mut ControlData>,
 }
 
 impl<'a> Buffers<'a> {
@@ -127,7 +127,7 @@ impl<'a> Buffers<'a> {
     }
 
     /// What of it goes through the kernel takes `control` along.
-    pub fn with_control(list: &'a [iovec], control: &'a mut Control) -> Buffers<'a> {
+    pub fn with_control(list: &'a [iovec], control: &'a mut ControlData) -> Buffers<'a> {
         Buffers {
             control: Some(control),
             ..Buffers::new(list)
@@ -138,7 +138,7 @@ impl<'a> Buffers<'a> {
         list.iter()
             .map(|piece| piece.iov_len)
             .fold(0, usize::saturating_add)
-            .min(MOST)
+            .min(MOST_AT_ONCE)
     }
 
     /// Can all of it be copied, as far as that can be said without trying?
@@ -148,7 +148,7 @@ impl<'a> Buffers<'a> {
         for piece in self.list {
             // Of several the kernel looks at the whole of each; one alone is cut first.
             let len = match self.list.len() {
-                1 => piece.iov_len.min(MOST),
+                1 => piece.iov_len.min(MOST_AT_ONCE),
                 _ => piece.iov_len,
             };
             if let Some(fault) = pointer::fault(piece.iov_base, len)

@@ -16,7 +16,7 @@ use crate::runtime::sleep_state::Sleep;
 use crate::state::record::flag;
 
 /// How long closing waits for a peer that does not read.
-const PATIENCE: Duration = Duration::from_millis(200);
+const CLOSE_TIME: Duration = Duration::from_millis(200);
 os::process_wide! {
     /// Peers that never read, however many, do not keep a program from its work by having it close connections.
     static WAITS: Ration = Ration::new();
@@ -116,7 +116,7 @@ pub fn shutdown(handle: Handle, how: c_int) -> Option<Result<(), Errno>> {
 /// closing never blocks, and a peer that knows us finds the bytes in the ring all the same. (On another host it does
 /// not, so there each has its moment.)
 fn finish_resend(handle: Handle) {
-    let deadline = Deadline::after(PATIENCE);
+    let deadline = Deadline::after(CLOSE_TIME);
     while let Some(conn) = Conn::enter(handle).filter(|conn| conn.record.tx.gate.is_closed()) {
         // A receiver that has asked for the kernel finds its bytes there, before the FIN.
         super::send::serve(&conn);
@@ -127,7 +127,7 @@ fn finish_resend(handle: Handle) {
             return;
         }
         if deadline.passed() {
-            return WAITS.was_in_vain(PATIENCE, os::clock::coarse_ms());
+            return WAITS.was_in_vain(CLOSE_TIME, os::clock::coarse_ms());
         }
         let (me, socket) = (conn.me, conn.socket);
         let events = if flushed { libc::POLLIN } else { libc::POLLOUT };

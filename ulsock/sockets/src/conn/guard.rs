@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{Conn, recv, send};
 use crate::runtime::process;
-use crate::state::guard_policy::{Sight, Station, Verdict};
+use crate::state::guard_policy::{GuardVerdict, Sight, Station};
 use crate::state::record::{Role, flag};
 use os::log;
 use rendezvous::config::{Guarding, Spin};
@@ -167,8 +167,8 @@ impl Conn<'_> {
         self.link.mine().away.store(0, Ordering::Relaxed);
     }
 
-    fn tell(&self, station: Station, verdict: Verdict) {
-        let Verdict { ring, kernel } = verdict;
+    fn tell(&self, station: Station, verdict: GuardVerdict) {
+        let GuardVerdict { ring, kernel } = verdict;
         let better = match station {
             Station::Kernel => "slower than kernel TCP",
             Station::Ring | Station::Trial => "not slower than kernel TCP",

@@ -21,7 +21,7 @@ use os::tcp;
 use rendezvous::reason::Reason;
 
 /// How long a peer is given to send again what the ring holds.
-const PATIENCE: Duration = Duration::from_millis(100);
+const RESEND_TIME: Duration = Duration::from_millis(100);
 /// How long our own bytes may take into a kernel socket that is full.
 const FLUSHING: Duration = Duration::from_secs(2);
 
@@ -42,13 +42,13 @@ pub fn hand_over(handles: &[Handle], reason: Reason, rest: Rest) {
     handles.iter().for_each(|handle| demote(*handle, reason));
     let mut left = handles.to_vec();
     let limits = Limits {
-        peers: Deadline::after(PATIENCE),
+        peers: Deadline::after(RESEND_TIME),
         flushing: Deadline::after(FLUSHING),
     };
     let mut backoff = Backoff::default();
     loop {
         // In turn: whoever does not answer must not take the others' time.
-        left.retain(|handle| step(*handle, &limits, rest) == Step::Again);
+        left.retain(|handle| step(*handle, &limits, rest) == HandoverStep::Again);
         if left.is_empty() {
             return;
         }
@@ -83,14 +83,14 @@ struct Limits {
 }
 
 #[derive(PartialEq, Eq)]
-enum Step {
+enum HandoverStep {
     Again,
     Done,
 }
 
-fn step(handle: Handle, limits: &Limits, rest: Rest) -> Step {
+fn step(handle: Handle, limits: &Limits, rest: Rest) -> HandoverStep {
     let Some(conn) = Conn::enter(handle) else {
-        return Step::Done;
+        return HandoverStep::Done;
     };
     let flushed = flush::flush(&conn) || limits.flushing.passed();
     let alone = conn.record.procs.load(Ordering::Acquire) == 1;
@@ -111,17 +111,17 @@ fn step(handle: Handle, limits: &Limits, rest: Rest) -> Step {
             if untold && is_replaced {
                 (readiness::told().stand_in)(handle);
             }
-            Step::Done
+            HandoverStep::Done
         }
         // The other one may be just about to let go.
-        _ if lost && rest == Rest::StandInIfAlone && !alone && !overdue => Step::Again,
+        _ if lost && rest == Rest::StandInIfAlone && !alone && !overdue => HandoverStep::Again,
         _ if lost => {
             if is_replaced {
                 (readiness::told().stand_in)(handle);
             }
-            Step::Done
+            HandoverStep::Done
         }
-        _ => Step::Again,
+        _ => HandoverStep::Again,
     }
 }
 

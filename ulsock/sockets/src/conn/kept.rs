@@ -20,15 +20,15 @@ const STANDS_BY: u32 = 1 << 31;
 
 /// Of one call. No guard: a cancelled thread drops nothing, but its flights are ended.
 #[derive(Default)]
-pub struct Kept(Option<Call>);
+pub struct KeptConnection(Option<KeptCall>);
 
-struct Call {
+struct KeptCall {
     number: u32,
     /// The thread's list, and its place there.
     flight: Option<(&'static KernelCalls, usize)>,
 }
 
-impl Kept {
+impl KeptConnection {
     /// The call is about to sleep. Within its critical section.
     #[inline]
     pub fn note(&mut self, conn: &Conn<'_>) {
@@ -50,7 +50,7 @@ impl Kept {
         }
         let flights = &conn.me.bed().flights;
         let flight = flights.begin_call(number).map(|place| (flights, place));
-        self.0 = Some(Call { number, flight });
+        self.0 = Some(KeptCall { number, flight });
     }
 
     /// The call is done. Outside of critical sections.

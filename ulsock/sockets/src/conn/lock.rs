@@ -10,17 +10,17 @@ use crate::state::record::Side;
 use os::backoff::Backoff;
 
 /// A side lock that is held, and the state it guards.
-pub struct Held<'a, S> {
+pub struct SideGuard<'a, S> {
     lock: &'a SideLock,
     state: &'a UnsafeCell<S>,
 }
 
-impl<'a, S> Held<'a, S> {
+impl<'a, S> SideGuard<'a, S> {
     /// Also says whether the lock was taken over from a dead holder. `None`: this very thread holds
     /// it (a signal handler that could not be put off).
     #[inline]
-    pub fn take(side: &'a Side<S>, me: &Thread) -> Option<(Held<'a, S>, bool)> {
-        let held = Held {
+    pub fn take(side: &'a Side<S>, me: &Thread) -> Option<(SideGuard<'a, S>, bool)> {
+        let held = SideGuard {
             lock: &side.lock,
             state: &side.state,
         };
@@ -32,13 +32,13 @@ impl<'a, S> Held<'a, S> {
 
     /// Without waiting. `alone`: no other thread or process can want it now.
     #[inline(always)]
-    pub fn try_take(side: &'a Side<S>, me: &Thread, alone: bool) -> Option<Held<'a, S>> {
+    pub fn try_take(side: &'a Side<S>, me: &Thread, alone: bool) -> Option<SideGuard<'a, S>> {
         match alone {
             true => side.lock.try_lock_alone(me.id()),
             false => side.lock.try_lock(me.id()),
         }
         .ok()?;
-        Some(Held {
+        Some(SideGuard {
             lock: &side.lock,
             state: &side.state,
         })
@@ -51,7 +51,7 @@ impl<'a, S> Held<'a, S> {
     }
 }
 
-impl<S> Drop for Held<'_, S> {
+impl<S> Drop for SideGuard<'_, S> {
     #[inline]
     fn drop(&mut self) {
         self.lock.unlock();

@@ -46,7 +46,7 @@ use rustix::io::Errno;
 
 pub use crate::runtime::handle::Handle;
 use crate::runtime::process;
-use crate::runtime::sleep_state::{Place, What};
+use crate::runtime::sleep_state::{HeldPlace, What};
 use crate::runtime::thread::{Critical, Thread};
 use crate::runtime::way::Way;
 use crate::state::daemon_client;
@@ -55,7 +55,7 @@ use crate::state::ring_pair::RingPair;
 use rendezvous::reason::Reason;
 use rendezvous::rings::Rings;
 
-use lock::Held;
+use lock::SideGuard;
 use ready::Armed;
 pub use wait_data::{stir, wake_readers};
 
@@ -115,8 +115,8 @@ impl<'a> Conn<'a> {
     }
 
     #[inline]
-    pub fn lock_tx(&self) -> Option<Held<'_, TxState>> {
-        let (held, dead) = Held::take(&self.record.tx, self.me)?;
+    pub fn lock_tx(&self) -> Option<SideGuard<'_, TxState>> {
+        let (held, dead) = SideGuard::take(&self.record.tx, self.me)?;
         if dead {
             self.after_dead_holder(held)
         } else {
@@ -127,7 +127,10 @@ impl<'a> Conn<'a> {
     /// The last holder of the lock died in the middle of a send: whom it meant to wake is woken, and
     /// if its last step cannot be known the connection ends.
     #[cold]
-    fn after_dead_holder<'b>(&'b self, mut held: Held<'b, TxState>) -> Option<Held<'b, TxState>> {
+    fn after_dead_holder<'b>(
+        &'b self,
+        mut held: SideGuard<'b, TxState>,
+    ) -> Option<SideGuard<'b, TxState>> {
         let mut sender = self.sender(held.state());
         let (known, resending) = (sender.recover(), sender.state.must_resend());
         self.record.set(flag::PINNED);
@@ -139,8 +142,8 @@ impl<'a> Conn<'a> {
     }
 
     #[inline]
-    pub fn lock_rx(&self) -> Option<Held<'_, RxState>> {
-        let (mut held, dead) = Held::take(&self.record.rx, self.me)?;
+    pub fn lock_rx(&self) -> Option<SideGuard<'_, RxState>> {
+        let (mut held, dead) = SideGuard::take(&self.record.rx, self.me)?;
         // A holder that died between a kernel receive and its count took bytes with it.
         if dead && !held.state().on_ring() {
             self.broken();
@@ -271,7 +274,7 @@ pub fn begin_now(handle: Handle) -> bool {
 }
 
 /// A sleeper gets up, or has left: what it held on a connection is free for others.
-pub fn let_go(place: Place) {
+pub fn let_go(place: HeldPlace) {
     if let What::Gate(way) = place.what {
         // Whoever is inside a gate keeps the record from being used again.
         if let Some(family) = crate::state::process_group::own() {
@@ -306,7 +309,7 @@ fn give_back(handle: Handle, armed: Armed) {
         (&record.tx.slots, armed.space),
     ] {
         if let Some(slot) = slot {
-            wait::Slot::give_back(slots, slot);
+            wait::WireSlot::give_back(slots, slot);
         }
     }
 }

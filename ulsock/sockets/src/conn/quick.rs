@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, c_int};
 use netstack::ring::{Receiver, RxState, Sender, Sink, Slots, Source, TxState};
 
-use super::lock::Held;
+use super::lock::SideGuard;
 use super::{Conn, Handle, nic};
 use crate::runtime::chaos;
 use crate::runtime::thread::{self, Critical, Thread};
@@ -23,7 +23,7 @@ use os::fetch::fetch_to_write;
 use os::fetch::fetch_two_to_write;
 
 /// A larger message costs its copy.
-pub const MOST: usize = 4096;
+pub const MOST_QUICK: usize = 4096;
 /// Flags that change nothing about a call that need not wait.
 const FAST_FLAGS: c_int = MSG_DONTWAIT | MSG_NOSIGNAL;
 /// Who has one of these may have to change carriers, or to fail.
@@ -52,7 +52,7 @@ pub fn send(
     len: usize,
     flags: c_int,
 ) -> bool {
-    if len > MOST || flags & !FAST_FLAGS != 0 || chaos::is_on() {
+    if len > MOST_QUICK || flags & !FAST_FLAGS != 0 || chaos::is_on() {
         return false;
     }
     let Some(me) = Thread::me() else {
@@ -119,7 +119,7 @@ impl<'a> FastPath<'a> {
         if !side.gate.is_closed() || link.peer_closed() {
             return None;
         }
-        let mut held = Held::try_take(side, self.me, self.is_alone())?;
+        let mut held = SideGuard::try_take(side, self.me, self.is_alone())?;
         let mut tx = Sender {
             shared: link.tx_shared(),
             memory: &link.tx,
@@ -163,7 +163,7 @@ impl<'a> FastPath<'a> {
         if !gather.pause(self.record, || self.record.place()) {
             self.fetch_for_recv();
         }
-        let mut held = Held::try_take(side, self.me, self.is_alone())?;
+        let mut held = SideGuard::try_take(side, self.me, self.is_alone())?;
         let mut rx = Receiver {
             shared: link.rx_shared(),
             memory: &link.rx,

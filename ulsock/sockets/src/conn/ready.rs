@@ -13,8 +13,8 @@ use libc::{
 use netstack::ring::{Carrier, Look, Receiver, RxState, Sender, Tail};
 
 use super::Conn;
-use super::lock::Held;
-use super::wait::Slot;
+use super::lock::SideGuard;
+use super::wait::WireSlot;
 use crate::runtime::chaos;
 use crate::state::record::{Role, flag};
 use os::poll::poll_now;
@@ -26,7 +26,7 @@ const OUT: c_short = POLLOUT | POLLWRNORM;
 const END: c_short = POLLRDHUP | POLLHUP | POLLERR | POLLPRI;
 
 /// What one direction says.
-enum Answer {
+enum DirectionState {
     Yes,
     No,
     AskKernel,
@@ -39,21 +39,21 @@ impl Conn<'_> {
         let receiving = if wanted & IN != 0 {
             self.readable()
         } else {
-            Answer::No
+            DirectionState::No
         };
         let sending = if wanted & OUT != 0 {
             self.writable()
         } else {
-            Answer::No
+            DirectionState::No
         };
         let mut events = 0;
-        if matches!(receiving, Answer::Yes) {
+        if matches!(receiving, DirectionState::Yes) {
             events |= IN;
         }
-        if matches!(sending, Answer::Yes) {
+        if matches!(sending, DirectionState::Yes) {
             events |= OUT;
         }
-        let ask = |answer: &Answer| matches!(answer, Answer::AskKernel);
+        let ask = |answer: &DirectionState| matches!(answer, DirectionState::AskKernel);
         let urgent = wanted & POLLPRI != 0 && self.may_have_urgent();
         if ask(&receiving) || ask(&sending) || urgent || self.kernel_spoke() {
             let kernel = self.events_of_link(self.kernel_events());
@@ -102,21 +102,21 @@ impl Conn<'_> {
         fds[0].revents
     }
 
-    fn readable(&self) -> Answer {
+    fn readable(&self) -> DirectionState {
         if !self.record.rx.gate.is_closed() || self.record.has(flag::BROKEN) {
-            return Answer::AskKernel;
+            return DirectionState::AskKernel;
         }
         let Some(mut held) = self.lock_rx() else {
-            return Answer::No;
+            return DirectionState::No;
         };
         let least = u64::from(self.record.recv_lowat.load(Ordering::Relaxed).max(1));
         let mut rx = self.receiver(held.state());
         if self.read_records(&mut rx).is_err() {
-            return Answer::Yes;
+            return DirectionState::Yes;
         }
         // Bytes to be thrown away would make the kernel's poll return at once, for ever.
         if self.settle(&mut rx).is_err() {
-            return Answer::AskKernel;
+            return DirectionState::AskKernel;
         }
         let look = rx.look();
         if self.is_nic() {
@@ -124,43 +124,43 @@ impl Conn<'_> {
             self.note_carriers(None, Some(rx.state));
         }
         match look {
-            Ok(Look::Ring(n)) if n >= least => Answer::Yes,
+            Ok(Look::Ring(n)) if n >= least => DirectionState::Yes,
             // They would make the kernel's poll return at once, for ever.
             Ok(Look::Ring(n))
                 if self.record.has(flag::LOOK) && self.has_bytes_past_ring(&mut rx) =>
             {
                 if n > 0 {
-                    return Answer::Yes;
+                    return DirectionState::Yes;
                 }
                 self.go_on_past_ring();
-                Answer::AskKernel
+                DirectionState::AskKernel
             }
-            Ok(Look::Ring(0)) => Answer::No,
+            Ok(Look::Ring(0)) => DirectionState::No,
             Ok(Look::Ring(_)) => {
                 drop(held);
                 yes_if(self.readable_bytes().is_some_and(|n| n >= least))
             }
             // What the kernel queues next has been read from the ring; its arrival is one more event.
-            Ok(Look::Kernel { skip: 1.., .. }) => Answer::No,
-            Ok(Look::Kernel { .. }) => Answer::AskKernel,
+            Ok(Look::Kernel { skip: 1.., .. }) => DirectionState::No,
+            Ok(Look::Kernel { .. }) => DirectionState::AskKernel,
             // The next call reports the reset.
-            Err(_) => Answer::Yes,
+            Err(_) => DirectionState::Yes,
         }
     }
 
-    fn writable(&self) -> Answer {
+    fn writable(&self) -> DirectionState {
         if !self.record.tx.gate.is_closed() {
-            return Answer::AskKernel;
+            return DirectionState::AskKernel;
         }
         let Some(mut held) = self.lock_tx() else {
-            return Answer::No;
+            return DirectionState::No;
         };
         let mut tx = self.sender(held.state());
         let leaving = self
             .record
             .has(flag::PEER_FIN | flag::SHUT | flag::PINNED | flag::AWAY | flag::FAIL_OVER);
         if !tx.state.on_ring() || tx.wishes_change() || leaving {
-            return Answer::AskKernel;
+            return DirectionState::AskKernel;
         }
         let room = has_room(&mut tx);
         if self.is_nic() {
@@ -170,7 +170,7 @@ impl Conn<'_> {
         let more = tx.level() < super::grow::BUSY_LEVEL
             && (tx.level() < self.largest() || self.spills_at_once());
         if room || more {
-            return Answer::Yes;
+            return DirectionState::Yes;
         }
         // Whoever is about to sleep has asked twice: if nobody has read in between, nobody may be
         // reading, and the kernel would take more.
@@ -217,7 +217,7 @@ impl Conn<'_> {
         tcp::info(self.socket).map_or(0, |info| info.bytes_received)
     }
 
-    fn bytes_there(&self, held: &mut Held<'_, RxState>) -> Option<u64> {
+    fn bytes_there(&self, held: &mut SideGuard<'_, RxState>) -> Option<u64> {
         if self.record.has(flag::BROKEN) {
             return tcp::inq(self.socket).ok().map(u64::from);
         }
@@ -340,7 +340,7 @@ impl Conn<'_> {
     }
 
     fn arm_data(&self, name: u32) -> Option<usize> {
-        let slot = Slot::take(&self.record.rx.slots)?;
+        let slot = WireSlot::take(&self.record.rx.slots)?;
         self.arm_data_at(slot.number, name, 0);
         Some(slot.keep())
     }
@@ -365,7 +365,7 @@ impl Conn<'_> {
             return Some((None, false));
         }
         let shared = self.link.theirs().shared.load(Ordering::Acquire) != 0;
-        match Slot::take(&self.record.tx.slots).filter(|_| !shared) {
+        match WireSlot::take(&self.record.tx.slots).filter(|_| !shared) {
             Some(slot) => {
                 let want = enough(&tx);
                 tx.arm_space(slot.number, name, want);
@@ -382,11 +382,11 @@ impl Conn<'_> {
     pub fn disarm(&self, armed: Armed) {
         if let Some(slot) = armed.data {
             self.link.rx_shared().wait.data.disarm(slot);
-            Slot::give_back(&self.record.rx.slots, slot);
+            WireSlot::give_back(&self.record.rx.slots, slot);
         }
         if let Some(slot) = armed.space {
             self.link.tx_shared().room.space.disarm(slot);
-            Slot::give_back(&self.record.tx.slots, slot);
+            WireSlot::give_back(&self.record.tx.slots, slot);
         }
     }
 
@@ -452,6 +452,10 @@ pub struct Armed {
     pub capped: bool,
 }
 
-fn yes_if(yes: bool) -> Answer {
-    if yes { Answer::Yes } else { Answer::No }
+fn yes_if(yes: bool) -> DirectionState {
+    if yes {
+        DirectionState::Yes
+    } else {
+        DirectionState::No
+    }
 }

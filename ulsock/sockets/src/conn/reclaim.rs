@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::conn::nic;
-use crate::conn::shrink::{self, Kept};
+use crate::conn::shrink::{self, LeftToShrink};
 use crate::runtime::deadline::Deadline;
 use crate::runtime::process;
 use crate::runtime::reclaim_timer::{DUE, PAUSE, PAUSED, RETIRED, replace_due, wanted};
@@ -96,12 +96,12 @@ fn look(due: u64) {
         // First this: a growth that comes meanwhile is remembered anew.
         forget(number);
         match shrink::after_use(number) {
-            Kept::Nothing { given_back: some } => given_back += usize::from(some),
-            Kept::InUse => {
+            LeftToShrink::Nothing { given_back: some } => given_back += usize::from(some),
+            LeftToShrink::InUse => {
                 busy = true;
                 remember(number);
             }
-            Kept::Unread => remember(number),
+            LeftToShrink::Unread => remember(number),
         }
     }
     drop_retired();

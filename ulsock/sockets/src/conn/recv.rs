@@ -12,7 +12,7 @@ use rustix::net::RecvFlags;
 
 use super::begin::begin_rx;
 use super::buffers::{Bin, Incoming};
-use super::kept::Kept;
+use super::kept::KeptConnection;
 use super::nic::Heard;
 use super::pinned_calls::PinnedCall;
 use super::wait::Over;
@@ -27,7 +27,7 @@ use os::tcp;
 use rendezvous::rings::Rings;
 
 /// What a look brought.
-pub(super) enum Step {
+pub(super) enum TakeStep {
     Moved(usize),
     /// Something has changed: look again.
     Again,
@@ -39,7 +39,7 @@ pub(super) enum Step {
 
 /// What a look is for.
 #[derive(Clone, Copy)]
-struct Asked {
+struct ReceiveRequest {
     len: usize,
     flags: c_int,
     /// An empty ring is not the last word: look at the kernel socket now and then.
@@ -56,7 +56,7 @@ pub fn recv(
     len: usize,
     flags: c_int,
 ) -> Option<Result<usize, Errno>> {
-    let (mut midway, mut kept) = (PinnedCall::default(), Kept::default());
+    let (mut midway, mut kept) = (PinnedCall::default(), KeptConnection::default());
     let result = receive(handle, into, len, flags, &mut midway, &mut kept);
     midway.end();
     kept.end();
@@ -108,7 +108,7 @@ fn receive(
     len: usize,
     flags: c_int,
     midway: &mut PinnedCall,
-    kept: &mut Kept,
+    kept: &mut KeptConnection,
 ) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
     let seen = Seen::now(me);
@@ -179,17 +179,17 @@ impl Conn<'_> {
             };
         }
         if there == 0 || there >= terms.least || self.record.has(flag::PEER_FIN) {
-            let asked = Asked {
+            let asked = ReceiveRequest {
                 len: terms.len - *got,
                 flags: terms.flags,
                 glance: *got == 0 && !terms.patient,
                 begun: *got > 0,
             };
             match self.take(into, asked) {
-                Ok(Step::Again) => return Looked::Again,
-                Ok(Step::Moved(n)) => *got += n,
-                Ok(Step::Empty) => {}
-                Ok(Step::Mark | Step::Eof) => return Looked::Done(Ok(*got)),
+                Ok(TakeStep::Again) => return Looked::Again,
+                Ok(TakeStep::Moved(n)) => *got += n,
+                Ok(TakeStep::Empty) => {}
+                Ok(TakeStep::Mark | TakeStep::Eof) => return Looked::Done(Ok(*got)),
                 Err(error) if *got > 0 => {
                     self.keep_error(error);
                     return Looked::Done(Ok(*got));
@@ -206,17 +206,17 @@ impl Conn<'_> {
 
     /// A peek leaves what is there: it is made when there is enough. `None`: look again.
     fn count_for_peek(&self, terms: &Terms) -> Result<Option<usize>, Errno> {
-        let asked = Asked {
+        let asked = ReceiveRequest {
             len: terms.len,
             flags: terms.flags,
             glance: false,
             begun: false,
         };
         match self.take(&mut Bin, asked) {
-            Ok(Step::Again) => Ok(None),
+            Ok(TakeStep::Again) => Ok(None),
             // What stands before an urgent byte is enough: what is behind comes with a later call.
-            Ok(Step::Moved(n)) if self.has_urgent() => Ok(Some(n.max(terms.least))),
-            Ok(Step::Moved(n)) => Ok(Some(n)),
+            Ok(TakeStep::Moved(n)) if self.has_urgent() => Ok(Some(n.max(terms.least))),
+            Ok(TakeStep::Moved(n)) => Ok(Some(n)),
             Ok(_) => Ok(Some(0)),
             Err(error) => Err(self.report(error)),
         }
@@ -228,7 +228,7 @@ impl Conn<'_> {
     }
 
     /// Takes what is there now.
-    fn take(&self, into: &mut dyn Incoming, asked: Asked) -> Result<Step, Errno> {
+    fn take(&self, into: &mut dyn Incoming, asked: ReceiveRequest) -> Result<TakeStep, Errno> {
         let gate = &self.record.rx.gate;
         if !gate.is_closed() && !begin_rx(self) && gate.enter() {
             let result = self.take_plain(into, asked);
@@ -237,7 +237,7 @@ impl Conn<'_> {
         }
         let mut held = self.lock_rx().ok_or(Errno::AGAIN)?;
         if !gate.is_closed() {
-            return Ok(Step::Again);
+            return Ok(TakeStep::Again);
         }
         if chaos::strikes() {
             chaos_wish(self, held.state());
@@ -262,22 +262,26 @@ impl Conn<'_> {
     }
 
     /// Not under management yet: kernel TCP as it is, without waiting.
-    fn take_plain(&self, into: &mut dyn Incoming, asked: Asked) -> Result<Step, Errno> {
+    fn take_plain(
+        &self,
+        into: &mut dyn Incoming,
+        asked: ReceiveRequest,
+    ) -> Result<TakeStep, Errno> {
         if asked.begun && tcp::at_mark(self.socket) {
-            return Ok(Step::Mark);
+            return Ok(TakeStep::Mark);
         }
         let flags = RecvFlags::from_bits_retain((asked.flags & MSG_PEEK) as u32);
         match into.kernel_recv(self.socket, asked.len, flags) {
-            Ok(0) if asked.len > 0 => Ok(Step::Eof),
+            Ok(0) if asked.len > 0 => Ok(TakeStep::Eof),
             Ok(n) => {
                 self.record
                     .rx
                     .counts
                     .kernel_bytes
                     .fetch_add(n as u64, Ordering::Relaxed);
-                Ok(Step::Moved(n))
+                Ok(TakeStep::Moved(n))
             }
-            Err(Errno::AGAIN) => Ok(Step::Empty),
+            Err(Errno::AGAIN) => Ok(TakeStep::Empty),
             Err(error) => Err(error),
         }
     }
@@ -286,11 +290,11 @@ impl Conn<'_> {
         &self,
         rx: &mut Receiver<'_, Rings>,
         into: &mut dyn Incoming,
-        asked: Asked,
-    ) -> Result<Step, Errno> {
+        asked: ReceiveRequest,
+    ) -> Result<TakeStep, Errno> {
         let (mut got, mut shown) = (0, 0);
         while got < asked.len {
-            let rest = Asked {
+            let rest = ReceiveRequest {
                 len: asked.len - got,
                 begun: asked.begun || got > 0,
                 ..asked
@@ -314,8 +318,8 @@ impl Conn<'_> {
                 Look::Kernel { .. } => self.pull_kernel(rx, into, rest, got == 0, &mut shown),
             };
             match step {
-                Ok(Step::Again) => {}
-                Ok(Step::Moved(n)) => got += n,
+                Ok(TakeStep::Again) => {}
+                Ok(TakeStep::Moved(n)) => got += n,
                 Ok(_) if got > 0 => break,
                 Err(error) if got > 0 => {
                     self.keep_error(error);
@@ -333,12 +337,12 @@ impl Conn<'_> {
             if !rx.peek && rx.has_left_ring() {
                 let _ = self.settle(rx);
             }
-            return Ok(Step::Moved(got));
+            return Ok(TakeStep::Moved(got));
         }
         if asked.len > 0 && self.should_probe(asked.glance) {
             return self.probe(rx);
         }
-        Ok(Step::Empty)
+        Ok(TakeStep::Empty)
     }
 
     fn pull_ring(
@@ -346,7 +350,7 @@ impl Conn<'_> {
         rx: &mut Receiver<'_, Rings>,
         into: &mut dyn Incoming,
         n: u64,
-    ) -> Result<Step, Errno> {
+    ) -> Result<TakeStep, Errno> {
         let slots = rx.pull(n, into);
         if into.has_failed() {
             return Err(Errno::FAULT);
@@ -358,7 +362,7 @@ impl Conn<'_> {
                 self.record.set(flag::UPGRADED);
             }
         }
-        Ok(Step::Moved(n as usize))
+        Ok(TakeStep::Moved(n as usize))
     }
 
     /// Wakes a sender who waits for space.

@@ -11,7 +11,7 @@ use rustix::net::SendFlags;
 
 use super::begin::begin_tx;
 use super::buffers::Outgoing;
-use super::kept::Kept;
+use super::kept::KeptConnection;
 use super::pinned_calls::PinnedCall;
 use super::wait::Over;
 use super::wait_space;
@@ -37,14 +37,14 @@ pub enum Lack {
     Link,
 }
 
-struct Step {
+struct SendStep {
     moved: usize,
     lack: Lack,
 }
 
-impl Step {
-    fn lacks(moved: usize, lack: Lack) -> Step {
-        Step { moved, lack }
+impl SendStep {
+    fn lacks(moved: usize, lack: Lack) -> SendStep {
+        SendStep { moved, lack }
     }
 }
 
@@ -56,7 +56,7 @@ pub fn send(
     len: usize,
     flags: c_int,
 ) -> Option<Result<usize, Errno>> {
-    let (mut midway, mut kept) = (PinnedCall::default(), Kept::default());
+    let (mut midway, mut kept) = (PinnedCall::default(), KeptConnection::default());
     let result = transmit(handle, out, len, flags, &mut midway, &mut kept);
     midway.end();
     kept.end();
@@ -69,7 +69,7 @@ fn transmit(
     len: usize,
     flags: c_int,
     midway: &mut PinnedCall,
-    kept: &mut Kept,
+    kept: &mut KeptConnection,
 ) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
     let seen = Seen::now(me);
@@ -150,7 +150,7 @@ impl Conn<'_> {
     }
 
     /// Moves what can be moved now.
-    fn step(&self, out: &mut dyn Outgoing, len: usize, flags: c_int) -> Result<Step, Errno> {
+    fn step(&self, out: &mut dyn Outgoing, len: usize, flags: c_int) -> Result<SendStep, Errno> {
         let gate = &self.record.tx.gate;
         if !gate.is_closed() && !begin_tx(self) && gate.enter() {
             let result = self.step_plain(out, len, flags);
@@ -159,7 +159,7 @@ impl Conn<'_> {
         }
         let mut held = self.lock_tx().ok_or(Errno::AGAIN)?;
         if !gate.is_closed() {
-            return Ok(Step::lacks(0, Lack::KernelSpace));
+            return Ok(SendStep::lacks(0, Lack::KernelSpace));
         }
         let mut tx = self.sender(held.state());
         let result = self.step_locked(&mut tx, out, len, flags);
@@ -168,7 +168,12 @@ impl Conn<'_> {
     }
 
     /// Not under management yet: kernel TCP as it is, without waiting.
-    fn step_plain(&self, out: &mut dyn Outgoing, len: usize, flags: c_int) -> Result<Step, Errno> {
+    fn step_plain(
+        &self,
+        out: &mut dyn Outgoing,
+        len: usize,
+        flags: c_int,
+    ) -> Result<SendStep, Errno> {
         let flags = SendFlags::from_bits_retain((flags & !MSG_DONTWAIT) as u32);
         match out.kernel_send(self.socket, len, flags) {
             Ok(n) => {
@@ -178,7 +183,7 @@ impl Conn<'_> {
                     .counts
                     .kernel_bytes
                     .fetch_add(n as u64, Ordering::Relaxed);
-                Ok(Step {
+                Ok(SendStep {
                     moved: n,
                     lack: if n == len || n == 0 {
                         Lack::Nothing
@@ -187,7 +192,7 @@ impl Conn<'_> {
                     },
                 })
             }
-            Err(Errno::AGAIN) => Ok(Step::lacks(0, Lack::KernelSpace)),
+            Err(Errno::AGAIN) => Ok(SendStep::lacks(0, Lack::KernelSpace)),
             Err(error) => Err(error),
         }
     }
@@ -198,9 +203,9 @@ impl Conn<'_> {
         out: &mut dyn Outgoing,
         len: usize,
         flags: c_int,
-    ) -> Result<Step, Errno> {
+    ) -> Result<SendStep, Errno> {
         if self.is_joining() {
-            return Ok(Step::lacks(0, Lack::Link));
+            return Ok(SendStep::lacks(0, Lack::Link));
         }
         if self.is_nic() && tx.state.on_ring() && self.record.has(flag::SHUT) {
             return Err(Errno::PIPE);
@@ -217,7 +222,7 @@ impl Conn<'_> {
         loop {
             self.follow_wish(tx).map_err(|Hostile| self.broken())?;
             if self.must_flush(tx) && !self.flush_resend(tx)? {
-                return Ok(Step::lacks(moved, Lack::KernelSpace));
+                return Ok(SendStep::lacks(moved, Lack::KernelSpace));
             }
             if !tx.state.on_ring() {
                 return self.by_kernel(tx, out, len, flags, moved);
@@ -229,11 +234,11 @@ impl Conn<'_> {
                 continue;
             }
             if moved == len || ended {
-                return Ok(Step::lacks(moved, Lack::Nothing));
+                return Ok(SendStep::lacks(moved, Lack::Nothing));
             }
             let has_room = self.make_room(tx, patient);
             if !has_room.map_err(|Hostile| self.broken())? {
-                return Ok(Step::lacks(moved, Lack::RingSpace));
+                return Ok(SendStep::lacks(moved, Lack::RingSpace));
             }
         }
     }
@@ -299,7 +304,7 @@ impl Conn<'_> {
         len: usize,
         flags: c_int,
         mut moved: usize,
-    ) -> Result<Step, Errno> {
+    ) -> Result<SendStep, Errno> {
         self.note_kernel_call();
         let flags = SendFlags::from_bits_retain((flags & !MSG_DONTWAIT) as u32);
         while moved < len {
@@ -313,7 +318,7 @@ impl Conn<'_> {
                     moved += n;
                 }
                 Err(Errno::AGAIN) => {
-                    return Ok(Step {
+                    return Ok(SendStep {
                         moved,
                         lack: Lack::KernelSpace,
                     });
@@ -335,7 +340,7 @@ impl Conn<'_> {
         if self.is_kept_from_ring() {
             self.let_go_of_tail();
         }
-        Ok(Step {
+        Ok(SendStep {
             moved,
             lack: Lack::Nothing,
         })

@@ -2,13 +2,13 @@
 
 use netstack::ring::{Hostile, Sender};
 
-use super::lock::Held;
+use super::lock::SideGuard;
 use super::{Conn, Handle};
 use crate::conn::reclaim;
 use rendezvous::rings::Rings;
 
 /// What a look at a connection has left to be looked after.
-pub enum Kept {
+pub enum LeftToShrink {
     Nothing {
         given_back: bool,
     },
@@ -19,30 +19,30 @@ pub enum Kept {
 }
 
 /// Gives back what the larger rings of a connection's sending direction hold, unless they are in use.
-pub fn after_use(number: u32) -> Kept {
+pub fn after_use(number: u32) -> LeftToShrink {
     let handle = crate::state::process_group::own()
         .zip(crate::state::process_group::fd_of(number))
         .map(|(family, fd)| Handle::new(family, number, fd));
     match handle.and_then(Conn::enter) {
         Some(conn) if conn.link.pair.is_mine() => conn.shrink_after_use(),
-        _ => Kept::Nothing { given_back: false },
+        _ => LeftToShrink::Nothing { given_back: false },
     }
 }
 
 impl Conn<'_> {
-    fn shrink_after_use(&self) -> Kept {
-        let Some(mut held) = Held::try_take(&self.record.tx, self.me, false) else {
-            return Kept::Unread;
+    fn shrink_after_use(&self) -> LeftToShrink {
+        let Some(mut held) = SideGuard::try_take(&self.record.tx, self.me, false) else {
+            return LeftToShrink::Unread;
         };
         let mut tx = self.sender(held.state());
         if tx.level() > 0 && self.link.usage.is_busy(tx.state.written, tx.size()) {
-            return Kept::InUse;
+            return LeftToShrink::InUse;
         }
         match self.shrink(&mut tx) {
-            Ok(true) => Kept::Nothing { given_back: true },
-            Ok(false) => Kept::Unread,
+            Ok(true) => LeftToShrink::Nothing { given_back: true },
+            Ok(false) => LeftToShrink::Unread,
             // The next call finds it too, and tells.
-            Err(Hostile) => Kept::Nothing { given_back: false },
+            Err(Hostile) => LeftToShrink::Nothing { given_back: false },
         }
     }
 

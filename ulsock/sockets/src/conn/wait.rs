@@ -23,14 +23,14 @@ use rendezvous::config::Spin;
 use shm::waiter::{BELLS, Waiter};
 
 /// A place in a wire's slots, given back when dropped.
-pub struct Slot<'a> {
+pub struct WireSlot<'a> {
     used: &'a AtomicU32,
     pub number: usize,
 }
 
-impl Slot<'_> {
+impl WireSlot<'_> {
     /// `None` when as many waiters as a wire has slots are there already.
-    pub fn take(used: &AtomicU32) -> Option<Slot<'_>> {
+    pub fn take(used: &AtomicU32) -> Option<WireSlot<'_>> {
         let mut now = used.load(Ordering::Relaxed);
         loop {
             let number = now.trailing_ones() as usize;
@@ -39,7 +39,7 @@ impl Slot<'_> {
             }
             match used.compare_exchange(now, now | 1 << number, Ordering::AcqRel, Ordering::Relaxed)
             {
-                Ok(_) => return Some(Slot { used, number }),
+                Ok(_) => return Some(WireSlot { used, number }),
                 Err(other) => now = other,
             }
         }
@@ -57,9 +57,9 @@ impl Slot<'_> {
     }
 }
 
-impl Drop for Slot<'_> {
+impl Drop for WireSlot<'_> {
     fn drop(&mut self) {
-        Slot::give_back(self.used, self.number);
+        WireSlot::give_back(self.used, self.number);
     }
 }
 

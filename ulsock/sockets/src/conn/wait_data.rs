@@ -6,9 +6,9 @@ use std::time::Duration;
 use libc::{POLLIN, POLLPRI, POLLRDHUP, c_short};
 use netstack::ring::{Look, RxState};
 
-use super::kept::Kept;
+use super::kept::KeptConnection;
 use super::recv::{ask_for_kernel, prefer_ring};
-use super::wait::{Slot, Woken, sleep};
+use super::wait::{WireSlot, Woken, sleep};
 use super::watch::Watch;
 use super::{Conn, Handle, send};
 use crate::conn::reclaim::ReclaimTimer;
@@ -43,7 +43,7 @@ pub fn wait(
     wanted: Wanted,
     deadline: Deadline,
     seen: Seen,
-    kept: &mut Kept,
+    kept: &mut KeptConnection,
 ) -> Woken {
     if seen.any_handler(conn.me) {
         return Woken::Interrupted;
@@ -106,7 +106,7 @@ fn sleep_for_data(
         return Woken::Look(0);
     };
     let nap = ReclaimTimer::on_connection();
-    let slot = Slot::take(&conn.record.rx.slots);
+    let slot = WireSlot::take(&conn.record.rx.slots);
     let (Some(waiter), Some(slot)) = (waiter, slot) else {
         return sleep_on_kernel(conn, bed, nap, wanted, deadline);
     };

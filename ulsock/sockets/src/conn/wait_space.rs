@@ -6,9 +6,9 @@ use std::time::Duration;
 use libc::{POLLIN, POLLOUT, POLLRDHUP};
 
 use super::Conn;
-use super::kept::Kept;
+use super::kept::KeptConnection;
 use super::send::{Lack, leave};
-use super::wait::{Slot, Woken, sleep};
+use super::wait::{WireSlot, Woken, sleep};
 use crate::runtime::chaos;
 use crate::runtime::deadline::Deadline;
 use crate::runtime::signal::Seen;
@@ -25,7 +25,7 @@ pub fn wait(
     want: u64,
     deadline: Deadline,
     seen: Seen,
-    kept: &mut Kept,
+    kept: &mut KeptConnection,
 ) -> Woken {
     let me = conn.me;
     if seen.any_handler(me) {
@@ -66,7 +66,7 @@ fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) ->
     let Some(bed) = Sleep::prepare(me, seen) else {
         return Woken::Look(0);
     };
-    let slot = Slot::take(&conn.record.tx.slots);
+    let slot = WireSlot::take(&conn.record.tx.slots);
     let (Some(waiter), Some(slot)) = (waiter, slot) else {
         // No bell to be rung with: the kernel's way of waiting.
         leave(&conn);

@@ -7,7 +7,7 @@ use libc::{MSG_DONTWAIT, MSG_PEEK, POLLIN, POLLPRI, POLLRDHUP, c_int};
 use rustix::io::Errno;
 
 use super::buffers::Bin;
-use super::kept::Kept;
+use super::kept::KeptConnection;
 use super::wait::Woken;
 use super::wait_data::{self, Wanted};
 use super::{Conn, Handle, recv};
@@ -18,13 +18,17 @@ use crate::state::record::flag;
 
 /// `None` when the connection is not managed any more.
 pub fn receive(handle: Handle, flags: c_int) -> Option<Result<usize, Errno>> {
-    let mut kept = Kept::default();
+    let mut kept = KeptConnection::default();
     let result = wait(handle, flags, &mut kept);
     kept.end();
     result
 }
 
-fn wait(mut handle: Handle, flags: c_int, kept: &mut Kept) -> Option<Result<usize, Errno>> {
+fn wait(
+    mut handle: Handle,
+    flags: c_int,
+    kept: &mut KeptConnection,
+) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
     let seen = Seen::now(me);
     match recv::recv(handle, &mut Bin, 1, MSG_PEEK | MSG_DONTWAIT)? {

@@ -23,7 +23,7 @@ use shm::layout::{CLAIMER, CONFIRMED, RELEASED};
 
 const TCP_ESTABLISHED: u8 = 1;
 /// A claim that is not confirmed by this call is looked at less often.
-const PATIENCE: u32 = 1024;
+const PATIENT_CALLS: u32 = 1024;
 
 pub(super) enum Progress {
     Waiting,
@@ -33,7 +33,7 @@ pub(super) enum Progress {
 }
 
 /// What the offering side has made of a claim.
-enum Answer {
+enum ClaimAnswer {
     NotYet,
     Yes,
     No(Reason),
@@ -140,35 +140,35 @@ impl Attempt<'_> {
 
     fn check_confirmation(&self, control: &mut Control) -> Result<Progress, Reason> {
         let answer = |link: &RingPair| match link.theirs().stage.load(Ordering::Acquire) {
-            CONFIRMED => Answer::Yes,
-            RELEASED => Answer::No(Reason::from_number(
+            CONFIRMED => ClaimAnswer::Yes,
+            RELEASED => ClaimAnswer::No(Reason::from_number(
                 link.theirs().refused.load(Ordering::Relaxed),
             )),
-            _ if self.is_time_to_ask() && link.pair.has_ended() => Answer::No(Reason::None),
-            _ => Answer::NotYet,
+            _ if self.is_time_to_ask() && link.pair.has_ended() => ClaimAnswer::No(Reason::None),
+            _ => ClaimAnswer::NotYet,
         };
         match control
             .claims
             .get(&self.number)
-            .map_or(Answer::NotYet, |link| answer(link))
+            .map_or(ClaimAnswer::NotYet, |link| answer(link))
         {
-            Answer::NotYet => {
+            ClaimAnswer::NotYet => {
                 let calls = self.record.calls.load(Ordering::Relaxed);
                 self.record.set_reason(Reason::Unanswered);
-                Ok(if calls < PATIENCE {
+                Ok(if calls < PATIENT_CALLS {
                     Progress::Soon
                 } else {
                     Progress::Waiting
                 })
             }
-            Answer::Yes => {
+            ClaimAnswer::Yes => {
                 if let Some(link) = control.claims.remove(&self.number) {
                     establish(self.family, control, self.number, self.socket, link);
                 }
                 Ok(Progress::Waiting)
             }
             // The next offer of it is claimed anew.
-            Answer::No(reason) => {
+            ClaimAnswer::No(reason) => {
                 control.claims.remove(&self.number);
                 self.record.clear(flag::PENDING);
                 self.record.put(flag::REFUSED, reason != Reason::None);
@@ -183,7 +183,7 @@ impl Attempt<'_> {
     /// The process that made the offer may have left the connection to a child of its own.
     fn is_time_to_ask(&self) -> bool {
         let calls = self.record.calls.load(Ordering::Relaxed);
-        calls >= PATIENCE || calls.is_multiple_of(64)
+        calls >= PATIENT_CALLS || calls.is_multiple_of(64)
     }
 
     /// Another host has the other end, as far as addresses tell, and the program may talk to it by the

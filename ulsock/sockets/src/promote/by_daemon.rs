@@ -8,7 +8,7 @@ use super::confirm::establish;
 use super::elsewhere;
 use crate::conn::nic;
 use crate::state::control::Control;
-use crate::state::daemon_client::{self, Answer};
+use crate::state::daemon_client::{self, DaemonAnswer};
 use crate::state::record::{Role, State, flag};
 use os::tcp;
 use rendezvous::channel::Channel;
@@ -83,13 +83,13 @@ fn take_answers(attempt: &Attempt<'_>, control: &mut Control, netns: u64) {
     for (number, answer) in daemons.answers(&pair) {
         let record = attempt.family.record(number);
         match answer {
-            Answer::Refused(reason) => {
+            DaemonAnswer::Refused(reason) => {
                 record.set_reason(reason);
                 if !elsewhere::is_possible(record) {
                     record.set(flag::PINNED);
                 }
             }
-            Answer::Claimed(link) => {
+            DaemonAnswer::Claimed(link) => {
                 let fd = crate::state::process_group::fd_of(number);
                 let Some(fd) = fd.filter(|_| !control.claims.contains_key(&number)) else {
                     control.retire(link);

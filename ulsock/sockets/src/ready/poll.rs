@@ -24,7 +24,7 @@ use crate::state::process_group::record_of;
 use crate::state::record::{Record, State};
 use crate::state::table::{self, Slot};
 use crate::state::verdict::Verdict;
-use lists::Watched;
+use lists::PolledConnection;
 pub use lists::{FEW, Lists};
 use os::access;
 use os::poll::poll_now;
@@ -57,7 +57,7 @@ pub unsafe fn poll(
     }
     // SAFETY: any bytes are a time.
     let time = unsafe { access::load_if_any(timeout) };
-    let limit = time.and_then(|time| Limit::new(time.as_ref()));
+    let limit = time.and_then(|time| PollLimit::new(time.as_ref()));
     let Some(limit) = limit.filter(|_| access::is_mask(mask)) else {
         return Verdict::Bypass;
     };
@@ -85,7 +85,7 @@ fn can_be_answered(fds: *mut pollfd, count: usize) -> bool {
 
 /// A list that can only be read: the kernel waits, and then cannot answer.
 #[cold]
-fn without_room(list: &[pollfd], limit: Limit, mask: *const sigset_t) -> Verdict {
+fn without_room(list: &[pollfd], limit: PollLimit, mask: *const sigset_t) -> Verdict {
     match poll_ours(&mut list.to_vec(), limit, mask) {
         Some(Ok(_)) => Verdict::Fail(libc::EFAULT),
         Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
@@ -108,16 +108,16 @@ pub fn is_ours(fd: RawFd) -> bool {
 }
 
 #[derive(Clone, Copy)]
-pub struct Limit {
+pub struct PollLimit {
     deadline: Deadline,
     pub impatient: bool,
 }
 
-impl Limit {
+impl PollLimit {
     /// `None` for a time that the kernel shall refuse itself.
-    pub fn new(time: Option<&timespec>) -> Option<Limit> {
+    pub fn new(time: Option<&timespec>) -> Option<PollLimit> {
         let Some(time) = time else {
-            return Some(Limit {
+            return Some(PollLimit {
                 deadline: Deadline::never(),
                 impatient: false,
             });
@@ -126,7 +126,7 @@ impl Limit {
             return None;
         }
         let time = Duration::new(time.tv_sec as u64, time.tv_nsec as u32);
-        Some(Limit {
+        Some(PollLimit {
             deadline: Deadline::after(time),
             impatient: time.is_zero(),
         })
@@ -136,7 +136,7 @@ impl Limit {
 /// `None`: the kernel answers.
 pub fn poll_ours(
     fds: &mut [pollfd],
-    limit: Limit,
+    limit: PollLimit,
     mask: *const sigset_t,
 ) -> Option<Result<usize, Errno>> {
     cancel::point();
@@ -172,7 +172,7 @@ fn attend_before_gates(record: &Record, handle: Handle) {
 struct Poll<'a> {
     fds: &'a mut [pollfd],
     lists: Lists,
-    limit: Limit,
+    limit: PollLimit,
     mask: *const sigset_t,
     me: &'static Thread,
     seen: Seen,
@@ -240,7 +240,7 @@ impl Poll<'_> {
                     let handle = Handle::new(family, number, entry.fd);
                     if record.state() == State::Managed {
                         attend_before_gates(record, handle);
-                        self.lists.watched.push(Watched { index, handle });
+                        self.lists.watched.push(PolledConnection { index, handle });
                     }
                     self.lists.enter_gates(record, handle, entry.events);
                 }
@@ -321,13 +321,13 @@ impl Poll<'_> {
     }
 
     /// `None`: not managed any more, the kernel answers.
-    fn revents(&self, watched: &Watched) -> Option<c_short> {
+    fn revents(&self, watched: &PolledConnection) -> Option<c_short> {
         let conn = Conn::enter(watched.handle)?;
         Some(conn.revents(self.fds[watched.index].events))
     }
 
     /// The connection has something to tell: did it come from a thread on this CPU?
-    fn note_sender(&self, watched: &Watched) {
+    fn note_sender(&self, watched: &PolledConnection) {
         // Who waits for one connection asks it itself.
         if self.lists.watched.len() == 1 {
             return;

@@ -8,7 +8,7 @@ use libc::{
 };
 use smallvec::SmallVec;
 
-use crate::ready::poll::{FEW, Limit, is_ours, poll_ours};
+use crate::ready::poll::{FEW, PollLimit, is_ours, poll_ours};
 use crate::state::table::{self, Slot};
 use crate::state::verdict::Verdict;
 use os::access;
@@ -40,7 +40,7 @@ pub unsafe fn select(
     }
     // SAFETY: any bytes are a time.
     let time = unsafe { access::load_if_any(timeout) };
-    let limit = time.and_then(|time| Limit::new(time.as_ref()));
+    let limit = time.and_then(|time| PollLimit::new(time.as_ref()));
     let Some(limit) = limit.filter(|_| access::is_mask(mask)) else {
         return Verdict::Bypass;
     };

@@ -12,13 +12,13 @@ use crate::runtime::upcalls;
 use crate::runtime::way::Way;
 
 /// Calls that handlers have interrupted, one inside the other. More are not written down.
-const MOST: usize = 4;
+const MOST_NESTED: usize = 4;
 /// Beyond this the other call may be on another stack.
 const NEAR: usize = 16 << 10;
 
 pub struct KernelCalls {
     count: AtomicUsize,
-    list: UnsafeCell<[KernelCall; MOST]>,
+    list: UnsafeCell<[KernelCall; MOST_NESTED]>,
 }
 
 /// All zero: none.
@@ -52,7 +52,7 @@ impl KernelCalls {
         if count > 0 {
             count = self.end_those_left(at);
         }
-        if count == MOST {
+        if count == MOST_NESTED {
             return None;
         }
         let flight = KernelCall {

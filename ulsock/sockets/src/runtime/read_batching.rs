@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 /// Receives of this many bytes pay for their look.
 const ENOUGH: usize = 8 << 10;
 /// Pauses before a look, at most: some 50 ns each.
-const MOST: u32 = 24;
+const MOST_PAUSES: u32 = 24;
 
 /// A thread's latest receive.
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub struct ReadBatching {
 
 /// A point in a connection's life: receives between which nothing was sent share it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct StreamPoint {
     /// The connection's record.
     pub from: usize,
     /// Messages sent so far.
@@ -35,7 +35,7 @@ pub struct Place {
 impl ReadBatching {
     /// Before a look; says whether the latest receive was from there too.
     #[inline]
-    pub fn pause<T>(&self, record: &T, place: impl FnOnce() -> Place) -> bool {
+    pub fn pause<T>(&self, record: &T, place: impl FnOnce() -> StreamPoint) -> bool {
         if self.pauses.load(Ordering::Relaxed) > 0 {
             (0..self.pauses_at(place())).for_each(|_| std::hint::spin_loop());
         }
@@ -44,7 +44,7 @@ impl ReadBatching {
 
     /// A receive with room for `len` bytes found `n` at its first look.
     #[inline]
-    pub fn found(&self, place: Place, n: usize, len: usize) {
+    pub fn found(&self, place: StreamPoint, n: usize, len: usize) {
         self.note(place, n < ENOUGH && n < len);
     }
 
@@ -54,14 +54,14 @@ impl ReadBatching {
         self.pauses.store(0, Ordering::Relaxed);
     }
 
-    fn latest(&self) -> Place {
-        Place {
+    fn latest(&self) -> StreamPoint {
+        StreamPoint {
             from: self.from.load(Ordering::Relaxed),
             sent: self.sent.load(Ordering::Relaxed),
         }
     }
 
-    fn pauses_at(&self, place: Place) -> u32 {
+    fn pauses_at(&self, place: StreamPoint) -> u32 {
         match self.pauses.load(Ordering::Relaxed) {
             0 => 0,
             pauses if self.latest() == place => pauses,
@@ -69,10 +69,10 @@ impl ReadBatching {
         }
     }
 
-    fn note(&self, place: Place, few: bool) {
+    fn note(&self, place: StreamPoint, few: bool) {
         let pauses = self.pauses.load(Ordering::Relaxed);
         let next = match self.latest() == place {
-            true if few => (pauses + 1).min(MOST),
+            true if few => (pauses + 1).min(MOST_PAUSES),
             true => pauses / 2,
             false => 0,
         };
@@ -86,7 +86,7 @@ impl ReadBatching {
 mod tests {
     use super::*;
 
-    const HERE: Place = Place { from: 1, sent: 7 };
+    const HERE: StreamPoint = StreamPoint { from: 1, sent: 7 };
 
     fn after(receives: u32, few: bool) -> ReadBatching {
         let gather = ReadBatching::default();
@@ -98,7 +98,7 @@ mod tests {
     fn a_stream_of_few_bytes_at_a_time_waits_longer_and_longer() {
         assert_eq!(after(1, true).pauses_at(HERE), 0);
         assert_eq!(after(3, true).pauses_at(HERE), 2);
-        assert_eq!(after(1000, true).pauses_at(HERE), MOST);
+        assert_eq!(after(1000, true).pauses_at(HERE), MOST_PAUSES);
         assert_eq!(after(1000, false).pauses_at(HERE), 0);
     }
 
@@ -106,7 +106,7 @@ mod tests {
     fn enough_bytes_halve_the_wait_and_none_end_it() {
         let gather = after(1000, true);
         gather.note(HERE, false);
-        assert_eq!(gather.pauses_at(HERE), MOST / 2);
+        assert_eq!(gather.pauses_at(HERE), MOST_PAUSES / 2);
         gather.found_nothing();
         assert_eq!(gather.pauses_at(HERE), 0);
     }
@@ -114,10 +114,13 @@ mod tests {
     #[test]
     fn another_connection_and_an_answer_are_looked_at_at_once() {
         let gather = after(1000, true);
-        for place in [Place { from: 2, ..HERE }, Place { sent: 8, ..HERE }] {
+        for place in [
+            StreamPoint { from: 2, ..HERE },
+            StreamPoint { sent: 8, ..HERE },
+        ] {
             assert_eq!(gather.pauses_at(place), 0);
         }
-        gather.note(Place { sent: 8, ..HERE }, true);
-        assert_eq!(gather.pauses_at(Place { sent: 8, ..HERE }), 0);
+        gather.note(StreamPoint { sent: 8, ..HERE }, true);
+        assert_eq!(gather.pauses_at(StreamPoint { sent: 8, ..HERE }), 0);
     }
 }

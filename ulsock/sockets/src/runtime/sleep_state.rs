@@ -59,8 +59,8 @@ pub struct SleepState {
     watched_at: AtomicI32,
     pub flights: KernelCalls,
     near_count: AtomicUsize,
-    far: AtomicPtr<Vec<Place>>,
-    near: UnsafeCell<[MaybeUninit<Place>; NEAR]>,
+    far: AtomicPtr<Vec<HeldPlace>>,
+    near: UnsafeCell<[MaybeUninit<HeldPlace>; NEAR]>,
 }
 
 /// In [`SleepState::watched`]: the rest is a descriptor.
@@ -71,7 +71,7 @@ unsafe impl Sync for SleepState {}
 
 /// Something held on one connection.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct HeldPlace {
     pub handle: Handle,
     pub what: What,
 }
@@ -86,7 +86,7 @@ pub enum What {
 }
 
 impl SleepState {
-    fn hold(&self, place: Place) {
+    fn hold(&self, place: HeldPlace) {
         let count = self.near_count.load(Ordering::Relaxed);
         if count < NEAR {
             // SAFETY: only this thread writes, with its signals blocked or put off.
@@ -317,7 +317,7 @@ impl Sleep {
     }
 
     pub fn hold(&self, handle: Handle, what: What) {
-        self.bed.hold(Place { handle, what });
+        self.bed.hold(HeldPlace { handle, what });
     }
 
     /// The set has counted us among its sleepers.

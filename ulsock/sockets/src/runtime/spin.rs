@@ -36,7 +36,7 @@ pub fn until(history: &History, near: impl Fn() -> bool, mut ready: impl FnMut()
     if budget.is_zero() {
         return false;
     }
-    let Some(_place) = Place::take(auto, history) else {
+    let Some(_place) = SpinPlace::take(auto, history) else {
         return false;
     };
     let spent = spin(history, budget, &mut ready);
@@ -83,26 +83,26 @@ fn spin(history: &History, budget: Duration, ready: &mut impl FnMut() -> bool) -
 }
 
 /// One of the host's places for spinners.
-struct Place<'a>(Option<&'a AtomicU32>);
+struct SpinPlace<'a>(Option<&'a AtomicU32>);
 
-impl Place<'_> {
-    fn take(auto: bool, history: &History) -> Option<Place<'static>> {
+impl SpinPlace<'_> {
+    fn take(auto: bool, history: &History) -> Option<SpinPlace<'static>> {
         if !auto {
-            return Some(Place(None));
+            return Some(SpinPlace(None));
         }
         let spinners = process::spinners()?;
         if !history.may_count() {
-            return Some(Place(None));
+            return Some(SpinPlace(None));
         }
         if !spinners.room() {
             return None;
         }
         spinners.mine().fetch_add(1, Ordering::Relaxed);
-        Some(Place(Some(spinners.mine())))
+        Some(SpinPlace(Some(spinners.mine())))
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for SpinPlace<'_> {
     fn drop(&mut self) {
         if let Some(mine) = self.0 {
             mine.fetch_sub(1, Ordering::Relaxed);

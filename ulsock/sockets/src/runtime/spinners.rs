@@ -17,7 +17,7 @@ use rendezvous::rundir::{RunDir, SPINNERS};
 const SLOTS: usize = 512;
 
 #[repr(C)]
-struct Slot {
+struct SpinnerSlot {
     pid: AtomicU32,
     spinning: AtomicU32,
 }
@@ -67,7 +67,7 @@ impl Spinners {
         self.mine().store(0, Ordering::Relaxed);
     }
 
-    fn slots(&self) -> &[Slot] {
+    fn slots(&self) -> &[SpinnerSlot] {
         match &self.table {
             // SAFETY: the mapping has room for SLOTS slots of atomics, valid for any content.
             Some(table) => unsafe { std::slice::from_raw_parts(table.base().cast(), SLOTS) },
@@ -87,7 +87,7 @@ impl Spinners {
         self.count() < self.cpus || self.count_living() < self.cpus
     }
 
-    fn used(&self) -> impl Iterator<Item = &Slot> {
+    fn used(&self) -> impl Iterator<Item = &SpinnerSlot> {
         self.slots()
             .iter()
             .take_while(|slot| slot.pid.load(Ordering::Relaxed) != 0)
@@ -127,7 +127,7 @@ fn map(dir: &RunDir) -> Option<Guarded> {
     }
     dir.map_own(
         &format!("{SPINNERS}.{uid}"),
-        SLOTS * std::mem::size_of::<Slot>(),
+        SLOTS * std::mem::size_of::<SpinnerSlot>(),
     )
 }
 

@@ -17,7 +17,7 @@ use os::word;
 use shm::waiter::{self, Waiter};
 
 /// Threads alive at once that we can serve; the others' connections go to the kernel.
-const MOST: usize = 32 << 10;
+const MOST_THREADS: usize = 32 << 10;
 /// A handler's calls are made within so many bytes of stack.
 const DEEPEST_HANDLER: usize = 1 << 20;
 
@@ -71,8 +71,8 @@ const NOT_SINGLE: &u8 = &0;
 
 /// Load time: the mappings for all blocks and beds (untouched pages cost nothing).
 pub fn init() {
-    let blocks = os::memory::reserve_pointers(MOST * size_of::<Thread>());
-    let beds = os::memory::reserve_pointers(MOST * size_of::<SleepState>());
+    let blocks = os::memory::reserve_pointers(MOST_THREADS * size_of::<Thread>());
+    let beds = os::memory::reserve_pointers(MOST_THREADS * size_of::<SleepState>());
     let (Some(base), Some(beds)) = (blocks, beds) else {
         return;
     };
@@ -101,7 +101,7 @@ fn blocks() -> &'static [Thread] {
     if base.is_null() {
         return &[];
     }
-    let used = HIGHEST.load(Ordering::Acquire).min(MOST);
+    let used = HIGHEST.load(Ordering::Acquire).min(MOST_THREADS);
     // SAFETY: the mapping holds MOST zeroed blocks, all zero is a valid `Thread`, and it is never
     // unmapped.
     unsafe { std::slice::from_raw_parts(base, used) }
@@ -150,8 +150,8 @@ impl Thread {
         }
         loop {
             let next = HIGHEST.fetch_add(1, Ordering::AcqRel);
-            if next >= MOST {
-                HIGHEST.store(MOST, Ordering::Release);
+            if next >= MOST_THREADS {
+                HIGHEST.store(MOST_THREADS, Ordering::Release);
                 return None;
             }
             if let Some(block) = blocks().get(next).filter(|block| take(block)) {

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::ucontext_t;
 
-use crate::runtime::sleep_state::Place;
+use crate::runtime::sleep_state::HeldPlace;
 use crate::runtime::way::Way;
 use rendezvous::reason::Reason;
 
 pub struct Upcalls {
     /// A sleeper gets up, or has left: what it held on a connection is free for others.
-    pub let_go: fn(Place),
+    pub let_go: fn(HeldPlace),
     /// The kernel call on this record, which was left by a jump, is over.
     pub kernel_call_ended: fn(*const (), Way),
     /// A call that kept the connection of this number was left.

@@ -21,11 +21,11 @@ use rendezvous::rundir::RunDir;
 /// Milliseconds between two attempts to find it.
 const PAUSE: u64 = 1000;
 /// Looks for its answer, one at each call; then they are spaced.
-const PATIENCE: u32 = 64;
+const LOOKS_AT_EACH_CALL: u32 = 64;
 /// Milliseconds for which we believe what it says about an address: its peers file may change.
 const BELIEVED: u64 = 10_000;
 /// Addresses that we remember.
-const MOST: usize = 1024;
+const MOST_ADDRESSES: usize = 1024;
 
 #[derive(Default)]
 pub struct ContainerClient {
@@ -57,7 +57,7 @@ pub struct OtherEnd {
 
 /// What it has said.
 #[derive(Default)]
-pub struct News {
+pub struct ContainerNews {
     /// Records whose other end is known now.
     pub found: Vec<u32>,
     pub refused: Vec<(u32, Reason)>,
@@ -103,7 +103,7 @@ impl ContainerClient {
         let pair = self.pair.as_ref();
         let shown = pair.is_some_and(|pair| pair.tell(&message, Some(socket)));
         if shown {
-            self.sought.insert(number, PATIENCE);
+            self.sought.insert(number, LOOKS_AT_EACH_CALL);
             self.cookies.insert(cookie, number);
         }
         shown
@@ -134,8 +134,8 @@ impl ContainerClient {
     }
 
     /// What it has said since.
-    pub fn hear(&mut self) -> News {
-        let mut news = News::default();
+    pub fn hear(&mut self) -> ContainerNews {
+        let mut news = ContainerNews::default();
         let Some(pair) = self.pair.clone() else {
             return news;
         };
@@ -146,7 +146,7 @@ impl ContainerClient {
         news
     }
 
-    fn take(&mut self, mail: Mail, news: &mut News) {
+    fn take(&mut self, mail: Mail, news: &mut ContainerNews) {
         match mail {
             Mail::Introduced { it, channel } => {
                 news.claimers
@@ -200,7 +200,7 @@ impl ContainerClient {
 
     /// It has said that another host has this address.
     pub fn note_other_host(&mut self, ip: IpAddr) {
-        if self.elsewhere.len() >= MOST {
+        if self.elsewhere.len() >= MOST_ADDRESSES {
             self.elsewhere.clear();
         }
         self.elsewhere
@@ -227,19 +227,19 @@ impl ContainerClient {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use super::{ContainerClient, MOST};
+    use super::{ContainerClient, MOST_ADDRESSES};
 
     #[test]
     fn addresses_of_other_hosts_are_remembered_within_bounds() {
         let mut broker = ContainerClient::default();
         let ip = |number: usize| IpAddr::from(Ipv4Addr::from_bits(0x0a00_0000 + number as u32));
-        for number in 0..=MOST {
+        for number in 0..=MOST_ADDRESSES {
             assert!(!broker.is_other_host(ip(number)));
             broker.note_other_host(ip(number));
             assert!(broker.is_other_host(ip(number)));
-            assert!(broker.elsewhere.len() <= MOST);
+            assert!(broker.elsewhere.len() <= MOST_ADDRESSES);
         }
-        let IpAddr::V4(mapped) = ip(MOST) else {
+        let IpAddr::V4(mapped) = ip(MOST_ADDRESSES) else {
             unreachable!("made so")
         };
         assert!(broker.is_other_host(mapped.to_ipv6_mapped().into()));

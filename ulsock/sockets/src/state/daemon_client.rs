@@ -30,20 +30,20 @@ const ENOUGH: i64 = 4;
 /// The daemons that this process knows, by the cookies of their network namespaces.
 #[derive(Default)]
 pub struct DaemonClient {
-    known: HashMap<u64, Known>,
+    known: HashMap<u64, KnownDaemon>,
     /// Connections that have been shown, by their cookies.
     shown: HashMap<u64, u32>,
     /// Those that it does not want, by their record numbers.
     refused: HashMap<u32, Reason>,
 }
 
-struct Known {
+struct KnownDaemon {
     pair: Option<Arc<Pair>>,
     tried: u64,
 }
 
 /// What a daemon says about a connection that was shown to it.
-pub enum Answer {
+pub enum DaemonAnswer {
     Claimed(Box<RingPair>),
     Refused(Reason),
 }
@@ -57,7 +57,7 @@ impl DaemonClient {
             Nic::Auto | Nic::Measured | Nic::Daemon | Nic::Inline => {}
         }
         let now = os::clock::coarse_ms();
-        let known = self.known.entry(netns).or_insert(Known {
+        let known = self.known.entry(netns).or_insert(KnownDaemon {
             pair: None,
             tried: 0,
         });
@@ -93,7 +93,7 @@ impl DaemonClient {
     }
 
     /// What a daemon has said since, with the records that it is about.
-    pub fn answers(&mut self, pair: &Arc<Pair>) -> Vec<(u32, Answer)> {
+    pub fn answers(&mut self, pair: &Arc<Pair>) -> Vec<(u32, DaemonAnswer)> {
         pair.receive();
         let mut answers = Vec::new();
         // A queue and its routes come before the claims that need them.
@@ -103,7 +103,7 @@ impl DaemonClient {
                     let reason = Reason::from_number(reason.into());
                     for number in self.refused_by(cookie) {
                         self.refused.insert(number, reason);
-                        answers.push((number, Answer::Refused(reason)));
+                        answers.push((number, DaemonAnswer::Refused(reason)));
                     }
                 }
                 Mail::Queue { queue, socket } => engine::begin(pair, queue, socket),
@@ -119,7 +119,7 @@ impl DaemonClient {
                 segment.map(|segment| RingPair::new(pair.clone(), segment, claim.conn, OFFERER));
             let number = self.shown.remove(&claim.offer_cookie);
             if let (Some(number), Some(link)) = (number, link) {
-                answers.push((number, Answer::Claimed(Box::new(link))));
+                answers.push((number, DaemonAnswer::Claimed(Box::new(link))));
             }
         }
         answers

@@ -101,7 +101,7 @@ struct Trial {
     begin: u64,
     /// Where measuring began, after settling.
     from: Option<Sight>,
-    /// As in [`Verdict`].
+    /// As in [`GuardVerdict`].
     ring: u64,
     kernel: u64,
 }
@@ -125,8 +125,8 @@ impl Trial {
         }
     }
 
-    fn verdict(&self) -> Verdict {
-        Verdict {
+    fn verdict(&self) -> GuardVerdict {
+        GuardVerdict {
             ring: self.ring,
             kernel: self.kernel,
         }
@@ -188,7 +188,7 @@ impl Trial {
 
 /// What a trial has measured, in bytes a second: the most on the ring, the least on the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct GuardVerdict {
     pub ring: u64,
     pub kernel: u64,
 }
@@ -202,7 +202,7 @@ pub struct Mind {
     rests: u32,
     holds: u32,
     /// The result of a trial, until it is told.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<GuardVerdict>,
 }
 
 impl Mind {

@@ -422,8 +422,8 @@ impl Record {
 
     /// Where its stream of receives is.
     #[inline]
-    pub fn place(&self) -> read_batching::Place {
-        read_batching::Place {
+    pub fn place(&self) -> read_batching::StreamPoint {
+        read_batching::StreamPoint {
             from: std::ptr::from_ref(self) as usize,
             sent: self.tx.counts.messages.load(Ordering::Relaxed),
         }

@@ -32,15 +32,15 @@ const VOID: u64 = COUNT;
 /// Somebody is writing down where the message goes.
 const BUSY: u64 = COUNT - 1;
 /// More shares than anybody has.
-const MOST: u64 = 1000;
+const MOST_SHARES: u64 = 1000;
 /// Looks at a slip that is busy, before its writer is taken for dead.
-const PATIENCE: usize = 64;
+const BUSY_LOOKS: usize = 64;
 
 /// In the number of a Unix socket: the passed one is of the end that connected.
 const CONNECTED: u64 = 1 << 63;
 
 #[repr(C)]
-struct Slot {
+struct SlipSlot {
     /// Cookie and count; 0: free.
     word: AtomicU64,
     /// The Unix socket that the message is to be received from; 0: none is under way.
@@ -48,10 +48,10 @@ struct Slot {
 }
 
 #[repr(C, align(64))]
-struct Table {
+struct SlipTable {
     /// Calls under way that look at messages without taking them. What they get is a copy that no slip knows of.
     peeks: AtomicU64,
-    slots: [Slot; SLOTS],
+    slots: [SlipSlot; SLOTS],
 }
 
 /// The slips of our user.
@@ -117,26 +117,26 @@ impl Slips {
         }
         // Cookies begin anew with each start of the system.
         let name = format!("{PREFIX}.{uid}.{:016x}", proc::boot().ok()?);
-        let mapping = dir.map_own(&name, std::mem::size_of::<Table>())?;
+        let mapping = dir.map_own(&name, std::mem::size_of::<SlipTable>())?;
         remove_older(dir, uid, &name);
         Some(Slips(mapping))
     }
 
-    fn table(&self) -> &Table {
+    fn table(&self) -> &SlipTable {
         // SAFETY: the mapping is as long as a table and begins at a page; atomics only, valid for any content.
         unsafe { &*self.0.base().cast() }
     }
 
-    fn window(&self, cookie: u64) -> &[Slot] {
+    fn window(&self, cookie: u64) -> &[SlipSlot] {
         let spread = cookie.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let start = spread as usize % (SLOTS - WINDOW + 1);
         &self.table().slots[start..start + WINDOW]
     }
 
     /// The slot of a slip and its count, once nobody is writing there.
-    fn find(&self, cookie: u64) -> Option<(&Slot, u64)> {
+    fn find(&self, cookie: u64) -> Option<(&SlipSlot, u64)> {
         let mut backoff = Backoff::default();
-        for _ in 0..PATIENCE {
+        for _ in 0..BUSY_LOOKS {
             let window = self.window(cookie).iter();
             let words = window.map(|slot| (slot, slot.word.load(Ordering::SeqCst)));
             let mut mine = words.filter(|(_, word)| word >> BITS == cookie);
@@ -149,7 +149,7 @@ impl Slips {
     }
 
     /// Changes a slip from what was found; `false` if it is another by now.
-    fn swap(slot: &Slot, cookie: u64, from: u64, to: u64) -> bool {
+    fn swap(slot: &SlipSlot, cookie: u64, from: u64, to: u64) -> bool {
         let to = if to == 0 { 0 } else { word(cookie, to) };
         slot.word
             .compare_exchange(word(cookie, from), to, Ordering::SeqCst, Ordering::SeqCst)
@@ -190,7 +190,7 @@ impl Slips {
         let Some((slot, count)) = self.find(sent.cookie) else {
             return false;
         };
-        if count >= MOST || !Slips::swap(slot, sent.cookie, count, BUSY) {
+        if count >= MOST_SHARES || !Slips::swap(slot, sent.cookie, count, BUSY) {
             self.void(sent.cookie);
             return false;
         }
@@ -221,7 +221,7 @@ impl Slips {
     fn claim(&self, sent: Sent) -> bool {
         let found = self.find(sent.cookie);
         found.is_some_and(|(slot, count)| {
-            (1..=MOST).contains(&count)
+            (1..=MOST_SHARES).contains(&count)
                 && slot
                     .to
                     .compare_exchange(sent.to, 0, Ordering::SeqCst, Ordering::SeqCst)
@@ -231,9 +231,9 @@ impl Slips {
 
     /// One share less. If others change the slip all the time, it is not given back.
     pub fn leave(&self, cookie: u64) {
-        let tries = (0..PATIENCE).map_while(|_| self.find(cookie));
+        let tries = (0..BUSY_LOOKS).map_while(|_| self.find(cookie));
         for (slot, count) in tries {
-            if !(1..=MOST).contains(&count) || Slips::swap(slot, cookie, count, count - 1) {
+            if !(1..=MOST_SHARES).contains(&count) || Slips::swap(slot, cookie, count, count - 1) {
                 return;
             }
         }
@@ -249,7 +249,7 @@ impl Slips {
 
     /// The socket stays on the kernel, in all processes.
     pub fn void(&self, cookie: u64) {
-        let mut tries = (0..PATIENCE).map_while(|_| self.find(cookie));
+        let mut tries = (0..BUSY_LOOKS).map_while(|_| self.find(cookie));
         tries.any(|(slot, count)| Slips::swap(slot, cookie, count, VOID));
     }
 
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn any_content_is_survived() {
         let (_dir, slips) = slips();
-        let counts = [0, 1, 2, MOST, MOST + 1, BUSY, VOID];
+        let counts = [0, 1, 2, MOST_SHARES, MOST_SHARES + 1, BUSY, VOID];
         let mut random = Random(7);
         for round in 0..500 {
             let cookie = 1 + round % 3;

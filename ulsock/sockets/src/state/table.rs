@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use crate::runtime::thread;
 
 /// Numbers above are never ours; the kernel's usual hard limit.
-const MOST: usize = 1 << 20;
+const MOST_NUMBERS: usize = 1 << 20;
 
 const INTERNAL: u32 = u32::MAX;
 const FRESH: u32 = u32::MAX - 1;
@@ -42,7 +42,7 @@ os::process_wide! {
 
 /// Load time.
 pub fn init() -> bool {
-    let Some(base) = os::memory::reserve_private(MOST * 4) else {
+    let Some(base) = os::memory::reserve_private(MOST_NUMBERS * 4) else {
         return false;
     };
     TABLE.store(base.cast(), Ordering::Release);
@@ -52,7 +52,7 @@ pub fn init() -> bool {
 #[inline]
 fn word(fd: RawFd) -> Option<&'static AtomicU32> {
     let base = TABLE.load(Ordering::Relaxed);
-    if base.is_null() || fd as u32 as usize >= MOST {
+    if base.is_null() || fd as u32 as usize >= MOST_NUMBERS {
         return None;
     }
     // SAFETY: the table has MOST words, is never unmapped, and the index is below MOST.
@@ -214,7 +214,9 @@ pub fn clear() {
 /// Every number that is not foreign, with its slot.
 pub fn all() -> impl Iterator<Item = (RawFd, Slot)> {
     let highest = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let end = highest.unwrap_or(MOST as u64).clamp(1024, MOST as u64) as RawFd;
+    let end = highest
+        .unwrap_or(MOST_NUMBERS as u64)
+        .clamp(1024, MOST_NUMBERS as u64) as RawFd;
     (0..end)
         .map(|fd| (fd, get(fd)))
         .filter(|(_, slot)| *slot != Slot::Foreign)

@@ -8,7 +8,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 use libc::{IPPROTO_TCP, c_int, cmsghdr};
 
 use crate::conn::Conn;
-use crate::conn::buffers::Control;
+use crate::conn::buffers::ControlData;
 use crate::conn::managed;
 use crate::conn::socket_options::{TCP_INQ, inq_is_used};
 use crate::state::process_group::record_of;
@@ -29,14 +29,14 @@ pub fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
 
 /// After a receive of ours that did not fail: the kernel's count, if it wrote one, is of its own bytes only.
 #[inline]
-pub(super) fn tell(fd: RawFd, control: &mut Control) {
+pub(super) fn tell(fd: RawFd, control: &mut ControlData) {
     if inq_is_used() {
         tell_if_asked(fd, control);
     }
 }
 
 #[cold]
-fn tell_if_asked(fd: RawFd, control: &mut Control) {
+fn tell_if_asked(fd: RawFd, control: &mut ControlData) {
     if !record_of(fd).is_some_and(|(_, _, record)| record.has(flag::INQ)) {
         return;
     }
@@ -58,7 +58,7 @@ fn left(fd: RawFd) -> u64 {
 }
 
 /// As put_cmsg in net/core/scm.c: what does not fit is cut off.
-fn put(control: &mut Control, value: c_int) {
+fn put(control: &mut ControlData, value: c_int) {
     const HEAD: usize = size_of::<cmsghdr>();
     const LEN: usize = HEAD + size_of::<c_int>();
     // Behind it is room up to the next word.
@@ -93,8 +93,8 @@ fn put(control: &mut Control, value: c_int) {
 mod tests {
     use super::*;
 
-    fn put_into(room: &mut [u8]) -> Control {
-        let mut control = Control {
+    fn put_into(room: &mut [u8]) -> ControlData {
+        let mut control = ControlData {
             at: room.as_mut_ptr().cast(),
             len: room.len(),
             written: 0,

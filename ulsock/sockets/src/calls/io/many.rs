@@ -10,7 +10,7 @@ use super::vectors::list;
 use super::{Way, one_by_one, until_done};
 use crate::calls::options;
 use crate::conn::buffers::Buffers;
-use crate::conn::kept::Kept;
+use crate::conn::kept::KeptConnection;
 use crate::conn::{Conn, Handle};
 use crate::state::verdict::Verdict;
 use os::access;
@@ -21,30 +21,30 @@ const MOST_SENT: u32 = 1024;
 const SECOND: i64 = 1_000_000_000;
 
 /// When a recvmmsg gives up: looked at after each message, and only then.
-struct Limit {
+struct ManyLimit {
     sec: i64,
     nsec: i64,
 }
 
-impl Limit {
+impl ManyLimit {
     /// `None` for a time that the kernel refuses.
-    fn after(time: &timespec) -> Option<Limit> {
+    fn after(time: &timespec) -> Option<ManyLimit> {
         if time.tv_sec < 0 || !(0..SECOND).contains(&time.tv_nsec) {
             return None;
         }
         if time.tv_sec == 0 && time.tv_nsec == 0 {
-            return Some(Limit { sec: 0, nsec: 0 });
+            return Some(ManyLimit { sec: 0, nsec: 0 });
         }
         let now = clock_gettime(ClockId::Monotonic);
         let nsec = now.tv_nsec + time.tv_nsec;
         // Beyond the end of time the kernel takes the end.
         let sec = now.tv_sec.checked_add(time.tv_sec + nsec / SECOND);
         Some(match sec {
-            Some(sec) => Limit {
+            Some(sec) => ManyLimit {
                 sec,
                 nsec: nsec % SECOND,
             },
-            None => Limit {
+            None => ManyLimit {
                 sec: i64::MAX,
                 nsec: 0,
             },
@@ -70,22 +70,22 @@ impl Limit {
 }
 
 /// A call under way: it keeps the connection that it began with, whatever becomes of the number.
-struct Call {
+struct ManyCall {
     handle: Handle,
     way: Way,
     flags: c_int,
     /// Flags of all messages but the first.
     later: c_int,
-    kept: Kept,
+    kept: KeptConnection,
 }
 
-impl Call {
-    fn begin(handle: Handle, way: Way, flags: c_int) -> Call {
-        let mut kept = Kept::default();
+impl ManyCall {
+    fn begin(handle: Handle, way: Way, flags: c_int) -> ManyCall {
+        let mut kept = KeptConnection::default();
         if let Some(conn) = Conn::enter(handle) {
             kept.note(&conn);
         }
-        Call {
+        ManyCall {
             handle,
             way,
             flags,
@@ -236,7 +236,7 @@ unsafe fn receive_many(
     };
     let limit = match time {
         None => None,
-        Some(time) => match Limit::after(&time) {
+        Some(time) => match ManyLimit::after(&time) {
             Some(limit) => Some(limit),
             None => return Some(Verdict::Fail(libc::EINVAL)),
         },
@@ -247,7 +247,7 @@ unsafe fn receive_many(
     {
         return Some(Verdict::Fail(error.raw_os_error()));
     }
-    let mut call = Call::begin(handle, Way::In, flags & !libc::MSG_WAITFORONE);
+    let mut call = ManyCall::begin(handle, Way::In, flags & !libc::MSG_WAITFORONE);
     if flags & libc::MSG_WAITFORONE != 0 {
         call.later = libc::MSG_DONTWAIT;
     }
@@ -276,7 +276,7 @@ pub unsafe fn sendmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int) -> 
         let Some(handle) = crate::conn::managed(fd) else {
             return Some(one_by_one(fd, Way::Out, flags));
         };
-        let mut call = Call::begin(handle, Way::Out, flags);
+        let mut call = ManyCall::begin(handle, Way::Out, flags);
         // SAFETY: a message that has moved has a good vector.
         let is_cut_short = |msg, n| n < unsafe { length(msg) };
         // SAFETY: the program says that `vec` has `len` messages.

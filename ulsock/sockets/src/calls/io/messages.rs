@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use super::vectors::list;
 use super::{Quick, Way, inq, receive_into, transmit_from, until_done};
-use crate::conn::buffers::{Buffers, Control};
+use crate::conn::buffers::{Buffers, ControlData};
 use crate::conn::{self, Handle};
 use crate::state::table::{self, Slot};
 use crate::state::verdict::Verdict;
@@ -50,7 +50,7 @@ pub(super) unsafe fn receive_message(fd: c_int, msg: *mut msghdr, flags: c_int) 
 
 /// Says what has been received, in the program's own message; `false` if that cannot be written: as in the kernel, what has
 /// been received is gone then.
-fn received(msg: *mut msghdr, header: &msghdr, control: &Control, flags: c_int) -> bool {
+fn received(msg: *mut msghdr, header: &msghdr, control: &ControlData, flags: c_int) -> bool {
     let flags = control.flags | flags & libc::MSG_CMSG_CLOEXEC;
     // SAFETY: only the places are named.
     unsafe {
@@ -128,8 +128,8 @@ pub(super) unsafe fn send_message(fd: c_int, msg: *const msghdr, flags: c_int) -
 }
 
 /// The control data of a message, none yet written.
-fn control(header: &msghdr) -> Control {
-    Control {
+fn control(header: &msghdr) -> ControlData {
+    ControlData {
         at: header.msg_control,
         len: header.msg_controllen,
         written: 0,

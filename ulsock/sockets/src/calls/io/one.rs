@@ -3,7 +3,7 @@
 use libc::{c_int, c_void, iovec, sockaddr, socklen_t};
 
 use super::{Carry, KERNEL_ONLY, Quick, Way, decide, receive, transmit};
-use crate::conn::buffers::{MOST, Piece};
+use crate::conn::buffers::{MOST_AT_ONCE, Piece};
 use crate::conn::{self, Handle};
 use crate::runtime::cancel;
 use crate::state::process_group::ProcessGroup;
@@ -53,7 +53,7 @@ fn transmit_first(
     flags: c_int,
     word: Word,
 ) -> Option<usize> {
-    if len > conn::quick::MOST {
+    if len > conn::quick::MOST_QUICK {
         return None;
     }
     first(word, fd, buf, len, |family, record, handle| {
@@ -131,7 +131,7 @@ pub unsafe fn read(fd: c_int, buf: *mut c_void, len: usize) -> Verdict {
     if let Some(verdict) = plain(fd, Way::In, len, 0) {
         return verdict;
     }
-    receive(fd, &[piece(buf, len.min(MOST))], 0, Quick::Refused)
+    receive(fd, &[piece(buf, len.min(MOST_AT_ONCE))], 0, Quick::Refused)
 }
 
 /// After [`recv_first`].
@@ -142,7 +142,12 @@ pub unsafe fn recv(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> Ver
     if let Some(verdict) = plain(fd, Way::In, len, flags) {
         return verdict;
     }
-    receive(fd, &[piece(buf, len.min(MOST))], flags, Quick::Refused)
+    receive(
+        fd,
+        &[piece(buf, len.min(MOST_AT_ONCE))],
+        flags,
+        Quick::Refused,
+    )
 }
 
 /// After [`send_first`].
@@ -156,7 +161,7 @@ pub unsafe fn write(fd: c_int, buf: *const c_void, len: usize) -> Verdict {
     if let Some(verdict) = plain(fd, Way::Out, len, 0) {
         return verdict;
     }
-    let list = [piece(buf.cast_mut(), len.min(MOST))];
+    let list = [piece(buf.cast_mut(), len.min(MOST_AT_ONCE))];
     transmit(fd, &list, 0, Quick::Refused)
 }
 
@@ -168,7 +173,7 @@ pub unsafe fn send(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> V
     if let Some(verdict) = plain(fd, Way::Out, len, flags) {
         return verdict;
     }
-    let list = [piece(buf.cast_mut(), len.min(MOST))];
+    let list = [piece(buf.cast_mut(), len.min(MOST_AT_ONCE))];
     transmit(fd, &list, flags, Quick::Refused)
 }
 
@@ -176,7 +181,7 @@ pub unsafe fn send(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> V
 /// lies in user space.
 #[inline]
 fn is_refused(buf: *const c_void, len: usize) -> bool {
-    len > MOST && fault(buf, len) == Some(Fault::Refused)
+    len > MOST_AT_ONCE && fault(buf, len) == Some(Fault::Refused)
 }
 
 /// Would the kernel take this address along, and it is ours to ignore?

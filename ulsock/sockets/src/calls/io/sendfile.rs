@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use libc::{c_int, off64_t};
 
 use super::{Carry, Way, carry, until_done, verdict};
-use crate::conn::buffers::{File, MOST};
+use crate::conn::buffers::{File, MOST_AT_ONCE};
 use crate::conn::{Handle, send};
 use crate::state::table::{self, Slot};
 use crate::state::verdict::Verdict;
@@ -67,7 +67,7 @@ unsafe fn send_from(
         offset: begin.map(|at| at as u64),
         error: None,
     };
-    let result = send::send(handle, &mut source, count.min(MOST), 0);
+    let result = send::send(handle, &mut source, count.min(MOST_AT_ONCE), 0);
     if let Some(end) = source.offset
         && !access::store(offset, end as off64_t)
     {

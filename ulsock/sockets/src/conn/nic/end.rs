@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::super::Conn;
-use super::super::recv::Step;
+use super::super::recv::TakeStep;
 use super::hear::Heard;
 use crate::state::engine;
 use crate::state::record::flag;
@@ -39,15 +39,15 @@ impl Conn<'_> {
     pub(in crate::conn) fn look_for_link_end(
         &self,
         rx: &mut Receiver<'_, Rings>,
-    ) -> Result<Step, Errno> {
+    ) -> Result<TakeStep, Errno> {
         if self.ends_on_link(rx.state) {
-            return Ok(Step::Eof);
+            return Ok(TakeStep::Eof);
         }
         match self.hear(rx)? {
-            Heard::Plain | Heard::Record => Ok(Step::Again),
-            Heard::Nothing => Ok(Step::Empty),
+            Heard::Plain | Heard::Record => Ok(TakeStep::Again),
+            Heard::Nothing => Ok(TakeStep::Empty),
             Heard::End(end) if rx.state.on_ring() => self.judge_or_ask(rx, end),
-            Heard::End(_) => Ok(Step::Again),
+            Heard::End(_) => Ok(TakeStep::Again),
         }
     }
 
@@ -57,10 +57,10 @@ impl Conn<'_> {
     pub(in crate::conn) fn ended_after_link(
         &self,
         rx: &Receiver<'_, Rings>,
-        end: Result<Step, Errno>,
-    ) -> Result<Step, Errno> {
+        end: Result<TakeStep, Errno>,
+    ) -> Result<TakeStep, Errno> {
         let tip = match &end {
-            Ok(Step::Eof) => Ok(()),
+            Ok(TakeStep::Eof) => Ok(()),
             Err(error) => Err(*error),
             Ok(_) => return end,
         };
@@ -71,15 +71,15 @@ impl Conn<'_> {
         &self,
         rx: &Receiver<'_, Rings>,
         end: Result<(), Errno>,
-    ) -> Result<Step, Errno> {
+    ) -> Result<TakeStep, Errno> {
         match self.judge_end(rx, end) {
-            Some(end) => end.map(|()| Step::Eof),
+            Some(end) => end.map(|()| TakeStep::Eof),
             None => self.ask(end),
         }
     }
 
     /// `[F23]` The kernel's end only asks, for a while. Under the receiving lock.
-    fn ask(&self, end: Result<(), Errno>) -> Result<Step, Errno> {
+    fn ask(&self, end: Result<(), Errno>) -> Result<TakeStep, Errno> {
         let (now, asked) = (os::clock::coarse_ms(), &self.record.nic.asked);
         if asked.load(Ordering::Relaxed) == 0 {
             asked.store(now, Ordering::Relaxed);
@@ -87,15 +87,15 @@ impl Conn<'_> {
         }
         self.record.set(flag::LOOK);
         if now < asked.load(Ordering::Relaxed) + super::watch::DEADLINE {
-            return Ok(Step::Empty);
+            return Ok(TakeStep::Empty);
         }
         // The ring has been read out; with the word frozen nothing more comes.
         let tail = self.segment().freeze();
         let Some(mut held) = self.lock_tx() else {
-            return Ok(Step::Empty);
+            return Ok(TakeStep::Empty);
         };
         if tail.has_ended() {
-            return Ok(Step::Again);
+            return Ok(TakeStep::Again);
         }
         self.failover(held.state(), |side| side.despair());
         drop(held);
@@ -105,7 +105,7 @@ impl Conn<'_> {
         self.broken();
         // Lest our own FIN look like an end.
         let _ = sockopt::set_socket_linger(self.socket, Some(Duration::ZERO));
-        self.end_by_verdict(end).map(|()| Step::Eof)
+        self.end_by_verdict(end).map(|()| TakeStep::Eof)
     }
 
     /// What the kernel's poll says about a connection on the link: an end there only asks.

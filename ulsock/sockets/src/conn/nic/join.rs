@@ -11,7 +11,7 @@ use rustix::net::sockopt;
 
 use super::super::Conn;
 use super::super::begin::begin_tx;
-use super::patience::{Wait, allows_long_waits};
+use super::patience::{LinkWait, allows_long_waits};
 use crate::state::engine;
 use crate::state::record::{Role, flag};
 use os::backoff::Backoff;
@@ -224,7 +224,7 @@ impl Conn<'_> {
     /// Lets the call wait until the link is open; if it does not open, goes back to the kernel.
     #[cold]
     fn wait_for_open(&self) {
-        let wait = Wait::begin(self.has_one_try());
+        let wait = LinkWait::begin(self.has_one_try());
         let mut backoff = Backoff::default();
         while !self.segment().tail().is_open() && self.may_open() && !wait.is_over() {
             engine::poll();

@@ -80,15 +80,15 @@ pub fn allows_long_waits() -> bool {
 }
 
 /// A call that waits.
-pub struct Wait {
+pub struct LinkWait {
     granted: Duration,
     most: Duration,
     deadline: Deadline,
 }
 
-impl Wait {
+impl LinkWait {
     /// `only`: there will be no other.
-    pub fn begin(only: bool) -> Wait {
+    pub fn begin(only: bool) -> LinkWait {
         let granted = match only {
             true => doubled(MOST_DOUBLINGS),
             false => PATIENCE.granted(os::clock::coarse_ms()),
@@ -97,7 +97,7 @@ impl Wait {
             true => granted,
             false => granted.max(CROWDED),
         };
-        Wait {
+        LinkWait {
             granted,
             most,
             deadline: Deadline::after(most),

@@ -6,7 +6,7 @@ use netstack::ring::{Look, Receiver};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
-use super::{Asked, Step};
+use super::{ReceiveRequest, TakeStep};
 use crate::conn::Conn;
 use crate::conn::buffers::Incoming;
 use crate::state::record::{Counts, flag};
@@ -20,23 +20,22 @@ impl Conn<'_> {
         &self,
         rx: &mut Receiver<'_, Rings>,
         into: &mut dyn Incoming,
-        asked: Asked,
+        asked: ReceiveRequest,
         first: bool,
         shown: &mut u64,
-    ) -> Result<Step, Errno> {
+    ) -> Result<TakeStep, Errno> {
         if first {
             self.note_kernel_call();
         }
         let queued = u64::from(tcp::inq(self.socket)?).saturating_sub(*shown);
         let Look::Kernel { skip, limit } = self.look(rx)? else {
-            return Ok(Step::Again);
+            return Ok(TakeStep::Again);
         };
         if queued == 0 {
             // Asking takes a pending error off the socket: only a call that can report it may ask.
-            return if first {
-                self.at_kernel_end(rx, into, asked)
-            } else {
-                Ok(Step::Empty)
+            return match first {
+                true => self.at_kernel_end(rx, into, asked),
+                false => Ok(TakeStep::Empty),
             };
         }
         let len = asked.len as u64;
@@ -49,13 +48,12 @@ impl Conn<'_> {
         }
         // With SO_OOBINLINE what stands behind the mark is counted, too.
         if asked.begun && tcp::at_mark(self.socket) {
-            return Ok(Step::Mark);
+            return Ok(TakeStep::Mark);
         }
         let most = limit.min(queued).min(len) as usize;
-        let flags = if rx.peek {
-            RecvFlags::PEEK
-        } else {
-            RecvFlags::empty()
+        let flags = match rx.peek {
+            true => RecvFlags::PEEK,
+            false => RecvFlags::empty(),
         };
         match into.kernel_recv(self.socket, most, flags) {
             Ok(n) => {
@@ -69,9 +67,12 @@ impl Conn<'_> {
                 } else {
                     Counts::add(&self.record.rx.counts.kernel_bytes, n as u64);
                 }
-                Ok(if n == 0 { Step::Eof } else { Step::Moved(n) })
+                Ok(match n {
+                    0 => TakeStep::Eof,
+                    n => TakeStep::Moved(n),
+                })
             }
-            Err(Errno::AGAIN) => Ok(Step::Empty),
+            Err(Errno::AGAIN) => Ok(TakeStep::Empty),
             Err(error) => Err(error),
         }
     }
@@ -82,7 +83,7 @@ impl Conn<'_> {
         rx: &mut Receiver<'_, Rings>,
         into: &mut dyn Incoming,
         len: usize,
-    ) -> Result<Step, Errno> {
+    ) -> Result<TakeStep, Errno> {
         self.note_kernel_call();
         match into.kernel_recv(self.socket, len, RecvFlags::empty()) {
             Ok(n @ 1..) => {
@@ -91,22 +92,22 @@ impl Conn<'_> {
                 let counts = &self.record.rx.counts;
                 Counts::add(&counts.messages, 1);
                 Counts::add(&counts.kernel_bytes, n as u64);
-                Ok(Step::Moved(n))
+                Ok(TakeStep::Moved(n))
             }
-            Ok(_) => self.ended(rx, Ok(Step::Eof)),
-            Err(Errno::AGAIN) => Ok(Step::Empty),
+            Ok(_) => self.ended(rx, Ok(TakeStep::Eof)),
+            Err(Errno::AGAIN) => Ok(TakeStep::Empty),
             Err(error) => self.ended(rx, Err(error)),
         }
     }
 
     /// Throws kernel bytes away that came through the ring before.
-    fn skip(&self, rx: &mut Receiver<'_, Rings>, n: u64) -> Result<Step, Errno> {
+    fn skip(&self, rx: &mut Receiver<'_, Rings>, n: u64) -> Result<TakeStep, Errno> {
         let mut bin = [0u8; 4096];
         let n = n.min(bin.len() as u64) as usize;
         let flags = RecvFlags::from_bits_retain((MSG_DONTWAIT | MSG_TRUNC) as u32);
         let (_, n) = rustix::net::recv(self.socket, &mut bin[..n], flags)?;
         rx.skipped(n as u64);
-        Ok(Step::Again)
+        Ok(TakeStep::Again)
     }
 
     /// Peeks at the kernel bytes behind those that were shown already, and those that came through
@@ -119,7 +120,7 @@ impl Conn<'_> {
         skip: u64,
         most: u64,
         shown: &mut u64,
-    ) -> Result<Step, Errno> {
+    ) -> Result<TakeStep, Errno> {
         let behind = *shown + skip;
         let mut bytes = vec![0u8; (behind + most) as usize];
         let (n, _) = rustix::net::recv(
@@ -129,7 +130,7 @@ impl Conn<'_> {
         )?;
         let new = bytes[..n].get(behind as usize..).unwrap_or(&[]);
         if new.is_empty() {
-            return Ok(Step::Empty);
+            return Ok(TakeStep::Empty);
         }
         // SAFETY: `new` holds that many bytes.
         unsafe { into.take(new.as_ptr(), new.len()) };
@@ -139,7 +140,7 @@ impl Conn<'_> {
         rx.skipped(skip);
         rx.consumed(new.len() as u64);
         *shown = behind + new.len() as u64;
-        Ok(Step::Moved(new.len()))
+        Ok(TakeStep::Moved(new.len()))
     }
 
     /// Before a peek: marks that are reached are passed and skipped bytes thrown away for real; a

@@ -7,7 +7,7 @@ use netstack::ring::{Look, Receiver, RxState};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
-use super::{Asked, Step};
+use super::{ReceiveRequest, TakeStep};
 use crate::conn::buffers::Incoming;
 use crate::conn::{Conn, rouse_peer};
 use crate::state::record::flag;
@@ -21,19 +21,19 @@ impl Conn<'_> {
         &self,
         rx: &mut Receiver<'_, Rings>,
         into: &mut dyn Incoming,
-        asked: Asked,
-    ) -> Result<Step, Errno> {
+        asked: ReceiveRequest,
+    ) -> Result<TakeStep, Errno> {
         self.record.clear(flag::LOOK);
         if tcp::at_mark(self.socket) {
             return self.pass_mark(rx, into, asked);
         }
         match peek_byte(self.socket) {
-            Ok(0) => Ok(Step::Eof),
-            Ok(_) => Ok(Step::Again),
+            Ok(0) => Ok(TakeStep::Eof),
+            Ok(_) => Ok(TakeStep::Again),
             Err(Errno::AGAIN) => {
                 // Between two looks a mark may have come; then the caller finds it when it arms.
                 let _ = rx.look();
-                Ok(Step::Empty)
+                Ok(TakeStep::Empty)
             }
             Err(error) => Err(error),
         }
@@ -46,8 +46,8 @@ impl Conn<'_> {
         &self,
         rx: &mut Receiver<'_, Rings>,
         into: &mut dyn Incoming,
-        asked: Asked,
-    ) -> Result<Step, Errno> {
+        asked: ReceiveRequest,
+    ) -> Result<TakeStep, Errno> {
         self.stay_on_kernel(rx);
         self.take_plain(into, asked)
     }
@@ -61,7 +61,7 @@ impl Conn<'_> {
     }
 
     /// The ring is empty: has the kernel socket anything to say?
-    pub(super) fn probe(&self, rx: &mut Receiver<'_, Rings>) -> Result<Step, Errno> {
+    pub(super) fn probe(&self, rx: &mut Receiver<'_, Rings>) -> Result<TakeStep, Errno> {
         let shown = self.record.has(flag::LOOK);
         self.record.clear(flag::LOOK);
         if self.is_nic() && rx.state.on_ring() && !self.record.has(flag::BROKEN) {
@@ -69,10 +69,10 @@ impl Conn<'_> {
         }
         let end = match peek_byte(self.socket) {
             // An urgent byte, which a peek does not show, would wake a receive for ever.
-            Err(Errno::AGAIN) if shown && tcp::at_mark(self.socket) => Ok(Step::Again),
-            Err(Errno::AGAIN) => return Ok(Step::Empty),
-            Ok(0) => Ok(Step::Eof),
-            Ok(_) => Ok(Step::Again),
+            Err(Errno::AGAIN) if shown && tcp::at_mark(self.socket) => Ok(TakeStep::Again),
+            Err(Errno::AGAIN) => return Ok(TakeStep::Empty),
+            Ok(0) => Ok(TakeStep::Eof),
+            Ok(_) => Ok(TakeStep::Again),
             Err(error) => Err(error),
         };
         self.ended(rx, end)
@@ -82,25 +82,25 @@ impl Conn<'_> {
     pub(super) fn ended(
         &self,
         rx: &mut Receiver<'_, Rings>,
-        end: Result<Step, Errno>,
-    ) -> Result<Step, Errno> {
-        if matches!(end, Ok(Step::Empty)) {
+        end: Result<TakeStep, Errno>,
+    ) -> Result<TakeStep, Errno> {
+        if matches!(end, Ok(TakeStep::Empty)) {
             return end;
         }
         if matches!(self.look(rx)?, Look::Ring(1..)) {
             self.record.set(flag::LOOK);
-            return Ok(Step::Again);
+            return Ok(TakeStep::Again);
         }
         match end {
-            Ok(Step::Again) if rx.state.on_ring() => self.go_on_past_ring(),
-            Ok(Step::Eof) => self.record.set(flag::PEER_FIN),
+            Ok(TakeStep::Again) if rx.state.on_ring() => self.go_on_past_ring(),
+            Ok(TakeStep::Eof) => self.record.set(flag::PEER_FIN),
             _ => {}
         }
         if self.record.has(flag::NIC) && !self.record.has(flag::BROKEN) {
             return self.ended_after_link(rx, end);
         }
         match (end, self.untold()) {
-            (Ok(Step::Eof), Some(error)) => Err(error),
+            (Ok(TakeStep::Eof), Some(error)) => Err(error),
             (end, _) => end,
         }
     }

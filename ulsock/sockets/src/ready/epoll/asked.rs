@@ -4,13 +4,13 @@
 
 use std::cell::UnsafeCell;
 
-use super::set::{Held, Set};
+use super::set::{Set, SetGuard};
 use crate::conn::{Conn, Handle};
 use crate::runtime::thread::Thread;
 
 /// Members with such a question. Touched by the thread that holds the set's lock.
 #[derive(Default)]
-pub struct Asked(UnsafeCell<Vec<Handle>>);
+pub struct PutOff(UnsafeCell<Vec<Handle>>);
 
 /// If this thread holds a set: whoever looked there answers when it has let go of it. `false`: it can be done at once.
 #[cold]
@@ -24,7 +24,7 @@ pub fn put_off(handle: Handle) -> bool {
     true
 }
 
-impl Held<'_> {
+impl SetGuard<'_> {
     /// Those that have been put off, to be answered after this guard is dropped.
     #[inline]
     pub(super) fn take_asked(&mut self) -> Vec<Handle> {

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::member::Member;
 use super::notes;
 use super::set::Set;
-use super::state::State;
+use super::state::SetState;
 use super::tag::Aliases;
 use crate::runtime::handle::Handle;
 use crate::state::record::flag;
@@ -22,7 +22,7 @@ use rendezvous::reason::Reason;
 
 /// What the program asks for, but for the event.
 #[derive(Clone, Copy)]
-struct Call {
+struct CtlCall {
     epfd: RawFd,
     op: c_int,
     fd: RawFd,
@@ -35,12 +35,12 @@ pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_eve
     if stays_on_kernel(fd) && !looks_like_ours(op, event) {
         return crate::state::verdict::guard(epfd);
     }
-    follow(Call { epfd, op, fd }, event)
+    follow(CtlCall { epfd, op, fd }, event)
 }
 
 /// Not inlined: a call that we need not know of must not pay for its frame.
 #[inline(never)]
-fn follow(call: Call, event: *const epoll_event) -> Verdict {
+fn follow(call: CtlCall, event: *const epoll_event) -> Verdict {
     let (slot, mut target) = (table::get(call.epfd), table::get(call.fd));
     if call.op == EPOLL_CTL_ADD && target == Slot::Fresh {
         // It may be a connection when its events come.
@@ -65,7 +65,7 @@ fn follow(call: Call, event: *const epoll_event) -> Verdict {
 }
 
 #[inline]
-fn followed(call: Call, between: (Slot, Slot), event: Option<&epoll_event>) -> Verdict {
+fn followed(call: CtlCall, between: (Slot, Slot), event: Option<&epoll_event>) -> Verdict {
     match between {
         (Slot::Epoll(set), Slot::Record(number)) => connection(call, set, number, event),
         _ => no_connection(call, between, event),
@@ -74,7 +74,7 @@ fn followed(call: Call, between: (Slot, Slot), event: Option<&epoll_event>) -> V
 
 /// A program without connections: only the kernel can read the event and live. Afterwards it can be
 /// read here, and data that looks like ours is put right.
-fn kernel_first(call: Call, set: Option<&Set>, event: *const epoll_event) -> Verdict {
+fn kernel_first(call: CtlCall, set: Option<&Set>, event: *const epoll_event) -> Verdict {
     let Some(set) = set else {
         return Verdict::Bypass;
     };
@@ -88,7 +88,7 @@ fn kernel_first(call: Call, set: Option<&Set>, event: *const epoll_event) -> Ver
     let event = unsafe { event.read() };
     if Aliases::needed(event.u64) {
         let op = EPOLL_CTL_MOD;
-        return other(Call { op, ..call }, Some(set), Some(&event));
+        return other(CtlCall { op, ..call }, Some(set), Some(&event));
     }
     Verdict::Done(0)
 }
@@ -113,7 +113,11 @@ fn looks_like_ours(op: c_int, event: *const epoll_event) -> bool {
 
 /// Anything else, or a set that is none of ours.
 #[inline(never)]
-fn no_connection(call: Call, (slot, target): (Slot, Slot), event: Option<&epoll_event>) -> Verdict {
+fn no_connection(
+    call: CtlCall,
+    (slot, target): (Slot, Slot),
+    event: Option<&epoll_event>,
+) -> Verdict {
     let set = set_of(slot);
     match target {
         Slot::Record(_) => return unknown_set(call, event),
@@ -132,7 +136,7 @@ fn set_of(slot: Slot) -> Option<&'static Set> {
 
 /// A TCP connection, by its record.
 #[inline]
-fn connection(call: Call, set: u32, number: u32, event: Option<&epoll_event>) -> Verdict {
+fn connection(call: CtlCall, set: u32, number: u32, event: Option<&epoll_event>) -> Verdict {
     let (Some(known), Some(family)) = (super::get(set), crate::state::process_group::own()) else {
         return Verdict::Bypass;
     };
@@ -147,8 +151,8 @@ fn connection(call: Call, set: u32, number: u32, event: Option<&epoll_event>) ->
 
 /// A set that we do not know (inherited over exec): its members stay with the kernel. But first the
 /// kernel says whether it is a set at all, and takes this member.
-fn unknown_set(call: Call, event: Option<&epoll_event>) -> Verdict {
-    let Call { epfd, op, fd } = call;
+fn unknown_set(call: CtlCall, event: Option<&epoll_event>) -> Verdict {
+    let CtlCall { epfd, op, fd } = call;
     let tried = match (op, event) {
         (EPOLL_CTL_ADD, Some(_)) => {
             kernel::add(epfd, fd, 0, 0).and_then(|()| kernel::delete(epfd, fd))
@@ -171,8 +175,8 @@ fn verdict(result: Result<(), Errno>) -> Verdict {
 }
 
 /// A member that is the kernel's business, unless its data looks like ours.
-fn other(call: Call, set: Option<&Set>, event: Option<&epoll_event>) -> Verdict {
-    let Call { epfd, op, fd } = call;
+fn other(call: CtlCall, set: Option<&Set>, event: Option<&epoll_event>) -> Verdict {
+    let CtlCall { epfd, op, fd } = call;
     let (Some(set), Some(event)) = (set, event) else {
         return Verdict::Bypass;
     };
@@ -192,7 +196,7 @@ fn other(call: Call, set: Option<&Set>, event: Option<&epoll_event>) -> Verdict 
 }
 
 /// A set within a set.
-fn nest(call: Call, outer: Option<&Set>, inner: u32) {
+fn nest(call: CtlCall, outer: Option<&Set>, inner: u32) {
     if let (Some(set), EPOLL_CTL_ADD) = (super::get(inner), call.op) {
         set.watch(call.fd);
         set.refresh();
@@ -208,12 +212,12 @@ fn nest(call: Call, outer: Option<&Set>, inner: u32) {
 
 #[inline(never)]
 fn control(
-    call: Call,
+    call: CtlCall,
     set: &Set,
     handle: Handle,
     event: Option<&epoll_event>,
 ) -> Result<(), Errno> {
-    let Call { epfd, op, fd } = call;
+    let CtlCall { epfd, op, fd } = call;
     let event = event.copied();
     let mut held = set.hold().ok_or(Errno::DEADLK)?;
     let state = held.state();
@@ -236,7 +240,7 @@ fn control(
 
 impl Set {
     /// The kernel may fire a shot as soon as it has the registration: no dozer must take it unseen.
-    fn follow_shots(&self, state: &State, event: &epoll_event) {
+    fn follow_shots(&self, state: &SetState, event: &epoll_event) {
         if event.events & EPOLLONESHOT as u32 != 0 {
             self.plain.cease(state);
         }
@@ -245,7 +249,7 @@ impl Set {
 
 fn modify(
     set: &Set,
-    state: &mut State,
+    state: &mut SetState,
     (epfd, fd): (RawFd, RawFd),
     event: epoll_event,
 ) -> Result<(), Errno> {

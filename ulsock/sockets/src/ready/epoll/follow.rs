@@ -5,12 +5,12 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::member::Member;
 use super::shared::{Holders, Registration};
-use super::state::State;
+use super::state::SetState;
 use super::tag::Aliases;
 use os::epoll as kernel;
 use rendezvous::reason::Reason;
 
-impl State {
+impl SetState {
     pub fn is_alone(&self) -> bool {
         let epfd = || self.members.values().next().map(|member| member.epfd);
         self.holders.is_some_and(|holders| {

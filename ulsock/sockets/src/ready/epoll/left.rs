@@ -8,12 +8,12 @@ use std::os::fd::RawFd;
 use libc::{POLLIN, c_short, epoll_event};
 
 use super::member::Member;
-use super::state::State;
+use super::state::SetState;
 use crate::conn::Conn;
 use os::epoll as kernel;
 use os::tcp;
 
-impl State {
+impl SetState {
     /// The kernel watches the member from now on.
     pub fn note_left(&mut self, fd: RawFd) {
         let unsettled = |member: &Member| {

@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use libc::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, c_short, epoll_event};
 
 use super::member::Member;
-use super::state::State;
+use super::state::SetState;
 use crate::conn::{Conn, send};
 use os::spin::History;
 
@@ -16,11 +16,11 @@ const ENDS: c_short = POLLRDHUP | POLLHUP | POLLERR | POLLPRI;
 pub enum Finding {
     Gone,
     Nothing,
-    News(News),
+    News(MemberNews),
 }
 
 /// Something to tell.
-pub struct News {
+pub struct MemberNews {
     /// What the program asked about and holds now.
     revents: c_short,
     /// Edge-triggered: where the stream ends, and which ends of it show.
@@ -33,7 +33,7 @@ pub struct News {
 
 /// Looks at everyone in the queue up to the ticket `newest` once, and tells the program of those that have news.
 pub fn gather(
-    state: &mut State,
+    state: &mut SetState,
     events: &mut [MaybeUninit<epoll_event>],
     newest: u64,
     spin: &History,
@@ -53,7 +53,7 @@ pub fn gather(
 }
 
 /// If there is nothing: wires up, then a second look, for what came in between has not rung.
-pub fn examine_armed(state: &mut State, fd: RawFd) -> Finding {
+pub fn examine_armed(state: &mut SetState, fd: RawFd) -> Finding {
     let mut again = false;
     loop {
         let Some(member) = state.members.get_mut(&fd) else {
@@ -100,7 +100,7 @@ fn examine_level(member: &mut Member, conn: &Conn<'_>) -> Finding {
     member.told.blocked = member.wanted() & POLLOUT & !revents != 0;
     match revents {
         0 => Finding::Nothing,
-        revents => Finding::News(News {
+        revents => Finding::News(MemberNews {
             revents,
             end: 0,
             ends: 0,
@@ -144,7 +144,7 @@ fn examine_edge(member: &mut Member, conn: &Conn<'_>) -> Finding {
             told.end = if counts { end } else { told.end };
             Finding::Nothing
         }
-        revents if news => Finding::News(News {
+        revents if news => Finding::News(MemberNews {
             revents,
             // Who hears of input finds what has come in between too.
             end: match revents & POLLIN {
@@ -159,7 +159,7 @@ fn examine_edge(member: &mut Member, conn: &Conn<'_>) -> Finding {
     }
 }
 
-fn tell(state: &mut State, fd: RawFd, news: &News) -> Option<epoll_event> {
+fn tell(state: &mut SetState, fd: RawFd, news: &MemberNews) -> Option<epoll_event> {
     let member = state.members.get_mut(&fd)?;
     let event = epoll_event {
         events: news.revents as u16 as u32,

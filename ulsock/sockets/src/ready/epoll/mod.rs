@@ -45,10 +45,10 @@ pub use set::{Forked, Set};
 pub use wait::{Begun, epoll_wait};
 
 /// Epoll sets of one process at a time; more are left to the kernel alone.
-const MOST: usize = 4096;
+const MOST_SETS: usize = 4096;
 
 os::process_wide! {
-    static SETS: [AtomicPtr<Set>; MOST] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
+    static SETS: [AtomicPtr<Set>; MOST_SETS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST_SETS];
     static HIGHEST: AtomicU32 = AtomicU32::new(0);
 }
 
@@ -74,8 +74,8 @@ pub fn opened(fd: RawFd) {
         return;
     }
     let number = HIGHEST.fetch_add(1, Ordering::AcqRel);
-    if number as usize >= MOST {
-        HIGHEST.store(MOST as u32, Ordering::Release);
+    if number as usize >= MOST_SETS {
+        HIGHEST.store(MOST_SETS as u32, Ordering::Release);
         return;
     }
     SETS[number as usize].store(Box::into_raw(Box::new(Set::new())), Ordering::Release);

@@ -23,7 +23,7 @@ use crate::state::record::{State, flag};
 use os::epoll as kernel;
 
 /// Numbers beyond become members at once.
-const MOST: usize = 64 << 10;
+const MOST_NOTES: usize = 64 << 10;
 
 struct Note {
     /// Which use of which set, as [`name`]; zero: none.
@@ -34,7 +34,7 @@ struct Note {
 }
 
 os::process_wide! {
-    static NOTES: [Note; MOST] = [const { Note::new() }; MOST];
+    static NOTES: [Note; MOST_NOTES] = [const { Note::new() }; MOST_NOTES];
 }
 
 /// Sets are used again: one use of one set.

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use super::asked;
 use super::look::{self, Finding};
 use super::set::Set;
-use super::state::State;
+use super::state::SetState;
 use super::tag;
 use os::epoll as kernel;
 use os::poll::poll_now;
@@ -68,7 +68,7 @@ impl Set {
     }
 }
 
-impl State {
+impl SetState {
     /// The kernel is about to be asked about sets that have members of ours, or about this one by somebody else.
     pub(super) fn is_kernels_turn_through_sets(&self) -> bool {
         (self.watched || !self.inner.is_empty()) && self.turns.is_kernels()

@@ -12,11 +12,11 @@ use libc::epoll_event;
 use rustix::io::Errno;
 
 use super::member::Member;
-use super::state::State;
+use super::state::SetState;
 use crate::conn::{Conn, Handle};
 use os::epoll as kernel;
 
-impl State {
+impl SetState {
     /// The program removes a member.
     pub fn leave(&mut self, epfd: RawFd, fd: RawFd) -> Result<(), Errno> {
         let ours = |member: &&Member| member.converted.is_some();

@@ -12,9 +12,9 @@ use libc::{c_int, epoll_event, sigset_t};
 
 use super::room::room;
 use super::set::Set;
-use super::state::State;
+use super::state::SetState;
 use super::tag::Aliases;
-use super::wait::{Limit, Wait, wait_for_ours};
+use super::wait::{EpollWait, WaitLimit, wait_for_ours};
 use crate::runtime::thread::{self, Thread};
 use crate::state::verdict::Verdict;
 
@@ -28,7 +28,7 @@ pub struct Plain {
 impl Plain {
     /// The lock is about to be given back.
     #[inline]
-    pub fn update(&self, state: &State) {
+    pub fn update(&self, state: &SetState) {
         if !state.is_plain() {
             self.cease(state);
         } else if !self.holds() {
@@ -38,7 +38,7 @@ impl Plain {
 
     /// What the kernel tells from now on, we must know of. Under the lock.
     #[inline]
-    pub fn cease(&self, state: &State) {
+    pub fn cease(&self, state: &SetState) {
         if self.process.load(Ordering::Relaxed) != 0 {
             self.process.store(0, Ordering::SeqCst);
             if self.has_dozers() {
@@ -77,7 +77,7 @@ impl Set {
 
     /// Before the kernel's wait; who makes a member ours can wake us there. `None`: the set has ceased to be plain.
     #[inline]
-    pub fn doze(&'static self, me: &'static Thread, limit: Limit) -> Option<KernelWait> {
+    pub fn doze(&'static self, me: &'static Thread, limit: WaitLimit) -> Option<KernelWait> {
         let bed = me.bed();
         // In a handler that has interrupted a dozer, or after one has jumped out of it.
         if bed.is_dozing() {
@@ -104,7 +104,7 @@ impl Set {
 pub struct KernelWait {
     pub(super) set: &'static Set,
     pub(super) me: &'static Thread,
-    pub(super) limit: Limit,
+    pub(super) limit: WaitLimit,
 }
 
 impl KernelWait {
@@ -162,13 +162,16 @@ impl KernelWait {
         // SAFETY: the kernel has written so many.
         let theirs = unsafe { os::epoll::told(events, n) };
         Some(match self.set.keep_theirs(theirs) {
-            0 => wait_for_ours(Wait::new(self.set, epfd, self.me, self.limit, mask), events),
+            0 => wait_for_ours(
+                EpollWait::new(self.set, epfd, self.me, self.limit, mask),
+                events,
+            ),
             kept => Verdict::Done(kept as isize),
         })
     }
 }
 
-impl State {
+impl SetState {
     /// Nothing that the kernel tells needs a second look, and it tells everything.
     fn is_plain(&self) -> bool {
         self.owner == os::pid::get()

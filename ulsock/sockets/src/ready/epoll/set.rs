@@ -8,9 +8,9 @@ use libc::epoll_event;
 use netstack::ring::SideLock;
 
 use super::Entry;
-use super::asked::Asked;
+use super::asked::PutOff;
 use super::plain::Plain;
-use super::state::State;
+use super::state::SetState;
 use crate::conn::handover::{Rest, hand_over};
 use crate::runtime::chaos;
 use crate::runtime::thread::{self, Critical, Thread};
@@ -21,7 +21,7 @@ use shm::waiter;
 
 pub struct Set {
     pub(super) lock: SideLock,
-    state: UnsafeCell<State>,
+    state: UnsafeCell<SetState>,
     /// Numbers of this process that name the set; 0: free.
     pub numbers: AtomicU32,
     /// Which use of it this is.
@@ -34,7 +34,7 @@ pub struct Set {
     /// Before a fork under way: children that have said themselves that they hold it.
     arrived: AtomicU32,
     pub(super) plain: Plain,
-    pub(super) asked: Asked,
+    pub(super) asked: PutOff,
 }
 
 // SAFETY: `state` and `asked` are touched only under `lock`.
@@ -62,19 +62,19 @@ pub struct ArmResult {
 }
 
 /// The set's lock, within a critical section.
-pub struct Held<'a> {
+pub struct SetGuard<'a> {
     set: &'a Set,
     _critical: Critical,
 }
 
 /// The set's lock, within a critical section; what the set knows stays as it is.
-pub struct HeldLightly<'a> {
+pub struct LightSetGuard<'a> {
     set: &'a Set,
     locked: bool,
     _critical: Critical,
 }
 
-impl Drop for HeldLightly<'_> {
+impl Drop for LightSetGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.locked {
@@ -83,8 +83,8 @@ impl Drop for HeldLightly<'_> {
     }
 }
 
-impl Held<'_> {
-    pub fn state(&mut self) -> &mut State {
+impl SetGuard<'_> {
+    pub fn state(&mut self) -> &mut SetState {
         // SAFETY: the lock is held, and this guard is the only way to the state.
         unsafe { &mut *self.set.state.get() }
     }
@@ -94,7 +94,7 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for SetGuard<'_> {
     fn drop(&mut self) {
         self.set.plain.update(self.state());
         self.set.lock.unlock();
@@ -105,7 +105,7 @@ impl Set {
     pub fn new() -> Set {
         Set {
             lock: SideLock::new(),
-            state: UnsafeCell::new(State::new()),
+            state: UnsafeCell::new(SetState::new()),
             numbers: AtomicU32::new(1),
             uses: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
@@ -113,7 +113,7 @@ impl Set {
             watched: AtomicBool::new(false),
             arrived: AtomicU32::new(0),
             plain: Plain::default(),
-            asked: Asked::default(),
+            asked: PutOff::default(),
         }
     }
 
@@ -124,7 +124,7 @@ impl Set {
             .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok();
         if let Some(mut held) = free.then(|| self.hold_raw()).flatten() {
-            *held.state() = State::new();
+            *held.state() = SetState::new();
             self.watched.store(false, Ordering::Relaxed);
         }
         free
@@ -136,7 +136,7 @@ impl Set {
     }
 
     /// Whoever it belongs to.
-    pub(super) fn hold_raw(&self) -> Option<Held<'_>> {
+    pub(super) fn hold_raw(&self) -> Option<SetGuard<'_>> {
         let critical = Critical::enter()?;
         // Two threads, each with a set that the other wants, would wait for ever; tests find who could be one of them.
         assert!(
@@ -150,7 +150,7 @@ impl Set {
             }
             backoff.pause();
         }
-        Some(Held {
+        Some(SetGuard {
             set: self,
             _critical: critical,
         })
@@ -158,14 +158,14 @@ impl Set {
 
     /// For what changes nothing that the set knows. `None`: the long way.
     #[inline]
-    pub(super) fn hold_lightly(&self) -> Option<HeldLightly<'_>> {
+    pub(super) fn hold_lightly(&self) -> Option<LightSetGuard<'_>> {
         let critical = Critical::enter()?;
         // The only thread needs no lock within its critical section.
         let locked = !thread::is_single();
         if locked {
             self.lock.try_lock(critical.0.id()).ok()?;
         }
-        let held = HeldLightly {
+        let held = LightSetGuard {
             set: self,
             locked,
             _critical: critical,
@@ -176,7 +176,7 @@ impl Set {
 
     /// To use the set: a child that inherited it makes it its own, and who finds that another process
     /// did so lets go of its members.
-    pub fn hold(&self) -> Option<Held<'_>> {
+    pub fn hold(&self) -> Option<SetGuard<'_>> {
         let mut held = self.hold_raw()?;
         held.state().follow_processes();
         Some(held)
@@ -184,7 +184,7 @@ impl Set {
 
     /// To follow what happens to members. `None` in a child that has only inherited the set: it does
     /// not speak for its parent.
-    pub fn hold_own(&self) -> Option<Held<'_>> {
+    pub fn hold_own(&self) -> Option<SetGuard<'_>> {
         let mut held = self.hold_raw()?;
         (held.state().owner == os::pid::get()).then_some(held)
     }
@@ -257,7 +257,7 @@ impl Set {
         if let Some(holders) = state.holders.take() {
             holders.remove(os::pid::get());
         }
-        *state = State::default();
+        *state = SetState::default();
         self.uses.fetch_add(1, Ordering::AcqRel);
         drop(held);
         if let Some(waiter) = waiter {
@@ -348,7 +348,7 @@ impl Set {
 
     /// A thread of our own that sleeps in the kernel's wait, or somebody who waits for the set from
     /// outside, looks at the queue.
-    pub fn wake(&self, state: &State) {
+    pub fn wake(&self, state: &SetState) {
         if !self.all_are_up() || self.watched.load(Ordering::Relaxed) {
             state.ring_myself();
         }
@@ -389,7 +389,7 @@ impl Set {
         self.rest(self.hold());
     }
 
-    fn rest(&self, mut held: Option<Held<'_>>) {
+    fn rest(&self, mut held: Option<SetGuard<'_>>) {
         let watched = self.watched.load(Ordering::Relaxed);
         let waiter = held.as_mut().and_then(|held| held.state().waiter);
         if let Some(waiter) = waiter.filter(|_| self.all_are_up() && !watched) {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 use rustix::process::{Pid, test_kill_process};
 
-use super::MOST;
+use super::MOST_SETS;
 use os::proc;
 
 /// Processes that hold one set, as far as we count.
@@ -38,7 +38,7 @@ pub struct Holders {
 
 /// A converted member's registration as the program made it.
 #[repr(C)]
-struct Place {
+struct SharedRegistration {
     /// The stamp of its use; zero: free.
     used: AtomicU64,
     events: AtomicU32,
@@ -50,31 +50,31 @@ struct Place {
 /// set only reads.
 #[derive(Clone, Copy)]
 pub struct Registration {
-    place: &'static Place,
+    place: &'static SharedRegistration,
     stamp: u64,
 }
 
 #[repr(C)]
-struct Table {
-    holders: [Holders; MOST],
-    registrations: [Place; REGISTRATIONS],
+struct SharedTable {
+    holders: [Holders; MOST_SETS],
+    registrations: [SharedRegistration; REGISTRATIONS],
     /// Stamps given out.
     stamps: AtomicU64,
 }
 
 os::process_wide! {
-    static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
+    static TABLE: AtomicPtr<SharedTable> = AtomicPtr::new(std::ptr::null_mut());
     /// Where to look for a free registration next.
     static HINT: AtomicU32 = AtomicU32::new(0);
 }
 
-fn table() -> Option<&'static Table> {
+fn table() -> Option<&'static SharedTable> {
     let known = TABLE.load(Ordering::Acquire);
     // SAFETY: null or a mapping of this size that is never unmapped; atomics only, zero is valid.
     if let Some(table) = unsafe { known.as_ref() } {
         return Some(table);
     }
-    let new = os::memory::reserve_shared(std::mem::size_of::<Table>())?.cast();
+    let new = os::memory::reserve_shared(std::mem::size_of::<SharedTable>())?.cast();
     let (null, order) = (std::ptr::null_mut(), Ordering::AcqRel);
     // If another thread was faster, ours stays for nobody: it costs no memory.
     let _ = TABLE.compare_exchange(null, new, order, Ordering::Acquire);

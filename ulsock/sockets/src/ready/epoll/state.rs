@@ -21,14 +21,14 @@ use shm::waiter::Waiter;
 
 /// The program's own among the kernel's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct KernelEvents {
     pub all: usize,
     /// Those that came before the first of ours.
     pub before: usize,
 }
 
 #[derive(Default)]
-pub struct State {
+pub struct SetState {
     pub owner: u32,
     pub holders: Option<&'static Holders>,
     /// Of the takings by other processes that were begun and done, those that we know of.
@@ -64,15 +64,15 @@ pub struct State {
     twins: NumberSet<u64>,
 }
 
-impl State {
-    pub fn new() -> State {
+impl SetState {
+    pub fn new() -> SetState {
         let holders = Holders::claim(os::pid::get());
-        State {
+        SetState {
             owner: os::pid::get(),
             begun: holders.map_or(0, Holders::begun),
             done: holders.map_or(0, Holders::done),
             holders,
-            ..State::default()
+            ..SetState::default()
         }
     }
 
@@ -438,8 +438,8 @@ impl State {
     }
 
     /// Of the kernel's events, keeps the program's own and takes note of ours.
-    pub(super) fn keep_theirs(&mut self, events: &mut [epoll_event]) -> Kept {
-        let mut kept = Kept {
+    pub(super) fn keep_theirs(&mut self, events: &mut [epoll_event]) -> KernelEvents {
+        let mut kept = KernelEvents {
             all: 0,
             before: events.len(),
         };

@@ -12,7 +12,7 @@ use shm::order::Stamp;
 
 /// A number that the set has for a connection, and the connection's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Watched {
+pub struct WatchedBoard {
     pub fd: RawFd,
     pub record: u32,
 }
@@ -39,7 +39,7 @@ impl View {
         Arc::ptr_eq(&self.segment, segment)
     }
 
-    pub fn add(&mut self, conn: u32, watched: Watched) {
+    pub fn add(&mut self, conn: u32, watched: WatchedBoard) {
         self.watched.add(conn, watched);
     }
 
@@ -88,13 +88,13 @@ impl View {
 /// By a connection's number in the segment. Nearly all have one place at most.
 #[derive(Default)]
 struct Places {
-    first: Vec<Option<Watched>>,
-    further: NumberMap<u32, Vec<Watched>>,
+    first: Vec<Option<WatchedBoard>>,
+    further: NumberMap<u32, Vec<WatchedBoard>>,
     count: usize,
 }
 
 impl Places {
-    fn add(&mut self, conn: u32, watched: Watched) {
+    fn add(&mut self, conn: u32, watched: WatchedBoard) {
         let index = conn as usize;
         if index >= self.first.len() {
             self.first.resize(index + 1, None);
@@ -107,7 +107,7 @@ impl Places {
     }
 
     fn remove(&mut self, conn: u32, fd: RawFd) {
-        let mut left: Vec<Watched> = self.of(conn).collect();
+        let mut left: Vec<WatchedBoard> = self.of(conn).collect();
         self.count -= left.len();
         left.retain(|watched| watched.fd != fd);
         self.further.remove(&conn);
@@ -118,7 +118,7 @@ impl Places {
     }
 
     /// A number from the peer may be any.
-    fn of(&self, conn: u32) -> impl Iterator<Item = Watched> + '_ {
+    fn of(&self, conn: u32) -> impl Iterator<Item = WatchedBoard> + '_ {
         let first = self.first.get(conn as usize).copied().flatten();
         let further = match self.further.is_empty() {
             true => None,
@@ -134,8 +134,8 @@ impl Places {
 mod tests {
     use super::*;
 
-    fn watched(fd: RawFd) -> Watched {
-        Watched { fd, record: 7 }
+    fn watched(fd: RawFd) -> WatchedBoard {
+        WatchedBoard { fd, record: 7 }
     }
 
     fn fds(places: &Places, conn: u32) -> Vec<RawFd> {

@@ -2,12 +2,12 @@
 //!
 //! 1. [`epoll_wait`] leaves a set without members of ours to the kernel ([`super::plain`]).
 //! 2. [`wait_long`] refuses what the kernel would refuse, and finds the room for the answer ([`super::room`]).
-//! 3. [`Wait::run`] looks at the members that have rung or are queued ([`Wait::ring_events`], by `answer.rs` and
+//! 3. [`EpollWait::run`] looks at the members that have rung or are queued ([`EpollWait::ring_events`], by `answer.rs` and
 //!    [`super::look`]). If one of them has something, that is the answer, with what the kernel has beside it.
-//! 4. Otherwise it waits awake for as long as that is worth while ([`Wait::spin`]).
-//! 5. [`Wait::sleep`] says that it lies down, so that peers ring ([`Set::lie_down`] and `wires.rs`), looks once more, and sleeps
+//! 4. Otherwise it waits awake for as long as that is worth while ([`EpollWait::spin`]).
+//! 5. [`EpollWait::sleep`] says that it lies down, so that peers ring ([`Set::lie_down`] and `wires.rs`), looks once more, and sleeps
 //!    in the kernel's own set, where the bells are members too.
-//! 6. What the kernel has told is put together with what the rings have (`Wait::merge` in `answer.rs`), and the call
+//! 6. What the kernel has told is put together with what the rings have (`EpollWait::merge` in `answer.rs`), and the call
 //!    returns; or only a bell has rung, and it begins again at 3.
 
 mod answer;
@@ -84,20 +84,20 @@ pub unsafe fn epoll_wait(
 /// nothing of ours must not pay for their frames.
 #[inline(never)]
 fn doze(set: &'static Set, me: &'static Thread, timeout: Option<&timespec>) -> Option<KernelWait> {
-    set.doze(me, Limit::new(timeout, Deadline::roughly_after)?)
+    set.doze(me, WaitLimit::new(timeout, Deadline::roughly_after)?)
 }
 
 /// When it ends by itself.
 #[derive(Clone, Copy)]
-pub struct Limit {
+pub struct WaitLimit {
     deadline: Deadline,
     impatient: bool,
 }
 
-impl Limit {
+impl WaitLimit {
     /// `None` for a time that the kernel shall refuse itself.
     #[inline]
-    fn new(timeout: Option<&timespec>, after: impl Fn(Duration) -> Deadline) -> Option<Limit> {
+    fn new(timeout: Option<&timespec>, after: impl Fn(Duration) -> Deadline) -> Option<WaitLimit> {
         let deadline = match timeout {
             None => Deadline::never(),
             Some(time) if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) => {
@@ -106,7 +106,7 @@ impl Limit {
             Some(time) => after(Duration::new(time.tv_sec as u64, time.tv_nsec as u32)),
         };
         let impatient = timeout.is_some_and(|time| time.tv_sec == 0 && time.tv_nsec == 0);
-        Some(Limit {
+        Some(WaitLimit {
             deadline,
             impatient,
         })
@@ -127,7 +127,7 @@ unsafe fn wait_long(
     timeout: Option<&timespec>,
     mask: *const sigset_t,
 ) -> Verdict {
-    let Some(limit) = Limit::new(timeout, Deadline::after) else {
+    let Some(limit) = WaitLimit::new(timeout, Deadline::after) else {
         return Verdict::Bypass;
     };
     if max <= 0 || max as usize > LARGEST_ROOM / size_of::<epoll_event>() {
@@ -145,10 +145,10 @@ unsafe fn wait_long(
     }
     // SAFETY: so many can be written (`room`), for the length of the call; nothing says that they have been.
     let events = unsafe { std::slice::from_raw_parts_mut(events.cast(), room) };
-    wait_for_ours(Wait::new(set, epfd, me, limit, mask), events)
+    wait_for_ours(EpollWait::new(set, epfd, me, limit, mask), events)
 }
 
-pub(super) fn wait_for_ours(wait: Wait, events: &mut [MaybeUninit<epoll_event>]) -> Verdict {
+pub(super) fn wait_for_ours(wait: EpollWait, events: &mut [MaybeUninit<epoll_event>]) -> Verdict {
     let (set, result) = (wait.set, wait.run(events));
     drop(wait);
     if set.watched.load(Ordering::Relaxed) {
@@ -175,7 +175,7 @@ const ALMOST_ZERO: Timespec = Timespec {
     tv_nsec: 1,
 };
 
-pub(super) struct Wait {
+pub(super) struct EpollWait {
     set: &'static Set,
     epfd: RawFd,
     me: &'static Thread,
@@ -186,15 +186,15 @@ pub(super) struct Wait {
     bed: Cell<Option<Sleep>>,
 }
 
-impl Wait {
+impl EpollWait {
     pub(super) fn new(
         set: &'static Set,
         epfd: RawFd,
         me: &'static Thread,
-        limit: Limit,
+        limit: WaitLimit,
         mask: *const sigset_t,
-    ) -> Wait {
-        Wait {
+    ) -> EpollWait {
+        EpollWait {
             set,
             epfd,
             me,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use libc::{EPOLLET, EPOLLIN};
 use smallvec::SmallVec;
 
-use super::state::State;
+use super::state::SetState;
 use super::tag;
-use super::view::{View, Watched};
+use super::view::{View, WatchedBoard};
 use crate::conn::Conn;
 use crate::conn::ready::Armed;
 use os::epoll as kernel;
@@ -19,7 +19,7 @@ use shm::waiter;
 /// So many that have something at once need no memory.
 const FEW: usize = 16;
 
-impl State {
+impl SetState {
     /// A waiter for the set, a bell in the kernel's set, a board in the member's segment.
     pub(super) fn wire(&mut self, fd: RawFd, epfd: RawFd, conn: &Conn<'_>) -> bool {
         if self.waiter.is_none() {
@@ -42,7 +42,7 @@ impl State {
             return false;
         };
         let (board, record) = (view.number, conn.handle.number);
-        view.add(conn.link.conn, Watched { fd, record });
+        view.add(conn.link.conn, WatchedBoard { fd, record });
         if let Some(member) = self.members.get_mut(&fd) {
             member.name = waiter.number | (board as u32 + 1) << 16;
         }

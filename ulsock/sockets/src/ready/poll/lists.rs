@@ -4,7 +4,7 @@ use libc::{POLLOUT, c_short, pollfd};
 use smallvec::SmallVec;
 
 use crate::conn::{Handle, let_go};
-use crate::runtime::sleep_state::{Place, What};
+use crate::runtime::sleep_state::{HeldPlace, What};
 use crate::runtime::way::Way;
 use crate::state::record::Record;
 use shm::waiter::BELLS;
@@ -14,14 +14,14 @@ pub const FEW: usize = 64;
 
 /// A managed connection among the polled fds.
 #[derive(Clone, Copy)]
-pub(super) struct Watched {
+pub(super) struct PolledConnection {
     pub index: usize,
     pub handle: Handle,
 }
 
 #[derive(Default)]
 pub struct Lists {
-    pub(super) watched: SmallVec<[Watched; FEW]>,
+    pub(super) watched: SmallVec<[PolledConnection; FEW]>,
     /// Connections that are not (fully) managed: while we are inside their gates they do not become
     /// so, for nobody could wake us.
     pub(super) gates: SmallVec<[(Handle, Way); FEW]>,
@@ -44,7 +44,7 @@ impl Lists {
 
     pub(super) fn leave_gates(&mut self) {
         for (handle, way) in self.gates.drain(..) {
-            let_go(Place {
+            let_go(HeldPlace {
                 handle,
                 what: What::Gate(way),
             });

@@ -15,12 +15,12 @@ use os::mask;
 use os::raw;
 
 /// The kernel delivers several at once if they were pending together: each has its own frame.
-const MOST: usize = 8;
+const MOST_DEFERRED: usize = 8;
 
 #[derive(Default)]
 pub struct Deferred {
     count: AtomicUsize,
-    waiting: [UnsafeCell<Waiting>; MOST],
+    waiting: [UnsafeCell<DeferredSignal>; MOST_DEFERRED],
 }
 
 type Registers = [i64; 23];
@@ -28,7 +28,7 @@ type Registers = [i64; 23];
 /// What the kernel told about one signal.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(16))]
-struct Waiting {
+struct DeferredSignal {
     info: Info,
     registers: Registers,
     mask: u64,
@@ -70,7 +70,7 @@ impl Deferred {
                 send_again(info);
                 return true;
             };
-            *cell.get() = Waiting {
+            *cell.get() = DeferredSignal {
                 info: *info.cast::<Info>(),
                 registers: context.uc_mcontext.gregs,
                 mask: before,
@@ -84,18 +84,18 @@ impl Deferred {
     /// which the kernel would have. One that jumps away takes those after it along, as there.
     #[cold]
     pub fn deliver(&self) {
-        let mut list = [Waiting::default(); MOST];
+        let mut list = [DeferredSignal::default(); MOST_DEFERRED];
         let count = self.count.load(Ordering::Relaxed);
         for (place, cell) in list.iter_mut().zip(&self.waiting[..count]) {
             // SAFETY: filled by `put`; signals are blocked, so none is added now.
             *place = unsafe { *cell.get() };
         }
         self.count.store(0, Ordering::Relaxed);
-        list[..count].iter_mut().for_each(Waiting::call);
+        list[..count].iter_mut().for_each(DeferredSignal::call);
     }
 }
 
-impl Waiting {
+impl DeferredSignal {
     fn call(&mut self) {
         let info = (&raw mut self.info).cast::<siginfo_t>();
         // SAFETY: all zero is a valid context: no floating point state, no other stack.

@@ -1,8 +1,8 @@
 //! Programs in other containers, and the daemon of the host that introduces them to us.
 
 use super::Control;
-use super::meet::PATIENCE;
-use crate::state::container_client::News;
+use super::meet::LOOKS_FOR_CLAIM;
+use crate::state::container_client::ContainerNews;
 use rendezvous::reason::Reason;
 
 impl Control {
@@ -14,13 +14,13 @@ impl Control {
     /// Takes what the daemon of the host has said: gives the records whose other ends are known now, and those
     /// that it can do nothing for.
     pub fn hear_broker(&mut self) -> (Vec<u32>, Vec<(u32, Reason)>) {
-        let News {
+        let ContainerNews {
             found,
             refused,
             claimers,
         } = self.broker.hear();
         self.incoming.extend(claimers);
-        let awaited = found.iter().map(|number| (*number, PATIENCE));
+        let awaited = found.iter().map(|number| (*number, LOOKS_FOR_CLAIM));
         self.meeting.wanted.extend(awaited);
         (found, refused)
     }

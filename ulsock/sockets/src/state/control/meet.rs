@@ -26,7 +26,7 @@ const MOST_LETTERS: usize = 16;
 /// Calls that have been returned and that nobody has taken yet.
 const MOST_CALLS: usize = 64;
 /// Looks for the claim that follows, one at each call.
-pub(super) const PATIENCE: u32 = 16;
+pub(super) const LOOKS_FOR_CLAIM: u32 = 16;
 
 /// What [`Control`] keeps for it.
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl Control {
         let take = |(pair, mail)| self.take_window(pair, mail);
         let wanted: Vec<u32> = letters.take(MOST_LETTERS).filter_map(take).collect();
         self.incoming.retain(|pair| !pair.is_dead());
-        let awaited = wanted.iter().map(|number| (*number, PATIENCE));
+        let awaited = wanted.iter().map(|number| (*number, LOOKS_FOR_CLAIM));
         self.meeting.wanted.extend(awaited);
         wanted
     }

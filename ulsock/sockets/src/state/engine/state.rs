@@ -50,11 +50,11 @@ const GLANCES: u32 = 64;
 #[derive(Default)]
 struct Served {
     by_endpoint: HashMap<EndpointId, Block>,
-    by_block: HashMap<BlockName, Known>,
+    by_block: HashMap<BlockName, KnownRoute>,
 }
 
 #[derive(Clone, Copy)]
-struct Known {
+struct KnownRoute {
     endpoint: EndpointId,
     /// `[C11]`
     end_acked: bool,
@@ -147,7 +147,7 @@ impl EngineState {
             return false;
         };
         self.served.by_endpoint.insert(endpoint, block);
-        let known = Known {
+        let known = KnownRoute {
             endpoint,
             end_acked: false,
         };

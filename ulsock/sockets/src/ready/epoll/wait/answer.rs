@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use libc::epoll_event;
 
-use super::{Slept, Wait, ZERO};
+use super::{EpollWait, Slept, ZERO};
 use crate::ready::epoll::asked;
 use crate::ready::epoll::look;
 use crate::ready::epoll::set::ArmResult;
-use crate::ready::epoll::state::State;
+use crate::ready::epoll::state::SetState;
 use crate::ready::epoll::turns::Turn;
 use os::door::Door;
 use os::epoll::{self, raw_wait_into};
@@ -21,7 +21,7 @@ enum Kernel {
     HasTold,
 }
 
-impl Wait {
+impl EpollWait {
     /// How many there are, and whether a question has been answered since: then there may be more.
     #[inline]
     pub(super) fn look(&self, events: &mut [MaybeUninit<epoll_event>]) -> (usize, bool) {
@@ -48,7 +48,7 @@ impl Wait {
     /// the kernel's answer and ours would be told twice.
     fn gather(
         &self,
-        state: &mut State,
+        state: &mut SetState,
         events: &mut [MaybeUninit<epoll_event>],
         kernel: Kernel,
     ) -> usize {
@@ -87,7 +87,7 @@ impl Wait {
     #[cold]
     fn gather_apart(
         &self,
-        state: &mut State,
+        state: &mut SetState,
         events: &mut [MaybeUninit<epoll_event>],
         kernel: Kernel,
     ) -> usize {
@@ -112,7 +112,7 @@ impl Wait {
     /// What came before the member with this ticket: by rings, and then by the kernel.
     fn ask_kernel_before(
         &self,
-        state: &mut State,
+        state: &mut SetState,
         events: &mut [MaybeUninit<epoll_event>],
         ticket: u64,
     ) -> usize {
@@ -131,7 +131,7 @@ impl Wait {
     }
 
     /// The members that the kernel watches.
-    fn ask_kernel(&self, state: &mut State, events: &mut [MaybeUninit<epoll_event>]) -> usize {
+    fn ask_kernel(&self, state: &mut SetState, events: &mut [MaybeUninit<epoll_event>]) -> usize {
         let door = Door::always_open();
         let found = raw_wait_into(door, self.epfd, events, Some(ZERO), std::ptr::null());
         let told = found.map_or(0, |n| {
