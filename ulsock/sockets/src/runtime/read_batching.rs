@@ -34,7 +34,7 @@ pub struct StreamPoint {
 
 impl ReadBatching {
     /// Before a look; says whether the latest receive was from there too.
-    #[inline]
+    #[inline(always)]
     pub fn pause<T>(&self, record: &T, place: impl FnOnce() -> StreamPoint) -> bool {
         if self.pauses.load(Ordering::Relaxed) > 0 {
             (0..self.pauses_at(place())).for_each(|_| std::hint::spin_loop());
