@@ -64,6 +64,6 @@ pub fn in_context(context: &ucontext_t) -> u64 {
 }
 
 pub fn put_in_context(context: &mut ucontext_t, mask: u64) {
-    // SAFETY: as in `of`.
+    // SAFETY: a signal set begins with the kernel's eight bytes.
     unsafe { (&raw mut context.uc_sigmask).cast::<u64>().write(mask) };
 }

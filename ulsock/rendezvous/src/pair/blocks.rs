@@ -217,7 +217,7 @@ impl PairSegment {
     }
 
     fn peer_has_released(&self, conn: u32) -> bool {
-        // SAFETY: as in `fetch`.
+        // SAFETY: within the segment by its layout, and mapped as long as that lives.
         let theirs = unsafe { &(*self.block(conn)).sides[OFFERER] };
         theirs.stage.load(Ordering::Acquire) == RELEASED
     }
@@ -225,7 +225,7 @@ impl PairSegment {
     /// Offering side: nothing comes of a claim of that block.
     pub(super) fn turn_down(&self, conn: u32, reason: Reason) {
         if self.has_block(conn) {
-            // SAFETY: as in `fetch`.
+            // SAFETY: within the segment by its layout, and mapped as long as that lives.
             let mine = unsafe { &(*self.block(conn)).sides[OFFERER] };
             mine.refused.store(reason as u32, Ordering::Relaxed);
             mine.stage.store(RELEASED, Ordering::Release);
@@ -265,7 +265,7 @@ impl PairSegment {
 
     /// What we have sent may still be read, from rings up to the level that we have grown to. In small rings.
     fn rings_kept(&self, conn: u32) -> u32 {
-        // SAFETY: as in `fetch`.
+        // SAFETY: within the segment by its layout, and mapped as long as that lives.
         let grown = unsafe { &(*self.block(conn)).sides[CLAIMER].grown };
         let levels = grown.load(Ordering::Relaxed) as usize + 1;
         let bytes: u64 = LEVEL_SIZE.iter().take(levels).sum();
