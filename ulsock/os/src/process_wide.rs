@@ -83,10 +83,29 @@ mod runtimes {
         }
     }
 
+    /// Puts this thread's `errno` back when it is dropped.
+    struct KeptErrno(libc::c_int);
+
+    impl KeptErrno {
+        fn new() -> KeptErrno {
+            // SAFETY: this thread's own errno.
+            KeptErrno(unsafe { *libc::__errno_location() })
+        }
+    }
+
+    impl Drop for KeptErrno {
+        fn drop(&mut self) {
+            // SAFETY: this thread's own errno.
+            unsafe { *libc::__errno_location() = self.0 };
+        }
+    }
+
     impl<T: Sync> Deref for Owned<T> {
         type Target = T;
 
         fn deref(&self) -> &T {
+            // A mutex that others hold waits by libc, which sets `errno`; a static does not.
+            let _errno = KeptErrno::new();
             let key = (current(), std::ptr::from_ref(self) as usize);
             let known = |values: &HashMap<_, usize>| values.get(&key).copied();
             let values = || VALUES.lock().unwrap_or_else(PoisonError::into_inner);
