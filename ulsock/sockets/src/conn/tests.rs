@@ -1,9 +1,11 @@
 //! Moving bytes: on rings, on the kernel, and from the one to the other at an exact byte.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+use crate::state::record::Record;
 use crate::testing::{ON_KERNEL, ON_RINGS, World};
 
 const LARGE: usize = 8 << 20;
@@ -41,16 +43,23 @@ fn a_peek_leaves_what_is_there() {
     assert_eq!(world.server.receive(world.far, 9), Ok(b"abc".to_vec()));
 }
 
-/// Nobody reads: the ring grows, then the kernel takes the rest, and at last nobody does. No byte is lost or told twice.
+/// Nobody reads, and no larger ring is allowed: the kernel takes the rest, and at last nobody does. No byte is lost or told
+/// twice. (The largest ring of all holds as much as the kernel would, and does not spill.)
 #[test]
 fn what_does_not_fit_spills() {
-    let world = World::promoted();
+    let mut world = World::between(|client| client.largest = 0, |server| server.largest = 0);
+    world.promote();
     let message = bytes(LARGE);
-    let mut sent = 0;
+    let by_kernel = || {
+        let count = |record: &Record| record.tx.counts.kernel_bytes.load(Ordering::Relaxed);
+        world.client.record(world.near, count)
+    };
+    let (mut sent, before) = (0, by_kernel());
     while let Ok(n) = world.client.send(world.near, &message[sent..]) {
         sent += n;
     }
     assert!(sent < LARGE, "somebody must say that there is no room");
+    assert!(by_kernel() > before, "the kernel takes what no ring holds");
     let mut all = Vec::new();
     while all.len() < LARGE {
         all.extend(read(&world, sent - all.len()));

@@ -6,6 +6,9 @@ use rustix::io::Errno;
 use crate::state::record::Record;
 use crate::testing::{ON_KERNEL, ON_RINGS, World};
 
+/// Round trips after which a connection is on rings for certain.
+const LAST_STEP: usize = 11;
+
 #[test]
 fn two_programs_find_each_other() {
     let mut world = World::plain();
@@ -33,16 +36,21 @@ fn bytes_on_their_way_keep_their_order() {
     while let Ok(some) = world.server.receive(world.far, 99) {
         read.extend(some);
     }
+    assert_eq!(world.client.carriers(world.near), ON_RINGS);
     assert_eq!(read, (1..=sent).collect::<Vec<u8>>());
 }
 
 #[test]
 fn without_a_peer_that_knows_us_it_stays() {
-    let world = World::with(|config| config.upgrade_after = Some(u32::MAX));
+    let world = World::between(|_| {}, |server| server.enabled = false);
     for _ in 0..50 {
         world.round_trip();
     }
     assert_eq!(world.client.carriers(world.near), ON_KERNEL);
+    assert_eq!(
+        world.client.record(world.near, Record::reason),
+        Reason::NoPeer
+    );
 }
 
 #[test]
@@ -62,9 +70,10 @@ fn a_pinned_connection_is_left_alone() {
 /// The client is killed after each of its first calls: before its offer, after it, before and after it is confirmed.
 #[test]
 fn a_client_that_is_killed_at_any_step() {
-    for steps in 0..12 {
+    for steps in 0..=LAST_STEP {
         let world = World::plain();
         (0..steps).for_each(|_| world.round_trip());
+        assert!(steps < LAST_STEP || world.is_on_rings());
         assert_eq!(world.client.send(world.near, b"end"), Ok(3));
         world.client.is_killed();
         assert_eq!(
@@ -83,9 +92,10 @@ fn a_client_that_is_killed_at_any_step() {
 /// The same of the server.
 #[test]
 fn a_server_that_is_killed_at_any_step() {
-    for steps in 0..12 {
+    for steps in 0..=LAST_STEP {
         let world = World::plain();
         (0..steps).for_each(|_| world.round_trip());
+        assert!(steps < LAST_STEP || world.is_on_rings());
         assert_eq!(world.server.send(world.far, b"end"), Ok(3));
         world.server.is_killed();
         assert_eq!(

@@ -114,12 +114,14 @@ impl Drop for World {
 impl World {
     /// A connection that is still on kernel TCP.
     pub fn plain() -> World {
-        World::with(|_| {})
+        World::between(|_| {}, |_| {})
     }
 
-    pub fn with(change: impl Fn(&mut Config)) -> World {
+    /// The same between programs that are configured in another way.
+    pub fn between(client: impl FnOnce(&mut Config), server: impl FnOnce(&mut Config)) -> World {
         let dir = tempfile::tempdir().expect("a folder");
-        let [client, server] = [(); 2].map(|()| Program::start(dir.path(), &change));
+        let client = Program::start(dir.path(), client);
+        let server = Program::start(dir.path(), server);
         let listener = TcpListener::bind("127.0.0.1:0").expect("to listen");
         let to = listener.local_addr().expect("an address");
         server.adopt_listener(listener.as_raw_fd());
