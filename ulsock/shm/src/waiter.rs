@@ -272,7 +272,7 @@ pub fn give_back(waiter: &'static Waiter) {
 }
 
 /// What unit tests need of it, once for all of them.
-#[doc(hidden)]
+#[cfg(feature = "testing")]
 pub fn begin_for_tests() {
     static BEGIN: std::sync::Once = std::sync::Once::new();
     BEGIN.call_once(|| {
