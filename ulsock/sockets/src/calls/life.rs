@@ -86,6 +86,7 @@ pub fn start() {
     }
 }
 
+/// The same with a configuration that is known, as unit tests have it.
 pub fn start_as(config: Config) {
     let enabled = config.enabled;
     // 1. Messages can be printed.

@@ -1,4 +1,4 @@
-//! When memory that is not needed any more is looked for next (see `conn/upkeep`).
+//! When memory that is not needed any more is looked for next (see `conn/reclaim`).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -11,7 +11,7 @@ use super::{Owed, Worth};
 /// All bytes are acknowledged.
 pub const NOTHING_WAITS: u64 = u64::MAX;
 
-/// What a connection knows about the link to another host; see `conn/nic`. Times are `upkeep::now`'s.
+/// What a connection knows about the link to another host; see `conn/nic`. Times are those of `os::clock::coarse_ms`.
 #[repr(C, align(64))]
 pub struct Nic {
     /// Under the sending lock, and only with `flag::NIC`.
