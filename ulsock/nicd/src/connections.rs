@@ -84,6 +84,10 @@ impl Connections {
         self.orphans.get(&number).copied()
     }
 
+    pub fn orphan_ids(&self) -> Vec<ConnectionId> {
+        self.orphans.values().copied().collect()
+    }
+
     pub fn has_orphans(&self) -> bool {
         !self.orphans.is_empty()
     }

@@ -97,6 +97,8 @@ pub struct Nicd {
     pub(super) next_name: u64,
     idle_spin: IdleSpin,
     sweep_at: Instant,
+    /// When an acknowledgement may be overdue for somebody for whom we speak.
+    pub(super) orphans_at: Option<Instant>,
     /// We shall stop, at this time at the latest.
     pub(super) stop_by: Option<Instant>,
     manager: Option<Manager>,
@@ -205,6 +207,7 @@ impl Nicd {
             next_name: random()?,
             idle_spin: IdleSpin::default(),
             sweep_at: now(),
+            orphans_at: None,
             stop_by: None,
             manager: Manager::find(),
             complain_at: now(),
@@ -413,11 +416,13 @@ impl Nicd {
             .chain(trials)
             .chain(manager)
             .chain(self.stop_by)
+            .chain(self.orphans_at)
             .min()
     }
 
     fn keep_appointments(&mut self, time: Instant) {
         self.tend_hosts(time);
+        self.look_at_orphans(time);
         if let Some(manager) = &mut self.manager {
             manager.tend(time);
         }

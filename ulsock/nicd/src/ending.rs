@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use firmware::{End, EndpointId, Event, PeerId};
+use netstack::failover::Segment as _;
 use netstack::link::Why;
 use netstack::time::Instant;
 
 use super::connection::{ConnectionId, Place, Stage};
 use super::daemon::Nicd;
-use super::orphan::{Fate, Known};
+use super::orphan::{ACK_TIMEOUT, Fate, Known};
 use super::peer_messages::PeerMessage;
 use super::programs::SHOWN_TIMEOUT;
 use super::say;
@@ -143,13 +144,19 @@ impl Nicd {
             closed: connection.closed,
         };
         let fate = orphan.run(time, block, known);
+        let (waits, failed_over) = (orphan.is_unacknowledged(known), block.tail().is_frozen());
+        let unfinished = orphan.is_unfinished.then_some(orphan.number);
+        let place = connection.place();
         if fate == Fate::Waits {
-            if orphan.is_unfinished {
-                self.unfinished.insert(Source::Orphan(orphan.number));
+            self.unfinished.extend(unfinished.map(Source::Orphan));
+            if waits {
+                self.look_at_orphans_by(time + ACK_TIMEOUT);
+            }
+            if let Some(place) = place.filter(|_| failed_over) {
+                self.destroy(place, time);
             }
             return;
         }
-        let place = connection.place();
         if let Some(orphan) = connection.orphan.take() {
             self.set.remove(orphan.socket());
             orphan.close(fate);
@@ -158,6 +165,20 @@ impl Nicd {
         match place {
             Some(place) => self.destroy(place, time),
             None => self.drop_connection(id, time),
+        }
+    }
+
+    fn look_at_orphans_by(&mut self, time: Instant) {
+        let by = self.orphans_at.map_or(time, |at| at.min(time));
+        self.orphans_at = Some(by);
+    }
+
+    /// `[F15]` Nobody tells that acknowledgements do not come.
+    pub(super) fn look_at_orphans(&mut self, time: Instant) {
+        if self.orphans_at.take_if(|at| *at <= time).is_some() {
+            for id in self.connections.orphan_ids() {
+                self.run_orphan(id, time);
+            }
         }
     }
 

@@ -19,6 +19,8 @@ use shm::layout::NIC_LEVEL;
 
 /// `[F30]` So long we wait for the peer.
 const PEER_TIMEOUT: Duration = Duration::from_secs(60);
+/// `[F15]` Without an acknowledgement for so long, we fail over: a library waits no longer (`conn/nic/watch.rs`).
+pub const ACK_TIMEOUT: Duration = Duration::from_millis(500);
 /// Bytes that are thrown away at once, and how often in one turn: a peer may send without end, and others wait.
 const DISCARD: usize = 1 << 14;
 const TURN: usize = 4;
@@ -149,27 +151,48 @@ impl Orphan {
             return Fate::Broken;
         }
         match self.side.stage() {
-            Stage::Linked => self.judge_linked(now, block, known),
+            Stage::Linked if self.is_stalled(now, block, known) => {
+                block.freeze();
+                self.side.freeze();
+                match self.resume(now, block) {
+                    Ok(()) => Fate::Waits,
+                    Err(_) => Fate::Broken,
+                }
+            }
+            Stage::Linked => self
+                .judge_linked(block, known)
+                .unwrap_or_else(|| self.expire(now)),
             Stage::Kernel => self.judge_kernel(now),
             Stage::Over => Fate::Broken,
             _ => self.expire(now),
         }
     }
 
-    fn judge_linked(&mut self, now: Instant, block: &Block, known: Known) -> Fate {
-        let unread = block.tail().offset() > self.read;
+    /// `[F15]` Has nothing of what the program left been acknowledged for as long as the deadline?
+    fn is_stalled(&mut self, now: Instant, block: &Block, known: Known) -> bool {
         let freed = block.freed();
         if freed != self.freed {
             (self.freed, self.since) = (freed, now);
         }
+        self.is_unacknowledged(known) && now.since(self.since) >= ACK_TIMEOUT
+    }
+
+    /// Bytes or the end of a connection that the link carries.
+    pub fn is_unacknowledged(&self, known: Known) -> bool {
+        self.side.stage() == Stage::Linked && !known.end_acked && !known.closed
+    }
+
+    /// `None`: nothing has changed.
+    fn judge_linked(&self, block: &Block, known: Known) -> Option<Fate> {
+        let unread = block.tail().offset() > self.read;
         block.watch(block.tail().offset());
         match known {
-            Known { closed: true, .. } => Fate::Done,
+            Known { closed: true, .. } => Some(Fate::Done),
             // As the kernel: nobody will ever read that.
             Known {
                 end_acked: true, ..
-            } if unread => Fate::Broken,
-            _ => self.expire(now),
+            } if unread => Some(Fate::Broken),
+            _ => None,
         }
     }
 

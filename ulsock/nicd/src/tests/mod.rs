@@ -13,10 +13,12 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use netstack::failover::record::{LENGTH, Resume};
 use rustix::process::Signal;
 
+use crate::orphan::ACK_TIMEOUT;
 use program::{End, KEY, bytes, meet, streams};
 use rendezvous::reason::Reason;
 use world::{TestHost, World, eventually};
@@ -178,7 +180,8 @@ fn another_socket_than_that_of_the_connection_is_not_taken() {
     assert_eq!(written.len(), 0);
 }
 
-/// `[F24]` What a program has left behind goes by the kernel if the link fails.
+/// `[F24]` What a program has left behind goes by the kernel if the link fails: after the deadline that a library has
+/// ([F15]), not when the link is given up ([R7], three seconds).
 #[test]
 fn the_bytes_of_a_program_that_has_closed_go_by_the_kernel() {
     let world = World::new("packet");
@@ -187,9 +190,15 @@ fn the_bytes_of_a_program_that_has_closed_go_by_the_kernel() {
     a.write(50_000);
     a.leave();
     drop(a);
+    let since = Instant::now();
     let mut kernel = Vec::new();
     let mut stream = b.stream.try_clone().expect("a duplicate");
     stream.read_to_end(&mut kernel).expect("FIN at the end");
+    let took = since.elapsed();
+    assert!(
+        (ACK_TIMEOUT..Duration::from_secs(2)).contains(&took),
+        "{took:?}"
+    );
     let (head, plain) = kernel.split_first_chunk::<LENGTH>().expect("a record");
     let record = Resume::from_bytes(head);
     assert_eq!(
