@@ -1,7 +1,8 @@
 """What keeps a connection between two hosts from the link:
-proposals.py serve PORT answer|talk
-proposals.py call HOST PORT bulk|talk"""
+proposals.py serve PORT answer|talk|listen
+proposals.py call HOST PORT bulk|talk|stream"""
 
+import select
 import socket
 import sys
 import time
@@ -38,10 +39,27 @@ def talk(stream):
     assert receive(stream, WORDS) == b"?" * WORDS
 
 
+def listen(stream):
+    """Every word of a stream, and nothing is answered."""
+    received = b""
+    while piece := stream.recv(1 << 16):
+        received += piece
+        whole = len(received) // len(WORD)
+        assert received.startswith(WORD * whole), "another word"
+        received = received[whole * len(WORD):]
+    assert not received, "half a word"
+
+
+def stream_words(stream):
+    """A word every fifth of a millisecond, until told to stop; never reads."""
+    while not select.select([sys.stdin], [], [], 0.0002)[0]:
+        stream.sendall(WORD)
+
+
 def serve(port, way):
     with socket.create_server(("::", int(port)), family=socket.AF_INET6, dualstack_ipv6=True) as listener:
         stream = listener.accept()[0]
-    {"answer": answer, "talk": talk}[way](stream)
+    {"answer": answer, "talk": talk, "listen": listen}[way](stream)
 
 
 def ask(stream, message):
@@ -62,6 +80,9 @@ def call(host, port, way):
             print("bulk", flush=True)
             if sys.stdin.readline() == "less\n":
                 ask_for_long(stream, b".")
+            return
+        if way == "stream":
+            stream_words(stream)
             return
         start = time.monotonic()
         for _ in range(WORDS):

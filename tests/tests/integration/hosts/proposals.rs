@@ -89,3 +89,24 @@ fn in_vain() {
         "{tries} in {took} ms, not 3 to {most}\n{log}"
     );
 }
+
+/// A sender that never reads has heard nothing of the peer after a fail-over, unless its sends look for the peer's record:
+/// without it [F2] forbids the next proposal.
+#[test]
+fn a_stream_without_answers_comes_back() {
+    let hosts = Hosts::two().eager();
+    let [server, mut client] = start(&hosts, "listen", "stream");
+    for host in [0, 1, 1, 0] {
+        hosts.wait_until_served(1);
+        match host {
+            0 => hosts.kill_nicd(host),
+            _ => hosts.stop_nicd(host),
+        }
+        hosts.start_nicd(host);
+    }
+    hosts.wait_until_served(1);
+    client.tell("enough\n");
+    client.succeed();
+    server.succeed();
+    hosts.check_quiet();
+}

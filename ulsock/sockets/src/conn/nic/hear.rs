@@ -1,5 +1,7 @@
 //! What the kernel's stream brings to a connection that is on the link, or was (`[F17]` to `[F19]`, `[F21]`).
 
+use std::sync::atomic::Ordering;
+
 use netstack::failover::record::LENGTH;
 use netstack::failover::{Arrived, Segment as _, Stage, Tip};
 use netstack::ring::{Receiver, RxState, Sender};
@@ -8,8 +10,12 @@ use rustix::net::RecvFlags;
 
 use super::super::Conn;
 use crate::state::record::flag;
+use os::tcp;
 use rendezvous::rings::Rings;
 use shm::layout::NIC_LEVEL;
+
+/// Of a sender's calls between two looks for a record that may never come.
+const CALLS_PER_LOOK: u32 = 16;
 
 /// What stands next in the kernel's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +103,38 @@ impl Conn<'_> {
         has_ended
             || self.failover(tx.state(), |side| side.has_heard())
             || self.record.has(flag::BROKEN)
+    }
+
+    /// A program that only sends would never read the peer's record, without which `[F2]` forbids the next proposal. With no
+    /// lock held. After a fail-over the record is on its way, so every send looks; after a promotion that was given up
+    /// (`[F18]`) one may never come, so few do.
+    #[inline]
+    pub(super) fn hear_before_send(&self) {
+        let record = self.record;
+        if record.has(flag::RECORD_MAY_COME)
+            && !record.has(flag::JOINING)
+            && !record.tx.is_on_ring()
+        {
+            let calls = record.calls.load(Ordering::Relaxed);
+            if record.rx.is_on_ring() || calls.is_multiple_of(CALLS_PER_LOOK) {
+                self.hear_for_sender();
+            }
+        }
+    }
+
+    #[cold]
+    fn hear_for_sender(&self) {
+        if tcp::inq(self.socket).is_ok_and(|queued| (queued as usize) < LENGTH) {
+            return;
+        }
+        let Some(mut held) = self.lock_rx() else {
+            return;
+        };
+        let mut rx = self.receiver(held.state());
+        // Consumes the mark that stands for the record, if nothing is left in the ring. Errors are the next call's.
+        if self.read_records(&mut rx).is_ok() && rx.look().is_ok() {
+            self.note_carriers(None, Some(rx.state));
+        }
     }
 
     fn throw_away(&self, n: usize) -> Result<(), Errno> {

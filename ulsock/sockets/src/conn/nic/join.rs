@@ -40,6 +40,7 @@ impl Conn<'_> {
     /// Before a send of `len` bytes, with no lock held.
     pub(in crate::conn) fn join_before_send(&self, len: usize) {
         self.attend();
+        self.hear_before_send();
         if self.is_joining() || self.may_propose(len) && self.propose() {
             self.wait_for_open();
         }
