@@ -23,7 +23,6 @@ use super::impair::Impairment;
 use rendezvous::engine_endpoint::Block;
 use rendezvous::pair::Pair;
 use shm::layout::OFFERER;
-use shm::waiter::WAITERS;
 
 /// How frames get to the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,26 +244,6 @@ pub struct Ropes {
     by_endpoint: HashMap<EndpointId, Rope>,
     /// Connections that the daemon itself has to look after: their wires have been tripped.
     pub own: Vec<ConnectionId>,
-    /// Those whose bells have not come yet: they are behind other mail in the program's channel. By the address of
-    /// its pair, which they keep.
-    unheard: HashMap<usize, Vec<Unheard>>,
-}
-
-/// A ring that nobody has heard.
-struct Unheard {
-    pair: Arc<Pair>,
-    block: Block,
-    name: u32,
-}
-
-impl Unheard {
-    /// Whether it was in vain, and the program is still there.
-    fn ring_in_vain(&self) -> bool {
-        let heard = self
-            .pair
-            .ring(&self.block.segment, OFFERER, self.block.conn, self.name);
-        !heard && !self.pair.is_dead()
-    }
 }
 
 struct Rope {
@@ -302,22 +281,6 @@ impl Ropes {
         }
     }
 
-    /// More of a program's mail has been read: its bells may have come.
-    pub fn ring_again(&mut self, pair: &Arc<Pair>) {
-        let key = Arc::as_ptr(pair) as usize;
-        if let Some(mut unheard) = self.unheard.remove(&key) {
-            unheard.retain(Unheard::ring_in_vain);
-            if !unheard.is_empty() {
-                self.unheard.insert(key, unheard);
-            }
-        }
-    }
-
-    /// The program is gone.
-    pub fn forget(&mut self, pair: &Arc<Pair>) {
-        self.unheard.remove(&(Arc::as_ptr(pair) as usize));
-    }
-
     pub fn untie(&mut self, endpoint: EndpointId) {
         self.by_endpoint.remove(&endpoint);
     }
@@ -336,22 +299,7 @@ impl Bells for Ropes {
         while left != 0 {
             let name = wire.name(left.trailing_zeros() as usize);
             left &= left - 1;
-            if !pair.ring(&rope.block.segment, OFFERER, rope.block.conn, name) {
-                keep(&mut self.unheard, pair, &rope.block, name);
-            }
+            pair.ring(&rope.block.segment, OFFERER, rope.block.conn, name);
         }
-    }
-}
-
-/// The names are the program's own words: with more of them than it can have waiters it has to look by itself.
-#[cold]
-fn keep(unheard: &mut HashMap<usize, Vec<Unheard>>, pair: &Arc<Pair>, block: &Block, name: u32) {
-    let of_program = unheard.entry(Arc::as_ptr(pair) as usize).or_default();
-    if of_program.len() < WAITERS && !pair.is_dead() {
-        of_program.push(Unheard {
-            pair: pair.clone(),
-            block: block.clone(),
-            name,
-        });
     }
 }

@@ -17,8 +17,6 @@ pub struct Program {
     /// Of its user's shares: a place, and descriptors.
     _place: Held,
     descriptors: Held,
-    /// How many bells of its own we had when all were rung that had to be.
-    bells: usize,
     pub segments: Vec<Arc<PairSegment>>,
     pub by_block: HashMap<(u32, u32), ConnectionId>,
     /// It wants an engine of its own, and may have one.
@@ -33,7 +31,6 @@ impl Program {
             bell,
             _place: place,
             descriptors,
-            bells: 0,
             segments: Vec::new(),
             by_block: HashMap::new(),
             asks: false,
@@ -43,12 +40,6 @@ impl Program {
 
     pub fn bell(&self) -> Option<&Doorbell> {
         self.bell.as_ref()
-    }
-
-    /// More of its own bells have come since this was last asked.
-    pub fn notes_new_bells(&mut self) -> bool {
-        let before = std::mem::replace(&mut self.bells, self.pair.bells());
-        before != self.bells
     }
 
     /// `false`: with the bells that it has sent its user has more than its share. They are its channel, both ends of

@@ -135,7 +135,6 @@ impl Nicd {
             self.unfinished.insert(Source::Program(number));
             return true;
         }
-        self.ring_again(number);
         if pair.is_dead() || !self.counts_descriptors(number) {
             self.lose_program(number, time);
         }
@@ -174,19 +173,6 @@ impl Nicd {
     pub(super) fn hear_all(&mut self, number: u32, time: Instant) {
         let mut turns = 0..ALL_TURNS;
         while self.hear_program(number, time) && turns.next().is_some() {}
-    }
-
-    /// With bells that have come since, those are woken that could not be before.
-    fn ring_again(&mut self, number: u32) {
-        let Some(program) = self.programs.get_mut(&number) else {
-            return;
-        };
-        if !program.notes_new_bells() {
-            return;
-        }
-        for interface in &mut self.interfaces {
-            interface.ropes.ring_again(&program.pair);
-        }
     }
 
     /// `false`: with the bells that it has sent its user has more than its share.
@@ -365,9 +351,6 @@ impl Nicd {
         };
         self.set.remove(program.pair.channel());
         self.with_blocks.retain(|other| *other != number);
-        for interface in &mut self.interfaces {
-            interface.ropes.forget(&program.pair);
-        }
         if let Some(bell) = program.bell() {
             self.set.remove(bell.wait_fd());
         }

@@ -87,6 +87,8 @@ pub struct Pair {
     page: OnceLock<ReadOnlySegment>,
     /// The peer's bells by waiter number.
     ringers: [OnceLock<Box<Ringers>>; WAITERS / 64],
+    /// Waiters of the peer that were rung before their bells had come: they are rung when these come.
+    early: [AtomicU64; WAITERS / 64],
     /// Which of our own bells the peer has.
     handed: [AtomicU64; WAITERS / 64],
     /// How many of the peer's bells we hold.
@@ -156,6 +158,7 @@ impl Pair {
             owner: os::pid::get(),
             page: OnceLock::new(),
             ringers: [const { OnceLock::new() }; WAITERS / 64],
+            early: [const { AtomicU64::new(0) }; WAITERS / 64],
             handed: [const { AtomicU64::new(0) }; WAITERS / 64],
             bells: AtomicU32::new(0),
             claims: Mutex::default(),
@@ -261,7 +264,7 @@ impl Pair {
     }
 
     /// Wakes the peer's waiter that a wire names, as the peer wrote it: a waiter's number, and for
-    /// an epoll set the board to post on. `false` when it sleeps and we have no bell of it.
+    /// an epoll set the board to post on. `false` when it sleeps and we have no bell of it: it is rung when that comes.
     pub fn ring(&self, segment: &PairSegment, theirs: SideNumber, conn: u32, name: u32) -> bool {
         let (waiter, board) = ((name & 0xffff) as usize, (name >> 16) as usize);
         if waiter >= WAITERS || board > BOARDS {
@@ -274,11 +277,24 @@ impl Pair {
         if self.peer_asleep(waiter) == Some(false) {
             return true;
         }
-        if self.ringer(waiter).is_none() && self.is_mine() {
+        // A daemon reads its programs' mail in their turns, and is told by the channel when there is some.
+        if self.ringer(waiter).is_none() && self.is_mine() && !self.is_daemon() {
             self.receive();
         }
+        self.ring_bell(waiter) || self.ring_early(waiter)
+    }
+
+    fn ring_bell(&self, waiter: usize) -> bool {
         self.ringer(waiter)
             .is_some_and(|ringer| ringer.ring().is_ok())
+    }
+
+    /// Notes that it is to be rung. Either we see here that its bell has come, or `keep_ringer` sees the note.
+    #[cold]
+    fn ring_early(&self, waiter: usize) -> bool {
+        self.early[waiter / 64].fetch_or(1 << (waiter % 64), Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        self.ring_bell(waiter)
     }
 
     fn ringer(&self, waiter: usize) -> Option<&Ringer> {
@@ -295,14 +311,24 @@ impl Pair {
         }
         self.bells.fetch_add(1, Ordering::Relaxed);
         let chunk = chunk.get_or_init(|| Box::new([const { OnceLock::new() }; 64]));
-        chunk[waiter as usize % 64].set(ringer).is_ok()
+        let (place, bit) = (waiter as usize % 64, 1 << (waiter % 64));
+        let is_new = chunk[place].set(ringer).is_ok();
+        fence(Ordering::SeqCst);
+        if self.early[waiter as usize / 64].fetch_and(!bit, Ordering::SeqCst) & bit != 0 {
+            self.ring_bell(waiter as usize);
+        }
+        is_new
+    }
+
+    /// Are we the daemon that serves this program?
+    fn is_daemon(&self) -> bool {
+        matches!(self.other, Other::Program | Other::Guest)
     }
 
     /// Other users get none of the numbers that the program counts on. A daemon has none beside it, and counts by itself
     /// who has how many.
     fn lowest_bell(&self) -> i32 {
-        let is_daemon = matches!(self.other, Other::Program | Other::Guest);
-        match self.same_uid || is_daemon {
+        match self.same_uid || self.is_daemon() {
             true => 0,
             false => fds::own_range_begins(),
         }

@@ -7,7 +7,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use super::*;
 use os::fds::to_high;
 use shm::doorbell::{Doorbell, DoorbellKind};
-use shm::layout::{Block, CLAIMER, LARGE, Layout, RELEASED, SMALL};
+use shm::layout::{Block, CLAIMER, LARGE, Layout, OFFERER, RELEASED, SMALL};
 use shm::segment::Segment;
 
 const OTHER_USER: u32 = 4_000_000;
@@ -209,6 +209,30 @@ fn bells_end_with_the_share() {
     assert!(!share.take());
     drop(pair);
     assert!(share.take());
+}
+
+/// A daemon has many programs, which send their bells when it is busy with others. Whoever else takes the bell out of the
+/// channel, its owner is rung.
+#[test]
+fn who_was_rung_before_its_bell_came_is_rung_when_it_comes() {
+    let (pair, far) = pair_of(Share::trusted());
+    let mut pair = Arc::into_inner(pair).unwrap();
+    (pair.other, pair.same_uid) = (Other::Program, true);
+    pair.prove();
+    let (segment, conn) = pair.allocate().unwrap();
+    let bells = [3, 70].map(|waiter: u32| {
+        let bell = Doorbell::new_event().unwrap();
+        let kind = bell.kind();
+        far.send(&Message::Doorbell { waiter, kind }, Some(bell.far_fd()))
+            .unwrap();
+        bell
+    });
+    assert!(!pair.ring(&segment, OFFERER, conn, 70), "read out of turn");
+    pair.receive();
+    assert_eq!(bells.each_ref().map(Doorbell::drain), [false, true]);
+    assert!(pair.ring(&segment, OFFERER, conn, 70) && bells[1].drain());
+    pair.receive();
+    assert!(!bells[1].drain());
 }
 
 #[test]
