@@ -63,6 +63,9 @@ pub struct Load {
     /// Seconds that run before the measurement and are left out of it
     #[arg(long, default_value = "0.05", value_parser = seconds)]
     pub warm_up: Duration,
+    /// Round trips per second after the warm-up, where the program can pace them; 0: one after the other
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=100_000))]
+    pub rate: u32,
 }
 
 /// A number of seconds on the command line.

@@ -3,6 +3,7 @@
 //! Every trip is timed with one clock reading (the end of a trip is the start of the next), which
 //! costs some 25 ns a trip on either carrier and gives true percentiles, unlike timing batches.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -52,6 +53,31 @@ impl Trips {
     ) -> Outcome {
         self.run_for(warm_up, &mut trip, |_, _| ())?;
         self.measured = self.run_for(length, &mut trip, Histogram::saturating_record)?;
+        Ok(())
+    }
+
+    /// As `measure`, but so many trips per second are measured: before each the program sleeps until its time has come.
+    /// The warm-up is not paced, so that the connection is on its carrier when the measurement begins.
+    pub fn measure_paced(
+        &mut self,
+        warm_up: Duration,
+        length: Duration,
+        rate: u32,
+        mut trip: impl FnMut() -> Outcome,
+    ) -> Outcome {
+        self.run_for(warm_up, &mut trip, |_, _| ())?;
+        let (pause, start) = (Duration::from_secs(1) / rate, Instant::now());
+        let mut due = start;
+        while start.elapsed() < length {
+            due += pause;
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            let begun = Instant::now();
+            trip()?;
+            self.total += 1;
+            let took = begun.elapsed().as_nanos() as u64;
+            self.histogram.saturating_record(took);
+        }
+        self.measured = start.elapsed();
         Ok(())
     }
 

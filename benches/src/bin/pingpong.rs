@@ -13,7 +13,11 @@ fn main() -> Outcome {
         Role::Client(load) => {
             let mut asker = Asker::connect(&load.address, load.size)?;
             let mut trips = Trips::new()?;
-            trips.measure(load.warm_up, load.seconds, || asker.round_trip())?;
+            let (warm_up, length) = (load.warm_up, load.seconds);
+            match load.rate {
+                0 => trips.measure(warm_up, length, || asker.round_trip())?,
+                rate => trips.measure_paced(warm_up, length, rate, || asker.round_trip())?,
+            }
             trips.print()
         }
     }
