@@ -13,6 +13,8 @@ mod foreign;
 mod frames;
 #[path = "phy/hooks.rs"]
 mod hooks;
+#[path = "phy/joined.rs"]
+mod joined;
 #[path = "phy/linked.rs"]
 mod linked;
 #[path = "phy/namespace.rs"]

@@ -89,14 +89,20 @@ fn ask(
     Ok(request.value.0)
 }
 
+/// Asks the interface's driver. The kernel reads and writes a structure of linux/ethtool.h, which begins with its
+/// command; `structure` has room for all of it.
+pub fn ethtool(socket: BorrowedFd<'_>, name: &str, structure: &mut [u8]) -> io::Result<()> {
+    let mut value = [0; 24];
+    let pointer = structure.as_mut_ptr() as usize;
+    value[..size_of::<usize>()].copy_from_slice(&pointer.to_ne_bytes());
+    ask(socket, libc::SIOCETHTOOL, name, value)?;
+    Ok(())
+}
+
 fn driver(socket: BorrowedFd<'_>, name: &str) -> io::Result<String> {
     let mut info = [0u8; DRIVER_INFO_SIZE];
     info[..4].copy_from_slice(&DRIVER_INFO.to_ne_bytes());
-    let mut value = [0; 24];
-    // The kernel writes a struct ethtool_drvinfo there, which `info` has room for.
-    let pointer = info.as_mut_ptr() as usize;
-    value[..size_of::<usize>()].copy_from_slice(&pointer.to_ne_bytes());
-    ask(socket, libc::SIOCETHTOOL, name, value)?;
+    ethtool(socket, name, &mut info)?;
     let name = &info[DRIVER_NAME];
     let end = name
         .iter()

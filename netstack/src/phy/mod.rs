@@ -5,6 +5,7 @@
 //! for what simulates a network), blocks, or calls a libc function that the preloaded library hooks.
 
 pub mod cable;
+mod features;
 mod impaired;
 mod interface;
 pub mod ivshmem;
@@ -22,6 +23,7 @@ use core::time::Duration;
 use rustix::io::Errno;
 
 pub use cable::Conditions;
+pub use features::Features;
 pub use impaired::Impaired;
 pub use interface::Interface;
 pub use ivshmem::Ivshmem;

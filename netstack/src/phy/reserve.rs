@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use rustix::io::{self, Errno};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 
-use super::sys::{Fd, attach_filter};
+use super::sys::{Fd, attach_filter, set_option};
 
 /// Accepts no byte of anything.
 const DROP: [libc::sock_filter; 1] = [libc::sock_filter {
@@ -57,5 +57,18 @@ fn deaf(family: AddressFamily) -> io::Result<Fd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = Fd::from(socket_with(family, SocketType::DGRAM, flags, None)?);
     attach_filter(&socket, &DROP)?;
+    if knows_joined() {
+        // The kernel joins datagrams before a packet port sees them, and does not cut them up for us to drop them.
+        let _ = set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, &1);
+    }
     Ok(socket)
+}
+
+/// Whether packet sockets show datagrams that are joined: others lose them (include/linux/virtio_net.h, since 6.2).
+fn knows_joined() -> bool {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy();
+    let mut numbers = release.split(|it: char| !it.is_ascii_digit());
+    let mut next = || numbers.next().and_then(|number| number.parse::<u32>().ok());
+    (next(), next()) >= (Some(6), Some(2))
 }

@@ -248,6 +248,21 @@ impl Header {
     }
 }
 
+/// How long the packet is that these bytes begin with, as it says itself. Whether it is one shows when it is read.
+pub fn length(bytes: &[u8]) -> Option<usize> {
+    let (fixed, rest) = bytes.split_first_chunk::<HEADER>()?;
+    if fixed[0] >> 4 != VERSION {
+        return None;
+    }
+    let flags = fixed[1];
+    let block = match flags & ACK != 0 {
+        true => rest.len() - Ack::split(rest, flags & MARKS != 0)?.1.len(),
+        false => 0,
+    };
+    let body = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
+    Some(HEADER + block + body)
+}
+
 /// The last step: the CRC of a packet that is complete.
 #[inline]
 pub fn seal(out: &mut [u8], crc: Crc) {

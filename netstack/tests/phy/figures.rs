@@ -11,12 +11,14 @@ use netstack::phy::Port;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::frames::{Family, PORT, frame, now, post, route};
+use crate::frames::{Family, PORT, commit, frame_for, now, route};
 use crate::namespace::World;
 use crate::rig::{AnyPort, Kind};
 
 const KINDS: [Kind; 4] = [Kind::Sim, Kind::Packet, Kind::Xdp, Kind::XdpNative];
 const LENGTH: usize = 64;
+/// Frames of full length that hold 16 KiB.
+const MANY: usize = 12;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
@@ -56,31 +58,56 @@ fn show(name: &str, mut times: Vec<Duration>) {
     println!("{name:32} {:7.1} {:7.1} us", at(50), at(99));
 }
 
-fn round_trips(kind: Kind, wait: Wait, count: usize) -> Vec<Duration> {
+/// Frames of one length there and as many back.
+#[derive(Clone, Copy)]
+struct Exchange {
+    frames: usize,
+    length: usize,
+}
+
+const SHORT: Exchange = Exchange {
+    frames: 1,
+    length: LENGTH,
+};
+const LONG: Exchange = Exchange {
+    frames: MANY,
+    length: 1514,
+};
+
+fn round_trips(kind: Kind, wait: Wait, what: Exchange, count: usize) -> Vec<Duration> {
     let mut ends = kind.ends(1500);
     let (one, other) = ends.both();
     let there = route(Family::V4, 1, one.capabilities(), other.capabilities());
     let back = route(Family::V4, 2, other.capabilities(), one.capabilities());
-    let (there, back) = (frame(&there, LENGTH, 1), frame(&back, LENGTH, 1));
+    let offload = [&*one, &*other].map(|port| port.capabilities().offload);
+    let there = frame_for(offload[0], &there, what.length, 1);
+    let back = frame_for(offload[1], &back, what.length, 1);
     let (over, never) = (AtomicBool::new(false), AtomicBool::new(false));
+    let send = |port: &mut AnyPort, frame: &[u8]| {
+        for _ in 0..what.frames {
+            commit(port, frame);
+        }
+        port.flush(now()).expect("to send");
+    };
+    let take_all = |port: &mut AnyPort, over| (0..what.frames).all(|_| take(port, wait, over));
     thread::scope(|scope| {
         scope.spawn(|| {
             pin(1);
-            while take(other, wait, &over) {
-                post(other, &back);
+            while take_all(other, &over) {
+                send(other, &back);
             }
         });
         pin(0);
         let mut times = Vec::with_capacity(count);
         for _ in 0..count {
             let start = Instant::now();
-            post(one, &there);
-            take(one, wait, &never);
+            send(one, &there);
+            take_all(one, &never);
             times.push(start.elapsed());
         }
         over.store(true, Ordering::Relaxed);
         // A sleeper is woken by it.
-        post(one, &there);
+        send(one, &there);
         times
     })
 }
@@ -120,7 +147,7 @@ fn stream(kind: Kind) {
     let mut ends = kind.ends(1500);
     let (one, other) = ends.both();
     let route = route(Family::V4, 1, one.capabilities(), other.capabilities());
-    let template = frame(&route, 1514, 1);
+    let template = frame_for(one.capabilities().offload, &route, 1514, 1);
     let over = AtomicBool::new(false);
     let time = Duration::from_secs(1);
     let (sent, received) = thread::scope(|scope| {
@@ -157,12 +184,16 @@ fn figures() {
     for kind in KINDS {
         show(
             &format!("{kind:?}, spinning"),
-            round_trips(kind, Wait::Spinning, 20_000),
+            round_trips(kind, Wait::Spinning, SHORT, 20_000),
+        );
+        show(
+            &format!("{kind:?}, spinning, 16 KiB"),
+            round_trips(kind, Wait::Spinning, LONG, 5000),
         );
         if kind != Kind::Sim {
             show(
                 &format!("{kind:?}, asleep"),
-                round_trips(kind, Wait::Asleep, 5000),
+                round_trips(kind, Wait::Asleep, SHORT, 5000),
             );
         }
     }

@@ -69,6 +69,11 @@ pub fn least(family: Family) -> usize {
 
 /// Writes a frame of `length` bytes, which depend on `seed`.
 pub fn write(into: &mut [u8], route: &Route, length: usize, seed: u64) {
+    write_for(Offload::default(), into, route, length, seed);
+}
+
+/// The same, for a port that does so much by itself.
+pub fn write_for(offload: Offload, into: &mut [u8], route: &Route, length: usize, seed: u64) {
     let start = overhead(&route.addresses);
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ length as u64;
     for piece in into[start..length].chunks_mut(8) {
@@ -76,7 +81,6 @@ pub fn write(into: &mut [u8], route: &Route, length: usize, seed: u64) {
         let word = state.rotate_left(17).to_le_bytes();
         piece.copy_from_slice(&word[..piece.len()]);
     }
-    let offload = Offload::default();
     let headers = route.headers();
     let written = headers.emit(into, Ecn::Capable, length - start, offload);
     assert_eq!(written, Some(length));
@@ -89,11 +93,23 @@ pub fn frame(route: &Route, length: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Sends one frame: the port has room.
-pub fn post(port: &mut impl Port, bytes: &[u8]) {
+/// The same, for a port that does so much by itself.
+pub fn frame_for(offload: Offload, route: &Route, length: usize, seed: u64) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    write_for(offload, &mut bytes, route, length, seed);
+    bytes
+}
+
+/// Leaves one frame to the port, which has room.
+pub fn commit(port: &mut impl Port, bytes: &[u8]) {
     let slot = port.slot().expect("room");
     slot[..bytes.len()].copy_from_slice(bytes);
     port.commit(bytes.len());
+}
+
+/// Sends one frame: the port has room.
+pub fn post(port: &mut impl Port, bytes: &[u8]) {
+    commit(port, bytes);
     port.flush(now()).expect("to send");
 }
 

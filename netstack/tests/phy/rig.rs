@@ -70,6 +70,11 @@ impl Kind {
         }
     }
 
+    /// Whether it cuts up what was joined on the way.
+    pub fn takes_joined(self) -> bool {
+        matches!(self, Kind::Packet | Kind::Wrapped)
+    }
+
     pub fn ends(self, mtu: usize) -> Ends {
         if self == Kind::Sim {
             let (one, other) = Sim::pair(&Conditions::default(), mtu, 1);

@@ -90,4 +90,27 @@ fn read_frame(bytes: &[u8]) {
             assert!(datagram.payload.len() + overhead <= bytes.len());
         }
     }
+    for size in [0, 1, 7, 100, usize::MAX] {
+        cut(&mut bytes.to_vec(), size);
+    }
+}
+
+/// [W7] What a frame of several is cut into lies within it, is a datagram each, and has all of its payload.
+fn cut(bytes: &mut [u8], size: usize) {
+    let Some(mut segments) = frame::Segments::of(bytes, size) else {
+        return;
+    };
+    let whole = bytes.to_vec();
+    let overhead = frame::Outline::of(&whole).expect("a datagram").overhead();
+    let (longest, mut end) = (segments.longest(), overhead);
+    while let Some(place) = segments.cut(bytes) {
+        let piece = &bytes[place.clone()];
+        assert!(piece.len() > overhead && piece.len() <= longest);
+        assert_eq!(place.start + overhead, end);
+        assert_eq!(piece[overhead..], whole[end..place.end]);
+        let outline = frame::Outline::of(piece).expect("a datagram");
+        assert!(outline.is_open(piece));
+        end = place.end;
+    }
+    assert_eq!(end, whole.len());
 }

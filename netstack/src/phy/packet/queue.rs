@@ -10,11 +10,13 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 use super::filter::filter;
 use super::ring::SlotLayout;
 use crate::phy::sys::{Fd, Plain, attach_filter, option, set_option, syscall};
-use crate::phy::{Capabilities, Interface, Wanted};
+use crate::phy::{Capabilities, Features, Interface, Wanted};
 use crate::wire::frame::{ETHERNET, Offload};
 
 /// Bytes of frames that may be with the driver; the kernel's default stops at some hundred frames.
 const SEND_BUFFER: usize = 8 << 20;
+/// Bytes of frames that are longer than a slot and wait to be fetched, as the kernel counts them: some 50 of the longest.
+const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// The version of the rings.
 const VERSION: i32 = libc::tpacket_versions::TPACKET_V2 as i32;
@@ -24,7 +26,7 @@ const MTU: core::ops::RangeInclusive<u32> = 68..=65535;
 
 #[derive(Clone, Copy, Debug)]
 pub struct PacketOptions {
-    /// Frames that can wait to be received, and to be sent; powers of two.
+    /// Frames that can wait to be received, a power of two, and to be sent.
     pub receive_slots: usize,
     pub send_slots: usize,
     /// Past the queueing discipline, straight to the driver: sooner, but a full driver loses frames.
@@ -43,8 +45,8 @@ impl Default for PacketOptions {
 
 /// Frames gather in it from the time it is opened, as far as there is room.
 ///
-/// Only one process may use the rings, and no other one after it: the kernel does not tell its position in
-/// them, so that a second process would start in the wrong place. A process that opens a queue for another
+/// Only one process may use the ring, and no other one after it: the kernel does not tell its position in
+/// it, so that a second process would start in the wrong place. A process that opens a queue for another
 /// closes it, or keeps the descriptor and does not map it.
 ///
 /// A process that has the descriptor receives what the filter lets through, and the filter is locked; but
@@ -61,10 +63,13 @@ pub struct Shape {
     pub mtu: u32,
     /// The interface's hardware address.
     pub address: [u8; 6],
-    /// Powers of two.
+    /// A power of two.
     pub receive_slots: u32,
     pub send_slots: u32,
 }
+
+/// Frames that wait to be sent take memory of the process that sends them.
+const SEND_SLOTS: core::ops::RangeInclusive<u32> = 1..=1 << 16;
 
 impl Queue {
     /// Opens the interface, in the network namespace of the calling thread.
@@ -77,7 +82,7 @@ impl Queue {
             return Err(Errno::INVAL);
         }
         let shape = Shape::new(interface, options).ok_or(Errno::INVAL)?;
-        let (receiving, sending) = shape.rings().ok_or(Errno::INVAL)?;
+        let ring = shape.ring().ok_or(Errno::INVAL)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         // Without a protocol nothing arrives before `bind`.
         let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
@@ -85,8 +90,7 @@ impl Queue {
         attach_filter(&socket, &filter(wanted))?;
         set_option(&socket, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, &1)?;
         set_up(&socket, options)?;
-        set(&socket, libc::PACKET_RX_RING, &receiving.request())?;
-        set(&socket, libc::PACKET_TX_RING, &sending.request())?;
+        set(&socket, libc::PACKET_RX_RING, &ring.request())?;
         bind(&socket, interface.index)?;
         Ok(Queue { socket, shape })
     }
@@ -102,36 +106,38 @@ impl Queue {
 
 impl Shape {
     fn new(interface: &Interface, options: PacketOptions) -> Option<Shape> {
-        let slots = |count| {
-            let layout = SlotLayout::new(ETHERNET + interface.mtu, count);
-            u32::try_from(layout.count).ok()
-        };
+        let receiving = SlotLayout::new(ETHERNET + interface.mtu, options.receive_slots);
         Some(Shape {
             mtu: u32::try_from(interface.mtu).ok()?,
             address: interface.address,
-            receive_slots: slots(options.receive_slots)?,
-            send_slots: slots(options.send_slots)?,
+            receive_slots: u32::try_from(receiving.count).ok()?,
+            send_slots: u32::try_from(options.send_slots).ok()?,
         })
     }
 
-    pub(super) fn capabilities(&self) -> Capabilities {
+    pub(super) fn capabilities(&self, features: Features) -> Capabilities {
         Capabilities {
             mtu: self.mtu as usize,
             address: self.address,
-            offload: Offload::default(),
+            offload: Offload {
+                udp_sent: features.checksums_sent,
+                udp_received: false,
+            },
         }
     }
 
-    /// Where received frames are, and those to send behind them; `None` if no queue has this shape.
-    pub(super) fn rings(&self) -> Option<(SlotLayout, SlotLayout)> {
-        let ring = |count: u32| {
-            let layout = SlotLayout::new(self.capabilities().frame(), count as usize);
-            (layout.count == count as usize).then_some(layout)
-        };
-        if !MTU.contains(&self.mtu) {
+    fn frame(&self) -> usize {
+        ETHERNET + self.mtu as usize
+    }
+
+    /// Where received frames are; `None` if no queue has this shape.
+    pub(super) fn ring(&self) -> Option<SlotLayout> {
+        if !MTU.contains(&self.mtu) || !SEND_SLOTS.contains(&self.send_slots) {
             return None;
         }
-        Some((ring(self.receive_slots)?, ring(self.send_slots)?))
+        let count = self.receive_slots as usize;
+        let layout = SlotLayout::new(self.frame(), count);
+        (layout.count == count).then_some(layout)
     }
 }
 
@@ -151,17 +157,19 @@ fn set<T: Plain>(socket: &Fd, name: i32, value: &T) -> io::Result<()> {
 
 fn set_up(socket: &Fd, options: PacketOptions) -> io::Result<()> {
     set(socket, libc::PACKET_VERSION, &VERSION)?;
-    // With it the kernel copies a short frame instead of lending its page out; see `Ring::describe`.
+    // What hardware is to do and has done with each frame: see `Wishes`.
     set(socket, libc::PACKET_VNET_HDR, &1)?;
     set(socket, libc::PACKET_IGNORE_OUTGOING, &1)?;
-    // A frame that the interface does not take (its MTU has shrunk) must not hold up the others.
-    set(socket, libc::PACKET_LOSS, &1)?;
+    // Frames that are longer than a slot are kept whole: see `Inbox`.
+    set(socket, libc::PACKET_COPY_THRESH, &1)?;
     set(
         socket,
         libc::PACKET_QDISC_BYPASS,
         &i32::from(options.direct),
     )?;
     // Beyond the limit for all, or up to it.
+    sockopt::set_socket_recv_buffer_size_force(socket, RECEIVE_BUFFER)
+        .or_else(|_| sockopt::set_socket_recv_buffer_size(socket, RECEIVE_BUFFER))?;
     sockopt::set_socket_send_buffer_size_force(socket, SEND_BUFFER)
         .or_else(|_| sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER))
 }

@@ -1,5 +1,5 @@
-//! One ring of slots that are shared with the kernel (TPACKET_V2). The first word of a slot says whose
-//! it is: zero gives it to the kernel when receiving, and to us when sending.
+//! The ring of slots for received frames, which is shared with the kernel (TPACKET_V2). The first word of a slot says
+//! whose it is: zero gives it to the kernel.
 //!
 //! Version 2 and not 3: there a frame is seen when its block is full or a timer of a millisecond fires.
 
@@ -7,21 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::tpacket2_hdr as Header;
 
+use super::wishes::{WISHES, Wishes};
 use crate::phy::sys::Map;
-
-/// What stands before every frame (`struct virtio_net_hdr` of linux/virtio_net.h): wishes to the hardware, of
-/// which we have none.
-pub const WISHES: usize = 10;
-/// Where in it the length of the frame's head is, which the kernel copies; it lends the pages of the rest.
-const HEAD_LENGTH_AT: usize = 2;
-/// Frames that are copied whole: a page that was lent has to be copied anyway, with an allocation of its
-/// own, when the receiver is on this machine, and to map it for a card costs no less.
-const COPIED: usize = 2048;
-
-/// Where what we send begins in its slot (net/packet/af_packet.c, `tpacket_parse_header`).
-const WISHES_AT: usize = libc::TPACKET2_HDRLEN - size_of::<libc::sockaddr_ll>();
-/// Where a frame to send begins.
-pub const FRAME_AT: usize = WISHES_AT + WISHES;
 
 /// Slots of one size, one behind the other. The kernel cuts a ring into blocks; a whole number of slots
 /// fills each, so that there is no gap.
@@ -59,68 +46,48 @@ impl SlotLayout {
     }
 }
 
-/// A ring at its place in the mapping, with our end of it.
+/// A ring that fills its mapping, with our end of it.
 #[derive(Debug)]
 pub struct Ring {
     layout: SlotLayout,
-    offset: usize,
     head: usize,
 }
 
 impl Ring {
-    pub fn new(layout: SlotLayout, offset: usize) -> Ring {
-        Ring {
-            layout,
-            offset,
-            head: 0,
-        }
+    pub fn new(layout: SlotLayout) -> Ring {
+        Ring { layout, head: 0 }
     }
 
     pub fn slot_size(&self) -> usize {
         self.layout.slot
     }
 
-    /// Our end moves on.
-    pub fn advance(&mut self) {
-        self.head = (self.head + 1) & (self.layout.count - 1);
-    }
-
     /// So many bytes of the slot at our end.
     pub fn bytes(&self, map: &Map, at: usize, len: usize) -> *mut u8 {
         assert!(len <= self.layout.slot && at <= self.layout.slot - len);
-        map.at(self.offset + self.head * self.layout.slot + at, len)
+        map.at(self.head * self.layout.slot + at, len)
     }
 
     fn header(&self, map: &Map) -> *mut Header {
-        self.header_at(map, self.head)
-    }
-
-    fn header_at(&self, map: &Map, slot: usize) -> *mut Header {
-        map.at(self.offset + slot * self.layout.slot, size_of::<Header>())
+        map.at(self.head * self.layout.slot, size_of::<Header>())
             .cast()
     }
 
     /// What the first word of the slot at our end says.
+    #[inline]
     pub fn status(&self, map: &Map) -> u32 {
-        self.status_at(map, self.head)
+        self.word(map).load(Ordering::Acquire)
     }
 
-    /// What that of the slot before says.
-    pub fn status_before(&self, map: &Map) -> u32 {
-        self.status_at(map, self.head.wrapping_sub(1) & (self.layout.count - 1))
+    /// The slot at our end goes back to the kernel.
+    pub fn give_back(&mut self, map: &Map) {
+        self.word(map)
+            .store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.head = (self.head + 1) & (self.layout.count - 1);
     }
 
-    fn status_at(&self, map: &Map, slot: usize) -> u32 {
-        self.word(map, slot).load(Ordering::Acquire)
-    }
-
-    /// The slot at our end goes over to the kernel.
-    pub fn give(&self, map: &Map, status: u32) {
-        self.word(map, self.head).store(status, Ordering::Release);
-    }
-
-    fn word<'a>(&self, map: &'a Map, slot: usize) -> &'a AtomicU32 {
-        map.get(self.offset + slot * self.layout.slot)
+    fn word<'a>(&self, map: &'a Map) -> &'a AtomicU32 {
+        map.get(self.head * self.layout.slot)
     }
 
     /// What the kernel says about the frame in a slot that is ours.
@@ -137,38 +104,14 @@ impl Ring {
         }
     }
 
-    /// How long the frame is that we have written into the slot at our end.
-    pub fn describe_own(&self, map: &Map, length: usize) {
-        self.describe(map, self.head, length);
-    }
-
-    /// How long the frame in a slot is. The kernel looks at it in our own system calls only.
-    pub fn describe(&self, map: &Map, slot: usize, length: usize) {
-        let header = self.header_at(map, slot);
-        let head = if length <= COPIED { length } else { 0 } as u16;
-        let at = self.offset + slot * self.layout.slot + WISHES_AT + HEAD_LENGTH_AT;
-        let place = map.at(at, size_of_val(&head)).cast::<[u8; 2]>();
-        // SAFETY: inside the mapping and aligned; the slot is ours, so nobody reads.
-        unsafe {
-            (&raw mut (*header).tp_len).write((WISHES + length) as u32);
-            place.write(head.to_ne_bytes());
+    /// What stands before that frame, which begins at `at`.
+    pub fn wishes(&self, map: &Map, at: usize) -> Wishes {
+        let Some(start) = at.checked_sub(WISHES) else {
+            return Wishes::default();
         };
-    }
-
-    /// What `describe` has said.
-    pub fn length(&self, map: &Map, slot: usize) -> usize {
-        let header = self.header_at(map, slot);
-        // SAFETY: inside the mapping and aligned; the kernel does not write it in a ring for sending.
-        let length = unsafe { (&raw const (*header).tp_len).read() };
-        (length as usize).saturating_sub(WISHES)
-    }
-
-    /// The first slot that waits to be sent.
-    pub fn first_waiting(&self, map: &Map) -> Option<usize> {
-        let before = |back: usize| self.head.wrapping_sub(back) & (self.layout.count - 1);
-        let slots = (1..=self.layout.count).map(before);
-        let waits = |&slot: &usize| self.status_at(map, slot) == libc::TP_STATUS_SEND_REQUEST;
-        slots.take_while(waits).last()
+        let bytes = self.bytes(map, start, WISHES).cast::<[u8; WISHES]>();
+        // SAFETY: inside the slot, which is ours, so nobody writes.
+        Wishes::from_bytes(unsafe { bytes.read() })
     }
 }
 

@@ -12,6 +12,7 @@ mod ring;
 mod socket;
 mod umem;
 
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::vec;
@@ -23,7 +24,8 @@ use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
 use super::{Capabilities, Frame, Port, PortCounters, RETRY, Trouble};
 use crate::time::Instant;
-use crate::wire::frame::{ETHERNET, Offload};
+use crate::wire::frame::{ETHERNET, Offload, Outline, Segments};
+use crate::wire::packet;
 pub use attach::{Mode, Refusal, Steering};
 use socket::{Binding, Socket};
 use umem::{Umem, UmemShape};
@@ -73,8 +75,12 @@ pub struct Xdp {
     held: Option<u64>,
     /// Chunks that were given back and not published.
     returned: u32,
+    /// Bytes of the longest frame that comes: on the kernel's buffers also frames that a packet port has joined.
+    longest: usize,
     /// A frame that comes in several chunks.
     joined: Vec<u8>,
+    /// It is several frames: what of them has not been given out.
+    rest: Option<Segments>,
     /// More of it is to come.
     joining: bool,
     /// Slots that are ours, and chunks of each of the others that the kernel still has.
@@ -97,6 +103,10 @@ impl Xdp {
             offload: Offload::default(),
         };
         let frame = capabilities.frame();
+        let longest = match steering.mode() {
+            Mode::Native => frame,
+            Mode::Generic => frame.max(ETHERNET + usize::from(u16::MAX)),
+        };
         let shape = UmemShape::new(frame, options.receive_slots, options.send_slots);
         let umem = Umem::new(shape)?;
         let binding = Binding {
@@ -108,7 +118,7 @@ impl Xdp {
                 Mode::Generic if options.copies == Copies::Never => return Err(Errno::OPNOTSUPP),
                 Mode::Generic => Copies::Always,
             },
-            scattered: shape.is_scattered(frame),
+            scattered: shape.is_scattered(longest),
         };
         let socket = Socket::open(binding, &umem, shape)?;
         steering.set_socket(options.queue, socket.fd.as_fd())?;
@@ -119,7 +129,9 @@ impl Xdp {
             shape,
             held: None,
             returned: 0,
-            joined: Vec::with_capacity(frame),
+            longest,
+            joined: Vec::with_capacity(longest + 1),
+            rest: None,
             joining: false,
             free: (0..shape.slots).rev().collect(),
             outstanding: vec![0; shape.slots as usize],
@@ -167,11 +179,34 @@ impl Xdp {
             self.joined.clear();
         }
         // One that is longer than it may be is cut off, and seen to be.
-        let room = self.capabilities.frame() + 1 - self.joined.len();
+        let room = self.longest + 1 - self.joined.len();
         self.joined
             .extend_from_slice(&bytes[..bytes.len().min(room)]);
         self.joining = more;
         !more
+    }
+
+    /// Several frames in one begin to be given out, if that is what has come. Nobody says how long each is but the
+    /// packets themselves: XDP does not show what the kernel knows of a frame.
+    fn begin_cutting(&mut self) -> bool {
+        let is_open = |outline: &Outline| outline.is_open(&self.joined);
+        let outline = Outline::of(&self.joined).filter(is_open);
+        let payload = outline.and_then(|outline| self.joined.get(outline.overhead()..));
+        let segments = payload
+            .and_then(packet::length)
+            .and_then(|size| Segments::of(&self.joined, size));
+        let largest = self.capabilities.frame();
+        self.rest = segments.filter(|segments| segments.longest() <= largest);
+        self.rest.is_some()
+    }
+
+    /// The next of them: where it is.
+    fn cut(&mut self) -> Option<Range<usize>> {
+        let next = self.rest.as_mut()?.cut(&mut self.joined);
+        if next.is_none() {
+            self.rest = None;
+        }
+        next
     }
 
     /// The next chunk that has arrived.
@@ -236,6 +271,14 @@ impl Port for Xdp {
             self.give_back(chunk);
         }
         loop {
+            if let Some(place) = self.cut() {
+                self.counters.frames_received += 1;
+                self.counters.bytes_received += place.len() as u64;
+                return Some(Frame {
+                    bytes: &self.joined[place],
+                    checked: true,
+                });
+            }
             let Some(taken) = self.take() else {
                 self.idle();
                 return None;
@@ -250,7 +293,8 @@ impl Port for Xdp {
                     continue;
                 }
                 if self.joined.len() > self.capabilities.frame() {
-                    self.counters.truncated += 1;
+                    let is_useful = self.joined.len() <= self.longest && self.begin_cutting();
+                    self.counters.truncated += u64::from(!is_useful);
                     continue;
                 }
                 self.counters.frames_received += 1;
@@ -336,6 +380,10 @@ impl Port for Xdp {
 
     fn deadline(&self) -> Option<Instant> {
         self.retry
+    }
+
+    fn lie_down(&mut self) -> bool {
+        self.rest.is_none()
     }
 
     fn trouble(&mut self) -> Option<Trouble> {

@@ -1,13 +1,17 @@
 //! Ethernet, IP and UDP around a packet.
 
 mod any;
+mod outline;
 mod plain;
 mod route;
+mod segments;
 
 use core::net::IpAddr;
 
+pub use outline::{LONGEST, Outline};
 pub use plain::sum;
 pub use route::Route;
+pub use segments::{Joined, Segments};
 
 use super::Addresses;
 
@@ -20,7 +24,7 @@ const UDP: usize = 8;
 /// `[W6]` Which checksums the port fills in and checks by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// UDP, when sending.
+    /// UDP, when sending: the field then has the sum of the pseudo header, which the port completes.
     pub udp_sent: bool,
     /// UDP, when receiving: what arrives has been checked.
     pub udp_received: bool,
@@ -87,7 +91,7 @@ pub struct Arrival<'a> {
 /// Reads a frame. The addresses are what the frame says.
 #[inline]
 pub fn parse(frame: &[u8], offload: Offload) -> Result<Arrival<'_>, NotOurs> {
-    match plain::parse(frame) {
+    match plain::parse(frame, offload) {
         Some(datagram) => Ok(datagram),
         None => any::parse(frame, offload),
     }

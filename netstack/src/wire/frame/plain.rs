@@ -1,9 +1,9 @@
-//! The frame that a peer sends over IPv4: no options, no fragment, no UDP checksum, and nothing behind
-//! the datagram that IP counts. Read in one piece; every other frame goes through `any`.
+//! The frame that a peer sends over IPv4: no options, no fragment, no UDP checksum or one that is checked, and nothing
+//! behind the datagram that IP counts. Read in one piece; every other frame goes through `any`.
 
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use super::{Arrival, ETHERNET, Ecn, IPV4, UDP};
+use super::{Arrival, ETHERNET, Ecn, IPV4, Offload, UDP};
 use crate::wire::Addresses;
 
 pub const HEADERS: usize = ETHERNET + IPV4 + UDP;
@@ -16,13 +16,13 @@ const FRAGMENT: u16 = 0x3fff;
 
 /// `None` for a frame that is another, or wrong.
 #[inline]
-pub fn parse(frame: &[u8]) -> Option<Arrival<'_>> {
+pub fn parse(frame: &[u8], offload: Offload) -> Option<Arrival<'_>> {
     let (headers, rest) = frame.split_first_chunk::<HEADERS>()?;
     let word = |at: usize| u16::from_be_bytes([headers[at], headers[at + 1]]);
     let is_plain = headers[12..15] == BEGINNING
         && word(20) & FRAGMENT == 0
         && headers[23] == UDP_PROTOCOL
-        && word(40) == 0;
+        && (word(40) == 0 || offload.udp_received);
     let (total, length) = (usize::from(word(16)), usize::from(word(38)));
     if !is_plain || length < UDP || total != IPV4 + length {
         return None;
@@ -80,7 +80,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::{Offload, Route, any};
+    use super::super::{Route, any};
     use super::*;
 
     /// With a checksum that is right.
@@ -100,6 +100,7 @@ mod tests {
             payload in prop::collection::vec(any::<u8>(), 0..100),
             cut in 0usize..5,
             right: bool,
+            offload in prop_oneof![Just(Offload::default()), Just(Offload { udp_sent: true, udp_received: true })],
         ) {
             let (from, to, source, destination) = ends;
             let addresses = Addresses {
@@ -109,8 +110,8 @@ mod tests {
             let route = Route::new([2; 6], [4; 6], &addresses).unwrap();
             let mut frame: Vec<u8> = vec![0; HEADERS];
             frame.extend_from_slice(&payload);
-            route.emit(&mut frame, Ecn::Capable, payload.len(), Offload::default()).unwrap();
-            prop_assert!(parse(&frame).is_some());
+            route.emit(&mut frame, Ecn::Capable, payload.len(), offload).unwrap();
+            prop_assert!(parse(&frame, offload).is_some());
             for (at, value) in changes {
                 frame[at] = value;
             }
@@ -118,8 +119,8 @@ mod tests {
                 mend(&mut frame);
             }
             frame.truncate(frame.len() - cut);
-            if let Some(datagram) = parse(&frame) {
-                prop_assert_eq!(any::parse(&frame, Offload::default()), Ok(datagram));
+            if let Some(datagram) = parse(&frame, offload) {
+                prop_assert_eq!(any::parse(&frame, offload), Ok(datagram));
             }
         }
     }

@@ -8,6 +8,7 @@ use smoltcp::wire::{
     Ipv4Repr, Ipv6Packet, Ipv6Repr, UdpPacket,
 };
 
+use super::outline::{address_sum, pseudo_sum};
 use super::plain::{self, fold};
 use super::{ETHERNET, Ecn, IPV4, IPV6, Offload, UDP};
 use crate::wire::Addresses;
@@ -71,7 +72,7 @@ impl Route {
         offload: Offload,
     ) -> Option<usize> {
         match &self.0 {
-            Headers::V4(v4) => v4.emit(frame, ecn, length),
+            Headers::V4(v4) => v4.emit(frame, ecn, length, offload),
             Headers::V6(v6) => v6.emit(frame, ecn, length, offload),
         }
     }
@@ -83,6 +84,7 @@ struct V4 {
     bytes: [u8; plain::HEADERS],
     /// The sum of the IP header as it is here.
     sum: u16,
+    addresses: u64,
 }
 
 impl V4 {
@@ -100,12 +102,17 @@ impl V4 {
         ip.set_total_len(0);
         let header = bytes[ETHERNET..].first_chunk::<IPV4>();
         let sum = header.map_or(0, plain::sum);
-        V4 { bytes, sum }
+        let addresses = address_sum(&bytes[ETHERNET + 12..ETHERNET + 20]);
+        V4 {
+            bytes,
+            sum,
+            addresses,
+        }
     }
 
-    /// `[W6]` UDP has no checksum here.
+    /// `[W6]` UDP has no checksum here, unless the port completes it.
     #[inline]
-    fn emit(&self, frame: &mut [u8], ecn: Ecn, length: usize) -> Option<usize> {
+    fn emit(&self, frame: &mut [u8], ecn: Ecn, length: usize, offload: Offload) -> Option<usize> {
         let total = u16::try_from(length)
             .ok()?
             .checked_add((IPV4 + UDP) as u16)?;
@@ -116,7 +123,12 @@ impl V4 {
         headers[15] = ecn.bits();
         headers[16..18].copy_from_slice(&total.to_be_bytes());
         headers[24..26].copy_from_slice(&(!fold(sum)).to_be_bytes());
-        headers[38..40].copy_from_slice(&(total - IPV4 as u16).to_be_bytes());
+        let counted = total - IPV4 as u16;
+        headers[38..40].copy_from_slice(&counted.to_be_bytes());
+        if offload.udp_sent {
+            let sum = pseudo_sum(self.addresses, counted);
+            headers[40..42].copy_from_slice(&sum.to_be_bytes());
+        }
         Some(size)
     }
 }
@@ -127,6 +139,7 @@ struct V6 {
     bytes: [u8; ETHERNET + IPV6 + UDP],
     from: Ipv6Addr,
     to: Ipv6Addr,
+    addresses: u64,
 }
 
 impl V6 {
@@ -140,7 +153,13 @@ impl V6 {
             hop_limit: HOPS,
         };
         repr.emit(&mut Ipv6Packet::new_unchecked(&mut bytes[ETHERNET..]));
-        V6 { bytes, from, to }
+        let addresses = address_sum(&bytes[ETHERNET + 8..ETHERNET + 40]);
+        V6 {
+            bytes,
+            from,
+            to,
+            addresses,
+        }
     }
 
     fn emit(&self, frame: &mut [u8], ecn: Ecn, length: usize, offload: Offload) -> Option<usize> {
@@ -156,8 +175,9 @@ impl V6 {
         let mut udp = UdpPacket::new_unchecked(ip.payload_mut());
         udp.set_len(counted);
         // [W6]
-        if !offload.udp_sent {
-            udp.fill_checksum(&self.from.into(), &self.to.into());
+        match offload.udp_sent {
+            true => udp.set_checksum(pseudo_sum(self.addresses, counted)),
+            false => udp.fill_checksum(&self.from.into(), &self.to.into()),
         }
         Some(size)
     }
