@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
+use rustix::thread::sched_getaffinity;
 
 use os::guarded;
 use os::guarded::Guarded;
@@ -32,11 +33,10 @@ pub struct Spinners {
 
 impl Spinners {
     pub fn open(dir: &RunDir) -> Spinners {
-        let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let spinners = Spinners {
             table: map(dir),
             mine: AtomicU32::new(u32::MAX),
-            cpus,
+            cpus: cpus(),
             alone: AtomicU32::new(0),
         };
         spinners.after_fork();
@@ -112,6 +112,19 @@ impl Spinners {
         }
         self.count()
     }
+}
+
+/// The CPUs that all spinners share: those of the host, unless a control group grants less time than theirs. A process
+/// that is bound to one of them still leaves the others to its peers.
+fn cpus() -> u32 {
+    let granted = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    let bound_to = sched_getaffinity(None).map_or(granted, |set| set.count());
+    if granted < bound_to {
+        return granted;
+    }
+    // SAFETY: a number and no memory.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    u32::try_from(online).unwrap_or(granted).max(granted)
 }
 
 fn alive(pid: u32) -> bool {
