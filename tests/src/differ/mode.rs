@@ -14,6 +14,8 @@ pub struct Mode {
     pub ring: u32,
     /// `ULSOCK_PROFILE=frugal`: never spins.
     pub frugal: bool,
+    /// `ULSOCK_SPIN_US=2000`: every wait is awake at first, also on kernel TCP.
+    pub awake: bool,
     /// `ULSOCK_GUARD=eager`: connections are taken to the kernel and back, again and again.
     pub eager: bool,
 }
@@ -72,6 +74,21 @@ impl Mode {
                 under: [false, true],
                 ..Self::default()
             },
+            Self {
+                under: [true, false],
+                awake: true,
+                ..Self::default()
+            },
+            Self {
+                under: [false, true],
+                awake: true,
+                ..Self::default()
+            },
+            Self {
+                awake: true,
+                eager: true,
+                ..Self::both()
+            },
         ]
     }
 
@@ -91,6 +108,9 @@ impl Mode {
         }
         if self.frugal {
             settings.push(("ULSOCK_PROFILE", "frugal".to_owned()));
+        }
+        if self.awake {
+            settings.push(("ULSOCK_SPIN_US", "2000".to_owned()));
         }
         if self.eager {
             settings.push(("ULSOCK_GUARD", "eager".to_owned()));
@@ -114,6 +134,7 @@ impl fmt::Display for Mode {
             write!(f, ",ring={}", self.ring)?;
         }
         f.write_str(if self.frugal { ",frugal" } else { "" })?;
+        f.write_str(if self.awake { ",awake" } else { "" })?;
         f.write_str(if self.eager { ",eager" } else { "" })
     }
 }
@@ -125,7 +146,7 @@ impl FromStr for Mode {
         let mut mode = Self::default();
         let bad = |word: &str| {
             format!(
-                "{word:?} is no mode: kernel, both, a-only or b-only, then ,chaos=N ,ring=N ,frugal ,eager"
+                "{word:?} is no mode: kernel, both, a-only or b-only, then ,chaos=N ,ring=N ,frugal ,awake ,eager"
             )
         };
         for (index, word) in text.split(',').enumerate() {
@@ -139,6 +160,7 @@ impl FromStr for Mode {
                 (1.., "chaos") => mode.chaos = value,
                 (1.., "ring") => mode.ring = value,
                 (1.., "frugal") => mode.frugal = true,
+                (1.., "awake") => mode.awake = true,
                 (1.., "eager") => mode.eager = true,
                 _ => return Err(bad(word)),
             }

@@ -72,6 +72,27 @@ fn compare_with_kernel(name: &str, arguments: &str, spins: &[&str], rings: Rings
     }
 }
 
+/// The same for a program whose connections stay on the kernel, and whose waits there are awake for a millisecond.
+fn same_as_kernel_while_awake(name: &str, arguments: &str) {
+    let place = Place::new(Ends::Kernel);
+    let program = c_program(name, &place);
+    let kernel = place.client(&program).args(arguments).run();
+    if kernel_only() {
+        return;
+    }
+    let place = Place::new(Ends::Both)
+        .with("ULSOCK_UPGRADE_AFTER", "1000000")
+        .with("ULSOCK_SPIN_US", "1000");
+    let awake = place.client(&program).args(arguments).run();
+    assert_eq!(awake, kernel, "{name}, awake");
+    place.check_quiet();
+    let (report, _) = place.report(Side::Client);
+    assert!(
+        report.ring_bytes() == 0 && report.kernel_bytes() > 0,
+        "{name}, awake: {report:?}"
+    );
+}
+
 /// Writes a file with `length` bytes of the pattern.
 fn pattern_file(path: &Path, length: usize) {
     let mut bytes = vec![0; length];

@@ -49,6 +49,16 @@ pub fn raw_wait(
     raw_wait_into(door, epfd, room, left, mask)
 }
 
+/// Without waiting.
+///
+/// # Safety
+/// There is room for `max` events, or the kernel refuses the call.
+pub unsafe fn look(epfd: RawFd, events: *mut epoll_event, max: i32) -> Result<usize, Errno> {
+    let args = [epfd as usize, events as usize, max as usize, 0, 0, 8];
+    // SAFETY: the caller's promise; no time and no mask.
+    unsafe { raw::syscall(libc::SYS_epoll_pwait, args) }
+}
+
 /// Those that the kernel has written.
 ///
 /// # Safety

@@ -28,6 +28,7 @@ pub mod proc;
 pub mod process_wide;
 mod ranges;
 pub mod raw;
+pub mod rhythm;
 pub mod sparse;
 pub mod spin;
 pub mod tcp;

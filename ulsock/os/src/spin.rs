@@ -33,13 +33,19 @@ impl History {
     /// The time to spin in this wait.
     pub fn budget(&self, most: u32) -> Duration {
         let failures = self.failures.load(Ordering::Relaxed);
-        let wait = self.waits.load(Ordering::Relaxed).wrapping_add(1);
-        self.waits.store(wait, Ordering::Relaxed);
+        let wait = self.begin_wait();
         if failures >= GIVE_UP && !wait.is_multiple_of(RETRY) {
             return Duration::ZERO;
         }
         let us = most >> failures.min(3);
         Duration::from_micros(us.max(LEAST.min(most)).into())
+    }
+
+    /// One more wait: how many there have been.
+    pub fn begin_wait(&self) -> u32 {
+        let wait = self.waits.load(Ordering::Relaxed).wrapping_add(1);
+        self.waits.store(wait, Ordering::Relaxed);
+        wait
     }
 
     /// What became of it.

@@ -1,7 +1,7 @@
 //! Signals and cancellation: directed C programs print what they saw, and it must be what the kernel
 //! alone gives, whether a wait spins for long, for a while, or not at all.
 
-use crate::{same_as_kernel, same_as_kernel_by_both};
+use crate::{same_as_kernel, same_as_kernel_by_both, same_as_kernel_while_awake};
 
 /// Waits that spin as they see fit, not at all, for long.
 const SPINS: &[&str] = &["auto", "0", "1000"];
@@ -66,4 +66,20 @@ fn bad_pointers() {
 #[test]
 fn broken_pipes() {
     same_as_kernel("broken", "", &["auto"]);
+}
+
+/// Signals, jumps out of their handlers and cancellation meet waits on kernel TCP that are awake.
+#[test]
+fn while_awake_on_kernel_tcp() {
+    let programs = [
+        ("handlers", ""),
+        ("jumps", "100"),
+        ("door", "1.5"),
+        ("cancel", "100"),
+        ("urgent", ""),
+        ("faults", ""),
+    ];
+    for (name, arguments) in programs {
+        same_as_kernel_while_awake(name, arguments);
+    }
 }

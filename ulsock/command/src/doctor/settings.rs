@@ -2,7 +2,7 @@
 
 use crate::probe;
 use os::log::Level;
-use rendezvous::config::{Config, Guarding, Report, Spin};
+use rendezvous::config::{AwakeScope, Config, Guarding, Report, Spin};
 use tabled::builder::Builder;
 use tabled::settings::Style;
 
@@ -27,6 +27,7 @@ fn rows(config: &Config) -> Vec<(&'static str, &'static str, String)> {
         ("excluded", "ULSOCK_EXCLUDE", or_none(of("ULSOCK_EXCLUDE"))),
         ("profile", "ULSOCK_PROFILE", profile().to_owned()),
         ("waiting", "ULSOCK_SPIN_US", spin(config.spin)),
+        ("awake on kernel TCP", "ULSOCK_AWAKE", awake(config)),
         ("upgrade", "ULSOCK_UPGRADE_AFTER", upgrade(config)),
         ("largest ring", "ULSOCK_RING", ring(config)),
         ("guard", "ULSOCK_GUARD", guard(config.guard)),
@@ -65,6 +66,18 @@ fn or_none(text: String) -> String {
 fn cluster() -> String {
     set("ULSOCK_CLUSTER")
         .unwrap_or_else(|| "loopback, and those between two equal addresses".to_owned())
+}
+
+fn awake(config: &Config) -> String {
+    if config.spin == Spin::Fixed(0) {
+        return "never: waits sleep at once".to_owned();
+    }
+    match config.scope.awake() {
+        AwakeScope::Off => "never",
+        AwakeScope::Private => "to private addresses and the cluster's",
+        AwakeScope::All => "to all addresses",
+    }
+    .to_owned()
 }
 
 fn profile() -> String {

@@ -11,13 +11,14 @@ use std::fmt;
 use std::path::PathBuf;
 
 pub use cidr::Cidr;
-pub use scope::{OutOfScope, Reach, Scope};
+pub use scope::{AwakeScope, OutOfScope, Reach, Scope};
 
 use netstack::ring::mark::LEVEL_SIZE;
 
 /// Every variable that we know; anything else with our prefix is a mistake.
 const KNOWN: &[&str] = &[
     "ULSOCK",
+    "ULSOCK_AWAKE",
     "ULSOCK_CHAOS",
     "ULSOCK_CLUSTER",
     "ULSOCK_DIE",
@@ -175,6 +176,7 @@ impl Config {
     fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
         match name {
             "ULSOCK" => self.enabled = flag(value)?,
+            "ULSOCK_AWAKE" => self.scope.set_awake(value)?,
             "ULSOCK_CLUSTER" => self.scope.set_cluster(value)?,
             "ULSOCK_EXCLUDE" => self.scope.set_exclude(value)?,
             "ULSOCK_PROFILE" => self.set_profile(value)?,
@@ -362,6 +364,7 @@ mod tests {
         for (name, value) in [
             ("ULSOCK_FOO", "1"),
             ("ULSOCK", "yes"),
+            ("ULSOCK_AWAKE", "1"),
             ("ULSOCK_CLUSTER", "10.0.0.0/33"),
             ("ULSOCK_EXCLUDE", "70000"),
             ("ULSOCK_PROFILE", "fast"),

@@ -10,6 +10,17 @@ pub struct Scope {
     cluster: Vec<Cidr>,
     exclude: Vec<Cidr>,
     exclude_ports: Vec<u16>,
+    awake: AwakeScope,
+}
+
+/// On which connections that kernel TCP carries a wait may be awake.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AwakeScope {
+    Off,
+    /// To addresses of private networks and of the cluster: an answer from farther away takes longer than a sleep costs.
+    #[default]
+    Private,
+    All,
 }
 
 /// Where the other end of a connection on this host can be.
@@ -65,6 +76,39 @@ impl Scope {
         Ok(())
     }
 
+    pub(super) fn set_awake(&mut self, text: &str) -> Result<(), &'static str> {
+        self.awake = match text {
+            "off" => AwakeScope::Off,
+            "private" => AwakeScope::Private,
+            "all" => AwakeScope::All,
+            _ => return Err("off, private or all"),
+        };
+        Ok(())
+    }
+
+    pub fn awake(&self) -> AwakeScope {
+        self.awake
+    }
+
+    /// Must the local port be known to say whether a connection is excluded?
+    pub fn excludes_ports(&self) -> bool {
+        !self.exclude_ports.is_empty()
+    }
+
+    /// May a wait on this connection be awake, while kernel TCP carries it?
+    pub fn waits_awake(&self, local: Option<SocketAddr>, peer: SocketAddr) -> bool {
+        let near = || {
+            let ip = peer.ip().to_canonical();
+            is_private(ip) || self.cluster.iter().any(|block| block.contains(ip))
+        };
+        let in_scope = match self.awake {
+            AwakeScope::Off => false,
+            AwakeScope::Private => near(),
+            AwakeScope::All => true,
+        };
+        in_scope && self.check(local, peer) != Err(OutOfScope::Excluded)
+    }
+
     /// May a connection to another host leave the kernel? Where no cluster is given, the daemon's list
     /// of peers decides.
     pub fn allows_other_hosts(&self, local: SocketAddr, peer: SocketAddr) -> bool {
@@ -93,6 +137,18 @@ impl Scope {
             blocks => blocks.iter().any(|block| block.contains(ip)),
         };
         inside.then_some(()).ok_or(OutOfScope::Address)
+    }
+}
+
+/// Of this host, or of a network that is not the Internet (RFC 1918, 3927, 4193, 4291, 6598).
+fn is_private(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => {
+            let [first, second, ..] = ip.octets();
+            let is_shared = first == 100 && second & 0xc0 == 64;
+            ip.is_loopback() || ip.is_private() || ip.is_link_local() || is_shared
+        }
+        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
     }
 }
 
@@ -138,6 +194,43 @@ mod tests {
         }
         assert_eq!(reach("10.0.0.1:1", "10.0.0.2:2"), Reach::Host);
         assert_eq!(reach("[fd00::1]:1", "[fd00::2]:2"), Reach::Host);
+    }
+
+    #[test]
+    fn waits_are_awake_in_private_networks() {
+        let mut scope = Scope::default();
+        let awake = |scope: &Scope, peer| scope.waits_awake(None, addr(peer));
+        for near in [
+            "127.0.0.1:1",
+            "10.9.9.9:1",
+            "172.31.0.1:1",
+            "192.168.1.1:1",
+            "100.127.0.1:1",
+            "169.254.1.1:1",
+            "[::1]:1",
+            "[fd12::1]:1",
+            "[fe80::1]:1",
+            "[::ffff:10.0.0.1]:1",
+        ] {
+            assert!(awake(&scope, near), "{near}");
+        }
+        let far = [
+            "8.8.8.8:1",
+            "172.32.0.1:1",
+            "100.128.0.1:1",
+            "[2001:db8::1]:1",
+        ];
+        assert!(!far.iter().any(|far| awake(&scope, far)));
+        scope.set_cluster("8.8.0.0/16").unwrap();
+        assert!(awake(&scope, "8.8.8.8:1") && awake(&scope, "10.0.0.1:1"));
+        scope.set_exclude("80").unwrap();
+        assert!(!awake(&scope, "10.0.0.1:80"));
+        assert!(!scope.waits_awake(Some(addr("10.0.0.2:80")), addr("10.0.0.1:9")));
+        scope.set_awake("all").unwrap();
+        assert!(awake(&scope, "[2001:db8::1]:1"));
+        scope.set_awake("off").unwrap();
+        assert!(!awake(&scope, "127.0.0.1:1"));
+        assert!(scope.set_awake("on").is_err());
     }
 
     #[test]

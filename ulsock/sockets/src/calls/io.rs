@@ -1,5 +1,6 @@
 //! The data calls: who carries this one, the kernel as it is, or we?
 
+mod awake;
 pub mod inq;
 mod many;
 mod messages;
@@ -179,7 +180,7 @@ fn receive_into(
         return Some(crate::state::verdict::guard(fd));
     }
     match carry(fd, Way::In, flags) {
-        Carry::Verdict(verdict) => Some(verdict),
+        Carry::Verdict(verdict) => Some(awake::before(fd, flags, verdict)),
         Carry::Ours(handle) => {
             cancel::point();
             if len == 0 {

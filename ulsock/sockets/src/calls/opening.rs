@@ -253,8 +253,20 @@ fn become_connection(
         family.count_connection();
     }
     record.set_peer(peer);
+    if waits_awake(fd, peer) {
+        record.set(flag::AWAKE);
+    }
     upgrade_history::born(record, role, history_key);
     promote::at_once::begin(family, number, fd);
+}
+
+fn waits_awake(fd: RawFd, peer: SocketAddr) -> bool {
+    let scope = &process::config().scope;
+    let local = scope.excludes_ports().then(|| {
+        // SAFETY: the program is calling with this number.
+        tcp::local_addr(unsafe { BorrowedFd::borrow_raw(fd) }).ok()
+    });
+    scope.waits_awake(local.flatten(), peer)
 }
 
 /// # Safety

@@ -39,9 +39,15 @@ pub const SWITCHES: [(c_int, c_int); 9] = [
 
 /// What the kernel knows about a socket that becomes managed; an accepted one has inherited some.
 pub fn load(record: &Record, socket: BorrowedFd<'_>) {
+    load_waiting(record, socket);
+    load_options(record, socket);
+}
+
+/// Whether a receive waits, and for how much.
+pub fn load_waiting(record: &Record, socket: BorrowedFd<'_>) {
     let flags = rustix::fs::fcntl_getfl(socket).unwrap_or(OFlags::empty());
     record.put(flag::NONBLOCK, flags.contains(OFlags::NONBLOCK));
-    load_options(record, socket);
+    set_lowat(record, socket);
 }
 
 /// Does the kernel send signals on arrival? It may have been asked to before it was a connection.
@@ -52,7 +58,6 @@ pub fn is_asynchronous(socket: BorrowedFd<'_>) -> bool {
 fn load_options(record: &Record, socket: BorrowedFd<'_>) {
     set_timeout(&record.recv_timeout_us, tcp::recv_timeout(socket));
     set_timeout(&record.send_timeout_us, tcp::send_timeout(socket));
-    set_lowat(record, socket);
     set_cork(record, socket);
     record.put(flag::NODELAY, sockopt::tcp_nodelay(socket).unwrap_or(true));
     limit_rings(record, socket);

@@ -1,9 +1,10 @@
 //! Waiting for data to receive, from either carrier.
 
+use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use libc::{POLLIN, POLLPRI, POLLRDHUP, c_short};
+use libc::{POLLIN, POLLPRI, POLLRDHUP, c_short, pollfd};
 use netstack::ring::{Look, RxState};
 
 use super::kept::KeptConnection;
@@ -12,12 +13,14 @@ use super::wait::{WireSlot, Woken, sleep};
 use super::watch::Watch;
 use super::{Conn, Handle, send};
 use crate::conn::reclaim::ReclaimTimer;
+use crate::runtime::awake::{self, Waited};
 use crate::runtime::chaos;
 use crate::runtime::deadline::Deadline;
 use crate::runtime::signal::Seen;
 use crate::runtime::sleep_state::{Sleep, What};
 use crate::runtime::spin;
 use crate::state::record::flag;
+use os::poll::poll_now;
 use shm::waiter;
 
 /// How often a peek that wants more than is there looks again: what is left in the kernel's queue, now
@@ -62,6 +65,9 @@ pub fn wait(
     if on_ring && spin::until(&me.spin, || conn.peer_is_near(), moved) {
         return Woken::Look(0);
     }
+    if !on_ring && wanted.there == 0 && conn.kernel_has_something(moved) {
+        return Woken::Look(0);
+    }
     kept.note(&conn);
     sleep_for_data(conn, wanted, on_ring, deadline, seen)
 }
@@ -83,6 +89,22 @@ pub fn stir(handle: Handle) {
 }
 
 impl Conn<'_> {
+    /// Waits awake for what the kernel brings.
+    fn kernel_has_something(&self, moved: impl Fn() -> bool) -> bool {
+        if !self.record.has(flag::AWAKE) {
+            return false;
+        }
+        let look = || {
+            let mut fds = [pollfd {
+                fd: self.socket.as_raw_fd(),
+                events: POLLIN | POLLPRI | POLLRDHUP,
+                revents: 0,
+            }];
+            (moved() || poll_now(&mut fds) != Ok(0)).then_some(())
+        };
+        matches!(awake::until(self.me, look), Waited::Found(()))
+    }
+
     /// Threads of our own that wait look again; epoll sets hear the kernel.
     pub(super) fn stir(&self) {
         self.record.wake_generation.fetch_add(1, Ordering::AcqRel);

@@ -21,7 +21,7 @@ use crate::runtime::sleep_state::Sleep;
 use crate::runtime::spin;
 use crate::runtime::thread::{Critical, Thread};
 use crate::state::process_group::record_of;
-use crate::state::record::{Record, State};
+use crate::state::record::{Record, State, flag};
 use crate::state::table::{self, Slot};
 use crate::state::verdict::Verdict;
 use lists::PolledConnection;
@@ -151,6 +151,7 @@ pub fn poll_ours(
         seen: Seen::now(me),
         capped: false,
         answered: false,
+        awake: false,
         bed: None,
         critical: Some(critical),
     };
@@ -180,6 +181,8 @@ struct Poll<'a> {
     capped: bool,
     /// The sleep has ended with the kernel's answer about the fds that are not managed.
     answered: bool,
+    /// Kernel TCP carries one of them, and no ring any.
+    awake: bool,
     bed: Option<Sleep>,
     critical: Option<Critical>,
 }
@@ -207,6 +210,12 @@ impl Poll<'_> {
             if !self.block_signals()? || self.spin() {
                 continue;
             }
+            if self.waits_awake() {
+                match self.finish()? {
+                    0 => continue,
+                    n => return Ok(n),
+                }
+            }
             if self.sleep()? {
                 let kernels_alone = self.answered && self.lists.watched.is_empty();
                 match self.finish()? {
@@ -227,6 +236,7 @@ impl Poll<'_> {
         self.lists.leave_gates();
         self.lists.watched.clear();
         self.lists.sets.clear();
+        let (mut by_kernel, mut by_ring) = (false, false);
         for (index, entry) in self.fds.iter().enumerate() {
             match table::get(entry.fd) {
                 Slot::Epoll(set) => {
@@ -238,6 +248,8 @@ impl Poll<'_> {
                         continue;
                     };
                     let handle = Handle::new(family, number, entry.fd);
+                    by_ring |= record.rx.is_on_ring();
+                    by_kernel |= record.has(flag::AWAKE);
                     if record.state() == State::Managed {
                         attend_before_gates(record, handle);
                         self.lists.watched.push(PolledConnection { index, handle });
@@ -247,6 +259,7 @@ impl Poll<'_> {
                 _ => {}
             }
         }
+        self.awake = by_kernel && !by_ring;
     }
 
     /// A mask of the program's own holds for the whole wait: from here on nothing runs but in the

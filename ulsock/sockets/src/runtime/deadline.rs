@@ -99,6 +99,12 @@ impl Deadline {
         })
     }
 
+    /// Does it come within this time?
+    pub fn is_within(&self, time: Duration) -> bool {
+        let left = self.left().and_then(|left| Duration::try_from(left).ok());
+        left.is_some_and(|left| left < time)
+    }
+
     /// Is there no end, and no need to come back for the next spin?
     pub fn is_never(&self) -> bool {
         self.end.is_none() && process::config().spin != Spin::Forever

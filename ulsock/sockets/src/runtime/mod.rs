@@ -1,5 +1,6 @@
 //! This process and its threads: configuration, signals, sleeping and waking, spinning.
 
+pub mod awake;
 pub mod cancel;
 pub mod chaos;
 pub mod deadline;

@@ -83,10 +83,10 @@ fn spin(history: &History, budget: Duration, ready: &mut impl FnMut() -> bool) -
 }
 
 /// One of the host's places for spinners.
-struct SpinPlace<'a>(Option<&'a AtomicU32>);
+pub struct SpinPlace<'a>(Option<&'a AtomicU32>);
 
 impl SpinPlace<'_> {
-    fn take(auto: bool, history: &History) -> Option<SpinPlace<'static>> {
+    pub fn take(auto: bool, history: &History) -> Option<SpinPlace<'static>> {
         if !auto {
             return Some(SpinPlace(None));
         }

@@ -12,6 +12,7 @@ use crate::runtime::cancel;
 use crate::runtime::read_batching::ReadBatching;
 use crate::runtime::signal::Deferred;
 use crate::runtime::sleep_state::SleepState;
+use os::rhythm::Rhythm;
 use os::spin::History;
 use os::word;
 use shm::waiter::{self, Waiter};
@@ -41,6 +42,7 @@ pub struct Thread {
     pub cancel_state: AtomicI32,
     waiter: AtomicPtr<Waiter>,
     pub spin: History,
+    pub rhythm: Rhythm,
     pub gather: ReadBatching,
     /// The record of the latest quick send.
     sent_on: AtomicUsize,

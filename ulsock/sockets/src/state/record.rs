@@ -121,6 +121,10 @@ pub mod flag {
     pub const INQ: u32 = 1 << 24;
     /// It was passed on or received: who holds it is in a [slip](crate::state::slips).
     pub const SLIP: u32 = 1 << 26;
+    /// Waits for what kernel TCP brings may be awake.
+    pub const AWAKE: u32 = 1 << 27;
+    /// What a look must know of the socket has been read: see [`crate::calls::io`].
+    pub const LOOKED_UP: u32 = 1 << 28;
 }
 
 /// Bytes and calls of one direction, by carrier.

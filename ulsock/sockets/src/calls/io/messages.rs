@@ -5,7 +5,7 @@ use libc::{c_int, msghdr};
 use rustix::io::Errno;
 
 use super::vectors::list;
-use super::{Quick, Way, inq, receive_into, transmit_from, until_done};
+use super::{Quick, Way, awake, inq, receive_into, transmit_from, until_done};
 use crate::conn::buffers::{Buffers, ControlData};
 use crate::conn::{self, Handle};
 use crate::state::table::{self, Slot};
@@ -16,7 +16,7 @@ use rendezvous::reason::Reason;
 /// # Safety
 /// As libc's `recvmsg`.
 pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> Verdict {
-    if table::attended(fd).is_none() {
+    if table::attended(fd).is_none() && !awake::concerns(fd) {
         return Verdict::Bypass;
     }
     // SAFETY: the program's own header; what it names is checked before it is used.

@@ -2,7 +2,7 @@
 
 use libc::{c_int, c_void, iovec, sockaddr, socklen_t};
 
-use super::{Carry, KERNEL_ONLY, Quick, Way, decide, receive, transmit};
+use super::{Carry, KERNEL_ONLY, Quick, Way, awake, decide, receive, transmit};
 use crate::conn::buffers::{MOST_AT_ONCE, Piece};
 use crate::conn::{self, Handle};
 use crate::runtime::cancel;
@@ -65,7 +65,7 @@ fn transmit_first(
 /// A usual call on plain kernel TCP: a straight line for short connections. Apart from the rest, so
 /// that calls on rings do not pay for it.
 #[inline(never)]
-fn plain(fd: c_int, way: Way, len: usize, flags: c_int) -> Option<Verdict> {
+fn plain(fd: c_int, way: Way, buf: *mut c_void, len: usize, flags: c_int) -> Option<Verdict> {
     let Slot::Record(number) = table::get(fd) else {
         return None;
     };
@@ -76,7 +76,10 @@ fn plain(fd: c_int, way: Way, len: usize, flags: c_int) -> Option<Verdict> {
         return None;
     }
     match decide(family, number, record, fd, way) {
-        Carry::Verdict(verdict) => Some(verdict),
+        Carry::Verdict(verdict) => Some(match way {
+            Way::In => awake::receive(record, fd, (buf, len), flags, verdict),
+            Way::Out => verdict,
+        }),
         // It has become managed just now.
         Carry::Ours(_) => None,
     }
@@ -99,7 +102,10 @@ pub enum First {
 #[inline(always)]
 pub unsafe fn recv_first(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> First {
     let Some(word) = table::attended(fd) else {
-        return First::Foreign;
+        return match awake::concerns(fd) {
+            true => First::Other,
+            false => First::Foreign,
+        };
     };
     receive_first(fd, buf, len, flags, word).map_or(First::Other, |n| First::Done(n as isize))
 }
@@ -128,7 +134,7 @@ pub unsafe fn read(fd: c_int, buf: *mut c_void, len: usize) -> Verdict {
     if is_refused(buf, len) {
         return crate::state::verdict::guard(fd);
     }
-    if let Some(verdict) = plain(fd, Way::In, len, 0) {
+    if let Some(verdict) = plain(fd, Way::In, buf, len, 0) {
         return verdict;
     }
     receive(fd, &[piece(buf, len.min(MOST_AT_ONCE))], 0, Quick::Refused)
@@ -139,7 +145,7 @@ pub unsafe fn read(fd: c_int, buf: *mut c_void, len: usize) -> Verdict {
 /// # Safety
 /// As libc's `recv`.
 pub unsafe fn recv(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> Verdict {
-    if let Some(verdict) = plain(fd, Way::In, len, flags) {
+    if let Some(verdict) = plain(fd, Way::In, buf, len, flags) {
         return verdict;
     }
     receive(
@@ -158,7 +164,7 @@ pub unsafe fn write(fd: c_int, buf: *const c_void, len: usize) -> Verdict {
     if is_refused(buf, len) {
         return crate::state::verdict::guard(fd);
     }
-    if let Some(verdict) = plain(fd, Way::Out, len, 0) {
+    if let Some(verdict) = plain(fd, Way::Out, buf.cast_mut(), len, 0) {
         return verdict;
     }
     let list = [piece(buf.cast_mut(), len.min(MOST_AT_ONCE))];
@@ -170,7 +176,7 @@ pub unsafe fn write(fd: c_int, buf: *const c_void, len: usize) -> Verdict {
 /// # Safety
 /// As libc's `send`.
 pub unsafe fn send(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> Verdict {
-    if let Some(verdict) = plain(fd, Way::Out, len, flags) {
+    if let Some(verdict) = plain(fd, Way::Out, buf.cast_mut(), len, flags) {
         return verdict;
     }
     let list = [piece(buf.cast_mut(), len.min(MOST_AT_ONCE))];

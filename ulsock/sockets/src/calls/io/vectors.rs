@@ -2,7 +2,7 @@
 
 use libc::{c_int, iovec};
 
-use super::{Quick, receive, transmit};
+use super::{Quick, awake, receive, transmit};
 use crate::conn::buffers::Buffers;
 use crate::state::table;
 use crate::state::verdict::Verdict;
@@ -33,7 +33,7 @@ pub(super) unsafe fn list<'a>(iov: *const iovec, count: usize) -> Option<&'a [io
 /// # Safety
 /// As libc's `readv`, with `MSG_DONTWAIT` or without.
 pub unsafe fn readv(fd: c_int, iov: *const iovec, count: usize, flags: c_int) -> Verdict {
-    if table::attended(fd).is_none() {
+    if table::attended(fd).is_none() && !awake::concerns(fd) {
         return Verdict::Bypass;
     }
     // SAFETY: the program's vector, for the length of the call.

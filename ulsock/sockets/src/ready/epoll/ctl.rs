@@ -1,6 +1,7 @@
 //! `epoll_ctl`: the kernel has the first word, then we remember what the program registered.
 
 use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
 
 use libc::{EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLONESHOT, c_int, epoll_event};
 use rustix::io::Errno;
@@ -11,7 +12,7 @@ use super::set::Set;
 use super::state::SetState;
 use super::tag::Aliases;
 use crate::runtime::handle::Handle;
-use crate::state::record::flag;
+use crate::state::record::{Record, flag};
 use crate::state::table::{self, Slot, Word};
 use crate::state::verdict::Verdict;
 use os::access;
@@ -33,6 +34,7 @@ struct CtlCall {
 #[inline]
 pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> Verdict {
     if stays_on_kernel(fd) && !looks_like_ours(op, event) {
+        note_awake(epfd, fd);
         return crate::state::verdict::guard(epfd);
     }
     follow(CtlCall { epfd, op, fd }, event)
@@ -105,6 +107,15 @@ fn stays_on_kernel(fd: RawFd) -> bool {
 }
 
 #[inline]
+fn note_awake(epfd: RawFd, fd: RawFd) {
+    let set = set_of(table::get(epfd));
+    let record = crate::state::process_group::record_of(fd);
+    if let (Some(set), Some((_, _, record))) = (set, record) {
+        set.note_awake(record);
+    }
+}
+
+#[inline]
 fn looks_like_ours(op: c_int, event: *const epoll_event) -> bool {
     // SAFETY: the place is only named, and a bad one is found out.
     let data = || unsafe { access::load_word(&raw const (*event).u64) };
@@ -141,6 +152,7 @@ fn connection(call: CtlCall, set: u32, number: u32, event: Option<&epoll_event>)
         return Verdict::Bypass;
     };
     let handle = Handle::new(family, number, call.fd);
+    known.note_awake(family.record(number));
     let noted = known.control_by_note(family, (set, handle), call.epfd, call.op, event);
     verdict(noted.unwrap_or_else(|| {
         notes::adopt(family, handle);
@@ -239,6 +251,14 @@ fn control(
 }
 
 impl Set {
+    /// This connection becomes a member.
+    #[inline]
+    fn note_awake(&self, record: &Record) {
+        if record.has(flag::AWAKE) && !self.awake.load(Ordering::Relaxed) {
+            self.awake.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// The kernel may fire a shot as soon as it has the registration: no dozer must take it unseen.
     fn follow_shots(&self, state: &SetState, event: &epoll_event) {
         if event.events & EPOLLONESHOT as u32 != 0 {

@@ -6,6 +6,7 @@
 //! Sets are numbered and never freed, only used again.
 
 mod asked;
+mod awake;
 mod closing;
 mod ctl;
 mod events;

@@ -35,6 +35,10 @@ pub struct Set {
     arrived: AtomicU32,
     pub(super) plain: Plain,
     pub(super) asked: PutOff,
+    /// A connection was added whose waits on kernel TCP may be awake.
+    pub(super) awake: AtomicBool,
+    /// Waits in a row that the kernel has answered.
+    pub(super) by_kernel: AtomicU32,
 }
 
 // SAFETY: `state` and `asked` are touched only under `lock`.
@@ -114,6 +118,8 @@ impl Set {
             arrived: AtomicU32::new(0),
             plain: Plain::default(),
             asked: PutOff::default(),
+            awake: AtomicBool::new(false),
+            by_kernel: AtomicU32::new(0),
         }
     }
 
@@ -126,6 +132,7 @@ impl Set {
         if let Some(mut held) = free.then(|| self.hold_raw()).flatten() {
             *held.state() = SetState::new();
             self.watched.store(false, Ordering::Relaxed);
+            self.awake.store(false, Ordering::Relaxed);
         }
         free
     }

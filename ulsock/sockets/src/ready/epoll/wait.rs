@@ -22,6 +22,7 @@ use libc::{c_int, epoll_event, sigset_t, timespec};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
+use super::awake::{SHORT, WaitCall};
 use super::plain::KernelWait;
 use super::room::{room, without_room};
 use super::set::{ArmResult, Set};
@@ -67,17 +68,25 @@ pub unsafe fn epoll_wait(
     let (Some(set), Some(me)) = (super::get(number), Thread::me()) else {
         return Begun::Verdict(Verdict::Bypass);
     };
+    let call = WaitCall {
+        epfd,
+        events,
+        max,
+        timeout,
+        mask,
+    };
     let plain = set.is_plain();
-    // The only thread: nothing can become ours while it sleeps.
-    if plain && thread::is_single() {
-        return Begun::Verdict(Verdict::Bypass);
+    // SAFETY: the arguments are those of the program's `epoll_wait`, which all three want.
+    unsafe {
+        // The only thread: nothing can become ours while it sleeps.
+        if plain && thread::is_single() {
+            return set.wait_plainly(me, call, None);
+        }
+        match plain.then(|| doze(set, me, timeout)).flatten() {
+            Some(doze) => set.wait_plainly(me, call, Some(doze)),
+            None => Begun::Verdict(wait_long(set, me, call)),
+        }
     }
-    let doze = plain.then(|| doze(set, me, timeout)).flatten();
-    doze.map_or_else(
-        // SAFETY: the arguments are those of the program's `epoll_wait`, which wait_long wants.
-        || Begun::Verdict(unsafe { wait_long(set, me, epfd, events, max, timeout, mask) }),
-        Begun::Plain,
-    )
 }
 
 /// The kernel keeps the time, as long as the set stays plain. Neither this nor [`wait_long`] is inlined: a wait that needs
@@ -118,15 +127,14 @@ impl WaitLimit {
 /// # Safety
 /// As for `epoll_wait`.
 #[inline(never)]
-unsafe fn wait_long(
-    set: &'static Set,
-    me: &'static Thread,
-    epfd: c_int,
-    events: *mut epoll_event,
-    max: c_int,
-    timeout: Option<&timespec>,
-    mask: *const sigset_t,
-) -> Verdict {
+unsafe fn wait_long(set: &'static Set, me: &'static Thread, call: WaitCall<'_>) -> Verdict {
+    let WaitCall {
+        epfd,
+        events,
+        max,
+        timeout,
+        mask,
+    } = call;
     let Some(limit) = WaitLimit::new(timeout, Deadline::after) else {
         return Verdict::Bypass;
     };
@@ -211,6 +219,7 @@ impl EpollWait {
             crate::runtime::engine_flag::glance();
             let n = self.ring_events(events);
             if n > 0 {
+                self.set.note_answer(false);
                 return Ok(n);
             }
             if !self.impatient {
@@ -223,7 +232,10 @@ impl EpollWait {
                 }
             }
             match self.sleep(events)? {
-                Slept::Told(n) => return Ok(n),
+                Slept::Told(n) => {
+                    self.set.note_answer(true);
+                    return Ok(n);
+                }
                 Slept::Look if self.impatient => return Ok(self.ring_events(events)),
                 Slept::Look => {}
                 Slept::TimedOut => return Ok(0),
@@ -247,6 +259,11 @@ impl EpollWait {
         let Some(_critical) = Critical::enter() else {
             return false;
         };
+        if self.set.waits_for_kernel() && !self.deadline.is_within(SHORT) {
+            self.set
+                .look_awake(self.me, self.epfd, || self.something_came());
+            return false;
+        }
         let managed = self
             .set
             .hold()

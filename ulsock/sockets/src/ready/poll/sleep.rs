@@ -2,6 +2,7 @@
 //! our bells.
 
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use libc::{POLLIN, POLLOUT, pollfd};
 use rustix::io::Errno;
@@ -11,11 +12,16 @@ use crate::conn::reclaim::ReclaimTimer;
 use crate::conn::wait::{answer_bells, left_to_sleep};
 use crate::conn::wait_space::STALL;
 use crate::conn::{Conn, send};
+use crate::runtime::awake::{self, Waited};
 use crate::runtime::deadline::Deadline;
 use crate::runtime::sleep_state::{Sleep, What};
 use crate::runtime::thread::Critical;
 use crate::state::table::{self, Slot};
+use os::poll::poll_now;
 use shm::waiter::Waiter;
+
+/// Who has no more time than this does not wait awake first.
+const SHORT: Duration = Duration::from_millis(1);
 
 impl Poll<'_> {
     /// Sleeps; `true` when a fd that is not managed has something, or the time is up.
@@ -41,6 +47,36 @@ impl Poll<'_> {
         bed.make_bed();
         self.bed = Some(bed).filter(|_| !self.mask.is_null());
         result
+    }
+
+    /// Looks again for a while, if kernel TCP carries what is waited for; `true` when something has come.
+    pub(super) fn waits_awake(&mut self) -> bool {
+        if !self.awake || self.limit.deadline.is_within(SHORT) {
+            return false;
+        }
+        let mut all = std::mem::take(&mut self.lists.all);
+        all.clear();
+        all.extend_from_slice(self.fds);
+        for watched in &self.lists.watched {
+            all[watched.index].fd = -1;
+        }
+        let internal = |entry: &&mut pollfd| table::get(entry.fd) == Slot::Internal;
+        all.iter_mut()
+            .filter(internal)
+            .for_each(|entry| entry.fd = -1);
+        let look = || match poll_now(&mut all) {
+            Ok(0) => self.managed_ready().then_some(false),
+            _ => Some(true),
+        };
+        let waited = awake::until(self.me, look);
+        self.lists.all = all;
+        match waited {
+            Waited::Found(told) => {
+                self.answered = told && self.lists.sets.is_empty();
+                true
+            }
+            Waited::Handler | Waited::Nothing => false,
+        }
     }
 
     /// Puts all wires up and looks at each once more; `true`: somebody is ready already. What we hold

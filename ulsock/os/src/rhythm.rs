@@ -1,0 +1,120 @@
+//! How closely a waiter's waits follow each other: whether the next answer is likely to come before a sleep would pay.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// How closely the waits of a thread follow each other.
+#[derive(Default)]
+pub struct Rhythm {
+    /// When the latest wait began, in nanoseconds.
+    began: AtomicU64,
+    /// Rises with each wait that followed soon, and falls faster.
+    score: AtomicU32,
+    /// Waits that are left until the next one after an answer that came from this very CPU.
+    near: AtomicU32,
+    /// Answers in a row that came so.
+    nears: AtomicU32,
+}
+
+/// A wait that began so many nanoseconds after the one before followed it soon.
+const SOON: u64 = 60_000;
+const HIGHEST: u32 = 16;
+/// From this score on a waiter is in rhythm.
+const IN_RHYTHM: u32 = 8;
+const LATE: u32 = 4;
+/// So many waits peers that were on this CPU are taken to be there still.
+const NEAR: u32 = 128;
+/// So many such answers in a row are no accident: others run on this CPU, too.
+const SURE: u32 = 6;
+
+impl Rhythm {
+    /// A wait begins at this time: is it in rhythm?
+    #[inline]
+    pub fn begin(&self, now: u64) -> bool {
+        let before = self.began.load(Ordering::Relaxed);
+        self.began.store(now, Ordering::Relaxed);
+        let score = self.score.load(Ordering::Relaxed);
+        let next = match now.saturating_sub(before) < SOON {
+            true => (score + 1).min(HIGHEST),
+            false => score.saturating_sub(LATE),
+        };
+        self.score.store(next, Ordering::Relaxed);
+        next >= IN_RHYTHM && self.is_far()
+    }
+
+    #[inline]
+    fn is_far(&self) -> bool {
+        let near = self.near.load(Ordering::Relaxed);
+        if near > 0 {
+            self.near.store(near - 1, Ordering::Relaxed);
+        }
+        near == 0
+    }
+
+    /// A wait in rhythm has found nothing, or too late.
+    pub fn note_missed(&self) {
+        let score = self.score.load(Ordering::Relaxed);
+        self.score
+            .store(score.saturating_sub(LATE), Ordering::Relaxed);
+    }
+
+    /// An answer has come: when the waiter had given way to whoever runs on this CPU?
+    #[inline]
+    pub fn note_found(&self, near: bool) {
+        let nears = match near {
+            true => self.nears.load(Ordering::Relaxed) + 1,
+            false => 0,
+        };
+        self.nears.store(nears, Ordering::Relaxed);
+        if nears >= SURE {
+            // The first one after them is enough to say so again.
+            self.nears.store(SURE - 1, Ordering::Relaxed);
+            self.near.store(NEAR, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Waits this often, so many nanoseconds apart; whether the last is in rhythm.
+    fn waits(rhythm: &Rhythm, now: &mut u64, apart: u64, count: u32) -> bool {
+        (0..count).fold(false, |_, _| {
+            *now += apart;
+            rhythm.begin(*now)
+        })
+    }
+
+    #[test]
+    fn waits_that_follow_soon_make_a_rhythm() {
+        let (rhythm, mut now) = (Rhythm::default(), 1 << 40);
+        assert!(!waits(&rhythm, &mut now, SOON - 1, IN_RHYTHM));
+        assert!(waits(&rhythm, &mut now, SOON - 1, 1));
+        assert!(!waits(&rhythm, &mut now, 1_000_000, 1), "a pause ends it");
+        assert!(!waits(&rhythm, &mut now, 1_000_000, 1000));
+    }
+
+    #[test]
+    fn who_waits_in_vain_stops() {
+        let (rhythm, mut now) = (Rhythm::default(), 1 << 40);
+        waits(&rhythm, &mut now, 1_000, 100);
+        rhythm.note_missed();
+        rhythm.note_missed();
+        rhythm.note_missed();
+        assert!(!waits(&rhythm, &mut now, 1_000, 1));
+        assert!(waits(&rhythm, &mut now, 1_000, 10), "and finds back");
+    }
+
+    #[test]
+    fn for_a_peer_on_this_cpu_nobody_stays_awake() {
+        let (rhythm, mut now) = (Rhythm::default(), 1 << 40);
+        assert!(waits(&rhythm, &mut now, 1_000, 100));
+        (1..SURE).for_each(|_| rhythm.note_found(true));
+        assert!(waits(&rhythm, &mut now, 1_000, 1), "that was an accident");
+        rhythm.note_found(true);
+        assert!(!waits(&rhythm, &mut now, 1_000, NEAR));
+        assert!(waits(&rhythm, &mut now, 1_000, 1), "it may have moved");
+        rhythm.note_found(true);
+        assert!(!waits(&rhythm, &mut now, 1_000, 1), "it has not");
+    }
+}

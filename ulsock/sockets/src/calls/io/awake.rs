@@ -1,0 +1,141 @@
+//! Receives that kernel TCP serves, and that wait awake first, where that is worth while ([`crate::runtime::awake`]).
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
+
+use libc::{MSG_DONTWAIT, POLLIN, POLLPRI, POLLRDHUP, c_int, c_void, pollfd};
+use rustix::io::Errno;
+
+use crate::conn::socket_options;
+use crate::runtime::awake::{Waited, until};
+use crate::runtime::cancel;
+use crate::runtime::signal::Seen;
+use crate::runtime::thread::Thread;
+use crate::state::process_group::record_of;
+use crate::state::record::{Record, flag};
+use crate::state::table;
+use crate::state::verdict::Verdict;
+use os::poll::poll_now;
+use os::{raw, tcp};
+
+/// A receive into one buffer: a look takes the bytes.
+#[inline]
+pub(super) fn receive(
+    record: &Record,
+    fd: c_int,
+    (buf, len): (*mut c_void, usize),
+    flags: c_int,
+    verdict: Verdict,
+) -> Verdict {
+    if flags != 0 || !record.has(flag::AWAKE) {
+        return verdict;
+    }
+    // As at the entry of the kernel's call: bytes that a look has taken could not be given back.
+    cancel::point();
+    let look = || match receive_now(fd, buf, len) {
+        Err(Errno::AGAIN) => None,
+        result => Some(result),
+    };
+    match wait(record, fd, look) {
+        Ended::Found(Ok(n)) => end(verdict, n as isize, Verdict::Done(n as isize)),
+        Ended::Found(Err(error)) => end(verdict, -1, Verdict::Fail(error.raw_os_error())),
+        Ended::Interrupted => end(verdict, -1, Verdict::Fail(libc::EINTR)),
+        Ended::GoOn => verdict,
+    }
+}
+
+/// Before any other receive: a look asks whether there is something.
+#[inline]
+pub(super) fn before(fd: c_int, flags: c_int, verdict: Verdict) -> Verdict {
+    let kernels = matches!(
+        verdict,
+        Verdict::Bypass | Verdict::Kernel(_) | Verdict::Counted(_)
+    );
+    if flags & MSG_DONTWAIT != 0 || !kernels || !concerns(fd) {
+        return verdict;
+    }
+    let Some((_, _, record)) = record_of(fd) else {
+        return verdict;
+    };
+    let look = || {
+        let mut fds = [pollfd {
+            fd,
+            events: POLLIN | POLLPRI | POLLRDHUP,
+            revents: 0,
+        }];
+        (poll_now(&mut fds) != Ok(0)).then_some(())
+    };
+    match wait(record, fd, look) {
+        Ended::Interrupted => end(verdict, -1, Verdict::Fail(libc::EINTR)),
+        Ended::Found(()) | Ended::GoOn => verdict,
+    }
+}
+
+/// Is it a connection whose receives may wait awake? It costs two loads where nothing is ours.
+#[inline]
+pub(super) fn concerns(fd: c_int) -> bool {
+    let record = table::ours(fd).and_then(table::Word::record);
+    let family = crate::state::process_group::own();
+    record.zip(family).is_some_and(|(number, family)| {
+        let record = family.record(number);
+        record.has(flag::AWAKE) && !record.has(flag::NONBLOCK)
+    })
+}
+
+enum Ended<T> {
+    Found(T),
+    Interrupted,
+    /// Make the call.
+    GoOn,
+}
+
+#[inline]
+fn wait<T>(record: &Record, fd: c_int, look: impl FnMut() -> Option<T>) -> Ended<T> {
+    if !record.has(flag::LOOKED_UP) {
+        look_up(record, fd);
+    }
+    let waits = !record.has(flag::NONBLOCK) && record.recv_lowat.load(Ordering::Relaxed) <= 1;
+    let Some(me) = Thread::me().filter(|_| waits) else {
+        return Ended::GoOn;
+    };
+    let seen = Seen::now(me);
+    match until(me, look) {
+        Waited::Found(found) => Ended::Found(found),
+        Waited::Handler if is_ended(me, seen, fd) => Ended::Interrupted,
+        Waited::Handler | Waited::Nothing => Ended::GoOn,
+    }
+}
+
+/// Before the first wait: what an accepted socket has inherited from its listener, and what it was opened with.
+#[cold]
+fn look_up(record: &Record, fd: c_int) {
+    // SAFETY: the program is calling with this number.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    socket_options::load_waiting(record, socket);
+    record.set(flag::LOOKED_UP);
+}
+
+/// A handler has run: does that end the call? With a time limit also if it restarts others.
+#[cold]
+fn is_ended(me: &Thread, seen: Seen, fd: c_int) -> bool {
+    // SAFETY: the program is calling with this number.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    seen.ends_call(me) || tcp::recv_timeout(socket).is_some()
+}
+
+/// What the program asked for is done: nobody is inside the kernel's call any more.
+fn end(begun: Verdict, result: isize, verdict: Verdict) -> Verdict {
+    match begun {
+        Verdict::Kernel(inflight) => inflight.done(result),
+        Verdict::Counted(call) => call.done(result),
+        Verdict::Bypass | Verdict::Done(_) | Verdict::Fail(_) => {}
+    }
+    verdict
+}
+
+#[inline]
+fn receive_now(fd: c_int, buf: *mut c_void, len: usize) -> Result<usize, Errno> {
+    let args = [fd as usize, buf as usize, len, MSG_DONTWAIT as usize, 0, 0];
+    // SAFETY: the program's own buffer, which the kernel checks.
+    unsafe { raw::syscall(libc::SYS_recvfrom, args) }
+}

@@ -1,0 +1,190 @@
+//! Waiting awake for what the kernel brings: a waiter looks again, by a system call that does not wait, before it makes
+//! the one that sleeps. Two ends that are awake spare each other the wake-up, which takes most of the time of a round trip.
+//!
+//! `Auto` does so only in a rhythm: this thread's last waits followed each other so closely that the next answer is
+//! likely to come before a sleep would have paid. A waiter without one makes its sleeping call at once, and its only cost
+//! is a look at the clock. Between looks the thread gives way, so that a peer on the same CPU runs. If the answer comes by
+//! that, the next waits sleep at once: on one CPU nobody has to be woken elsewhere, and a sleep costs least. Who loses a time
+//! slice shares the CPU with a program that computes, and this process sleeps at once for a while.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::runtime::process;
+use crate::runtime::signal::Seen;
+use crate::runtime::spin::SpinPlace;
+use crate::runtime::thread::{Critical, Thread};
+use os::spin::Clock;
+use rendezvous::config::Spin;
+
+/// How a wait has ended.
+pub enum Waited<T> {
+    /// A look has found this.
+    Found(T),
+    /// A handler has run.
+    Handler,
+    /// Make the call that sleeps.
+    Nothing,
+}
+
+/// Waits awake as long as it is worth while. `look` makes a system call that does not wait; it runs inside a critical section, so that
+/// no handler jumps away from a spinner's place.
+pub fn until<T>(me: &'static Thread, look: impl FnMut() -> Option<T>) -> Waited<T> {
+    let Some((place, budget)) = begin(me) else {
+        return Waited::Nothing;
+    };
+    let seen = Seen::now(me);
+    let critical = Critical::of(me);
+    let found = looks(me, budget, look);
+    drop(place);
+    drop(critical);
+    match found {
+        Some(found) => Waited::Found(found),
+        None if seen.any_handler(me) => Waited::Handler,
+        None => Waited::Nothing,
+    }
+}
+
+/// The time to wait awake, and a place for it; `None`: not now.
+#[inline]
+fn begin(me: &'static Thread) -> Option<(SpinPlace<'static>, Duration)> {
+    if !process::is_on() {
+        return None;
+    }
+    let (us, auto) = match process::config().spin {
+        Spin::Auto(most) => (most.min(LONGEST), true),
+        Spin::Fixed(us) => (us, false),
+        Spin::Forever => (UNBOUNDED, false),
+    };
+    if us == 0 || auto && !is_in_rhythm(me) {
+        return None;
+    }
+    // The table of spinners may be touched by a thread that has asked; see `os::spin::History::may_count`.
+    me.spin.begin_wait();
+    let place = SpinPlace::take(auto, &me.spin)?;
+    Some((place, Duration::from_micros(us.into())))
+}
+
+#[inline]
+fn is_in_rhythm(me: &Thread) -> bool {
+    let now = Clock::now().nanos();
+    me.rhythm.begin(now) && !HOST.rests(now)
+}
+
+fn looks<T>(me: &Thread, budget: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let begin = Clock::now().nanos();
+    let mut now = begin;
+    let mut gives_way = false;
+    for count in 1u32.. {
+        if gives_way {
+            rustix::thread::sched_yield();
+        }
+        let before = now;
+        now = Clock::now().nanos();
+        if now - before >= SLICE {
+            HOST.is_busy(now);
+            break;
+        }
+        if let Some(found) = look() {
+            // What was there at once says nothing about those who answer.
+            if count > 1 {
+                me.rhythm.note_found(gives_way && now - before >= SWITCH);
+            }
+            if now - begin >= WORTH {
+                me.rhythm.note_missed();
+            }
+            return Some(found);
+        }
+        if me.deferred.any() {
+            return None;
+        }
+        if now - begin >= budget.as_nanos() as u64 {
+            break;
+        }
+        gives_way = count.is_multiple_of(LOOKS_BETWEEN);
+    }
+    me.rhythm.note_missed();
+    None
+}
+
+/// Looks between two of which the thread gives way.
+const LOOKS_BETWEEN: u32 = 2;
+/// Microseconds that `Auto` waits at most: more than an answer takes whose sender had to be woken.
+const LONGEST: u32 = 30;
+/// The same where waiting awake shall never end: then the thread sleeps in spite of it, and looks again when it is woken.
+const UNBOUNDED: u32 = 1_000;
+/// Nanoseconds after which an answer comes too late: a sleep and its wake-up would have cost less.
+const WORTH: u64 = 25_000;
+/// Nanoseconds that giving way takes at least if somebody else runs meanwhile.
+const SWITCH: u64 = 1_200;
+/// Nanoseconds that no look takes: another program had the CPU meanwhile.
+const SLICE: u64 = 300_000;
+
+/// What this process knows about other programs on its CPUs.
+struct Host {
+    /// Nobody waits awake before this time, in nanoseconds.
+    rests_until: AtomicU64,
+    /// The length of the latest rest.
+    rest: AtomicU64,
+}
+
+os::process_wide! {
+    static HOST: Host = Host {
+        rests_until: AtomicU64::new(0),
+        rest: AtomicU64::new(0),
+    };
+}
+
+/// A slice that is lost takes some three milliseconds, so the first rest makes it five percent, and the longest one none.
+const FIRST_REST: u64 = 60_000_000;
+const LONGEST_REST: u64 = 4_000_000_000;
+
+impl Host {
+    #[inline]
+    fn rests(&self, now: u64) -> bool {
+        now < self.rests_until.load(Ordering::Relaxed)
+    }
+
+    /// Another program had our CPU: each time that it happens again soon the rest is twice as long.
+    #[cold]
+    fn is_busy(&self, now: u64) {
+        let (last, until) = (
+            self.rest.load(Ordering::Relaxed),
+            self.rests_until.load(Ordering::Relaxed),
+        );
+        let again = now < until + 4 * last;
+        let rest = match again {
+            true => (2 * last).clamp(FIRST_REST, LONGEST_REST),
+            false => FIRST_REST,
+        };
+        self.rest.store(rest, Ordering::Relaxed);
+        self.rests_until.store(now + rest, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_a_busy_host_rests_get_longer_up_to_a_limit() {
+        let host = Host {
+            rests_until: AtomicU64::new(0),
+            rest: AtomicU64::new(0),
+        };
+        let mut now = 1 << 40;
+        let mut rests = Vec::new();
+        for _ in 0..10 {
+            host.is_busy(now);
+            let until = host.rests_until.load(Ordering::Relaxed);
+            assert!(host.rests(until - 1) && !host.rests(until));
+            rests.push(until - now);
+            now = until + 1;
+        }
+        assert_eq!(rests[..3], [FIRST_REST, 2 * FIRST_REST, 4 * FIRST_REST]);
+        assert_eq!(rests[9], LONGEST_REST);
+        now += 5 * LONGEST_REST;
+        host.is_busy(now);
+        assert!(!host.rests(now + FIRST_REST), "after quiet it begins anew");
+    }
+}
