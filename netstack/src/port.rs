@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use std::os::fd::BorrowedFd;
 
 use crate::time::Instant;
+use crate::wire::Addresses;
 use crate::wire::frame::{ETHERNET, Offload};
 
 /// What a port can do. What it does not say, it does not do.
@@ -42,7 +43,7 @@ pub struct PortCounters {
     pub bytes_received: u64,
     pub frames_sent: u64,
     pub bytes_sent: u64,
-    /// Frames that came for us while there was no room for them.
+    /// Frames that came for us while there was no room for them. Several that came in one piece may count as one.
     pub overruns: u64,
     /// Received frames that were not whole.
     pub truncated: u64,
@@ -69,6 +70,12 @@ pub enum Trouble {
 pub trait Port {
     fn capabilities(&self) -> Capabilities;
 
+    /// Frames will go from the one end to the other: for a port that has to know its peers. Once more for the same
+    /// two is as good as once.
+    fn meet(&mut self, _ends: &Addresses) -> Result<(), Trouble> {
+        Ok(())
+    }
+
     /// The next frame that has arrived, where it lies. `None`: there is none, and all buffers are back
     /// with the side that fills them.
     fn receive(&mut self, now: Instant) -> Option<Frame<'_>>;
@@ -82,7 +89,7 @@ pub trait Port {
     fn commit(&mut self, length: usize);
 
     /// Sends what is committed. In trouble frames stay where they are as long as there are slots, and
-    /// may leave late.
+    /// may leave late; or they are lost, where others would have to wait for them.
     fn flush(&mut self, now: Instant) -> Result<(), Trouble>;
 
     /// When the port is to be flushed or read without any wake-up: its driver was busy, or the network is
@@ -116,6 +123,10 @@ pub trait Port {
 impl<P: Port + ?Sized> Port for Box<P> {
     fn capabilities(&self) -> Capabilities {
         (**self).capabilities()
+    }
+
+    fn meet(&mut self, ends: &Addresses) -> Result<(), Trouble> {
+        (**self).meet(ends)
     }
 
     fn receive(&mut self, now: Instant) -> Option<Frame<'_>> {

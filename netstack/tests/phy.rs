@@ -25,6 +25,8 @@ mod queue;
 mod rig;
 #[path = "phy/routes.rs"]
 mod routes;
+#[path = "phy/sockets.rs"]
+mod sockets;
 #[path = "phy/steering.rs"]
 mod steering;
 #[path = "phy/trouble.rs"]

@@ -7,6 +7,7 @@ use std::vec::Vec;
 use super::cable::{Cable, Conditions};
 use super::{Capabilities, Frame, Port, PortCounters, Trouble};
 use crate::time::Instant;
+use crate::wire::Addresses;
 
 /// Frames taken from the port in one go.
 const BATCH: usize = 256;
@@ -45,6 +46,10 @@ impl<P: Port> Port for Impaired<P> {
         let mut capabilities = self.port.capabilities();
         capabilities.offload.udp_received = false;
         capabilities
+    }
+
+    fn meet(&mut self, ends: &Addresses) -> Result<(), Trouble> {
+        self.port.meet(ends)
     }
 
     fn receive(&mut self, now: Instant) -> Option<Frame<'_>> {

@@ -36,14 +36,14 @@ struct InterfaceRequest {
 struct Value([u8; 24]);
 
 impl Interface {
+    /// Bytes of IP that the one of this name takes now, of whatever kind it is.
+    pub fn mtu_of(name: &str) -> io::Result<usize> {
+        mtu(asker()?.as_fd(), name)
+    }
+
     /// By name, in the network namespace of the calling thread. `EPFNOSUPPORT` if it is no Ethernet.
     pub fn find(name: &str) -> io::Result<Interface> {
-        let socket = Fd::from(socket_with(
-            AddressFamily::INET,
-            SocketType::DGRAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )?);
+        let socket = asker()?;
         let index = name_to_index(&socket, name)?;
         let ask = |what| ask(socket.as_fd(), what, name, [0; 24]);
         let hardware = ask(libc::SIOCGIFHWADDR)?;
@@ -60,6 +60,12 @@ impl Interface {
             driver: driver(socket.as_fd(), name).unwrap_or_default(),
         })
     }
+}
+
+/// A socket to ask about interfaces with.
+fn asker() -> io::Result<Fd> {
+    let (family, kind) = (AddressFamily::INET, SocketType::DGRAM);
+    socket_with(family, kind, SocketFlags::CLOEXEC, None).map(Fd::from)
 }
 
 /// What it is now.

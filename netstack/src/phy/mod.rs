@@ -14,6 +14,7 @@ mod reserve;
 pub mod route;
 mod sim;
 mod sys;
+pub mod udp;
 mod wanted;
 pub mod witness;
 pub mod xdp;
@@ -30,6 +31,7 @@ pub use ivshmem::Ivshmem;
 pub use packet::PacketPort;
 pub use reserve::Reserved;
 pub use sim::Sim;
+pub use udp::UdpPort;
 pub use wanted::Wanted;
 pub use xdp::Xdp;
 

@@ -21,19 +21,23 @@ const DROP: [libc::sock_filter; 1] = [libc::sock_filter {
     k: 0,
 }];
 
-/// As long as this lives, the port is ours in this network namespace.
+/// As long as this lives, the port is ours in this network namespace: only sockets of our own user that say so
+/// ([`super::udp::Connected`]) can have it beside. Nobody had it before.
 #[derive(Debug)]
-pub struct Reserved(#[expect(dead_code, reason = "held until dropped")] Fd);
+pub struct Reserved(Fd);
 
 impl Reserved {
     /// `EADDRINUSE` if somebody else has the port. Not needed twice in one namespace: several open
     /// ports share one.
     pub fn new(port: u16) -> io::Result<Reserved> {
-        match reserve_both(port) {
+        let reserved = match reserve_both(port) {
             // A kernel without IPv6.
-            Err(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL) => reserve_ipv4(port),
-            other => other,
-        }
+            Err(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL) => reserve_ipv4(port)?,
+            other => other?,
+        };
+        // After `bind`, which would not have minded others of our user's.
+        set_option(&reserved.0, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1)?;
+        Ok(reserved)
     }
 }
 

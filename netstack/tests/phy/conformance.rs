@@ -9,7 +9,7 @@ use netstack::phy::Port;
 use netstack::wire::frame::{ETHERNET, Offload, parse};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::frames::{Family, await_frame, fetch, frame, least, now, post, route, write};
+use crate::frames::{Family, await_frame, fetch, frame, least, now, post, route, seen, write};
 use crate::namespace::Namespace;
 use crate::on_every_port;
 use crate::rig::{AnyPort, Ends, Kind};
@@ -36,8 +36,10 @@ fn echo(ends: &mut Ends, family: Family, length: usize) {
         let sent = frame(&route, length, from.into());
         post(sender, &sent);
         let received = fetch(receiver);
-        assert!(received == sent, "{length} bytes of {family:?} from {from}");
-        let read = parse(&received, Offload::default()).expect("a datagram");
+        let same = seen(receiver, received.clone()) == seen(receiver, sent);
+        assert!(same, "{length} bytes of {family:?} from {from}");
+        let offload = receiver.capabilities().offload;
+        let read = parse(&received, offload).expect("a datagram");
         assert_eq!(read.addresses, route.addresses);
     }
 }
@@ -231,16 +233,29 @@ fn both_ways_at_once(kind: Kind) {
         let other = scope.spawn(|| run(other, &back, &there));
         [one.join().expect("one"), other.join().expect("other")]
     });
-    // With the program in the driver, veth has a queue of its own before it, which can be full.
-    let world = ends.world.as_ref().filter(|_| kind == Kind::XdpNative);
+    account(kind, &mut ends, counts);
+}
+
+/// Of all frames that a test has sent, those that did not arrive were counted by somebody.
+fn account(kind: Kind, ends: &mut Ends, counts: [u64; 2]) {
+    let frames = kind.frames();
+    // With the program in the driver, veth has a queue of its own before it, which can be full; and a socket is not
+    // told that the one before the kernel's protocols is.
+    let has_queue = [Kind::XdpNative, Kind::Udp].contains(&kind);
+    let world = ends.world.as_ref().filter(|_| has_queue);
+    // What leaves in one call the kernel may drop and count as one: two frames of these lengths.
+    let in_one = if kind == Kind::Udp { 2 } else { 1 };
     let mut lost = 0;
     for (port, received) in ends.ports.iter_mut().zip(counts) {
         let counters = port.counters();
         assert_eq!(counters.frames_sent, frames);
         assert_eq!(counters.frames_received, received);
-        lost += frames - received - counters.overruns;
+        let missing = frames - received;
+        assert!(missing >= counters.overruns);
+        lost += missing.saturating_sub(in_one * counters.overruns);
     }
     let dropped = world.map_or(0, |world| world.hosts.iter().map(Namespace::dropped).sum());
+    let dropped = in_one * dropped;
     // Frames of the kernel's own can be among them.
     assert!(lost <= dropped, "{lost} lost, {dropped} dropped by veth");
 }

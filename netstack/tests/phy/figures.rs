@@ -15,7 +15,13 @@ use crate::frames::{Family, PORT, commit, frame_for, now, route};
 use crate::namespace::World;
 use crate::rig::{AnyPort, Kind};
 
-const KINDS: [Kind; 4] = [Kind::Sim, Kind::Packet, Kind::Xdp, Kind::XdpNative];
+const KINDS: [Kind; 5] = [
+    Kind::Sim,
+    Kind::Packet,
+    Kind::Xdp,
+    Kind::XdpNative,
+    Kind::Udp,
+];
 const LENGTH: usize = 64;
 /// Frames of full length that hold 16 KiB.
 const MANY: usize = 12;

@@ -93,6 +93,10 @@ fn all_sizes(kind: Kind) {
 
 /// Other ports, other marks, other families; and those whose checksum is complete or that have none.
 fn several_ways(kind: Kind) {
+    // Sockets keep no order between them, and each has one way (`sockets.rs`).
+    if kind == Kind::Udp {
+        return;
+    }
     let mut ends = kind.ends(MTU);
     let (sender, receiver, v4, offload) = between(&mut ends, Family::V4);
     let v6 = route(

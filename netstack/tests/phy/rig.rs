@@ -1,14 +1,19 @@
 //! Two ends of a network, with each kind of port.
 
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use netstack::phy::udp::Connected;
 use netstack::phy::xdp::{self, Mode, Steering};
 use netstack::phy::{
-    Conditions, Impaired, Interface, Ivshmem, PacketPort, Port, Reserved, Sim, Wanted, Xdp,
-    ivshmem, packet,
+    Conditions, Impaired, Interface, Ivshmem, PacketPort, Port, Reserved, Sim, UdpPort, Wanted,
+    Xdp, ivshmem, packet,
 };
 
-use crate::frames::{Family, PORT, address};
+use netstack::wire::Addresses;
+
+use crate::frames::{FROM, Family, PORT, address};
 use crate::namespace::{INTERFACE, Namespace, World};
 
 pub type AnyPort = Box<dyn Port + Send>;
@@ -31,6 +36,8 @@ pub enum Kind {
     Xdp,
     /// With the program in the driver.
     XdpNative,
+    /// UDP sockets of the kernel.
+    Udp,
     /// Two ports of one machine; only where there is a device (`tests/vm`).
     Ivshmem,
 }
@@ -41,6 +48,8 @@ impl Kind {
         match self {
             Kind::Sim => None,
             Kind::Packet | Kind::Wrapped | Kind::Xdp | Kind::XdpNative => Some((1024, 1024)),
+            // As the socket's buffer is large, and the kernel counts.
+            Kind::Udp => Some((1000, 2999)),
             // As the region is large, in frames of 200 bytes.
             Kind::Ivshmem => Some((32_768 / 208, 524_288 / 208)),
         }
@@ -66,7 +75,7 @@ impl Kind {
     pub fn keeps_from_kernel(self) -> bool {
         match self {
             Kind::Sim | Kind::Xdp | Kind::XdpNative | Kind::Ivshmem => true,
-            Kind::Packet | Kind::Wrapped => false,
+            Kind::Packet | Kind::Wrapped | Kind::Udp => false,
         }
     }
 
@@ -95,6 +104,9 @@ impl Kind {
         let reserve = |host: &Namespace| host.within(|| Reserved::new(PORT).expect("the port"));
         let reserved = world.hosts.iter().map(reserve).collect();
         let ports = [self.open(&world, 1), self.open(&world, 2)];
+        if self == Kind::Udp {
+            introduce(&world);
+        }
         Ends {
             ports,
             world: Some(world),
@@ -123,6 +135,33 @@ impl Kind {
                 Box::new(xdp(&interface, host, Mode::Generic))
             }
             Kind::XdpNative => Box::new(xdp(&interface, host, Mode::Native)),
+            Kind::Udp => Box::new(udp(host)),
+        }
+    }
+}
+
+/// Until datagrams of the kernels come through. Before IPv6 is ready, and while a hardware address has to be asked for, they
+/// keep some, and lose the rest without counting them.
+fn introduce(world: &World) {
+    const DISCARD: u16 = 9;
+    for (family, from) in [
+        (Family::V4, 1),
+        (Family::V4, 2),
+        (Family::V6, 1),
+        (Family::V6, 2),
+    ] {
+        let open = |host: u8, port| {
+            let end = (address(family, host), port);
+            let open = || UdpSocket::bind(end).expect("a port");
+            world.hosts[usize::from(host) - 1].within(open)
+        };
+        let (sender, receiver) = (open(from, 0), open(3 - from, DISCARD));
+        let soon = Some(Duration::from_millis(5));
+        receiver.set_read_timeout(soon).expect("a timeout");
+        let to = (address(family, 3 - from), DISCARD);
+        let start = Instant::now();
+        while sender.send_to(&[1], to).is_err() || receiver.recv(&mut [0]).is_err() {
+            assert!(start.elapsed() < Duration::from_secs(10));
         }
     }
 }
@@ -144,6 +183,25 @@ fn ivshmem(host: u8, mtu: usize) -> Ivshmem {
 fn xdp(interface: &Interface, host: u8, mode: Mode) -> Xdp {
     let steering = Steering::attach(interface, &wanted(host), mode).expect("the program");
     Xdp::open(&Arc::new(steering), xdp::XdpOptions::default()).expect("an XDP port")
+}
+
+/// What one host sends from `FROM` the other gets at `PORT`, in both directions.
+pub fn udp_ends(host: u8) -> Vec<Addresses> {
+    let end = |family, host, port| SocketAddr::new(address(family, host), port);
+    let families = [Family::V4, Family::V6];
+    let ways = families.map(|family| {
+        [(FROM, PORT), (PORT, FROM)].map(|(here, there)| Addresses {
+            source: end(family, host, here),
+            destination: end(family, 3 - host, there),
+        })
+    });
+    ways.concat()
+}
+
+pub fn udp(host: u8) -> UdpPort {
+    let open = |ends| Connected::open(&ends).expect("a socket").into_fd();
+    let sockets = udp_ends(host).into_iter().map(open);
+    UdpPort::over(sockets.collect()).expect("a port")
 }
 
 pub fn wanted(host: u8) -> Wanted {
@@ -176,11 +234,12 @@ macro_rules! on_every_port {
     ($($test:ident),* $(,)?) => {
         $crate::on_ports!(sim Sim: $($test),*);
         $crate::on_machines!($($test),*);
+        $crate::on_ports!(udp Udp: $($test),*);
         $crate::on_every_kernel_port!($($test),*);
     };
 }
 
-/// A test for every kind of port that the kernel is behind.
+/// A test for every kind of port that the kernel's protocols do not stand before.
 #[macro_export]
 macro_rules! on_every_kernel_port {
     ($($test:ident),* $(,)?) => {

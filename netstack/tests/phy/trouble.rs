@@ -8,10 +8,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::frames::{Family, await_frame, fetch, frame, now, post, route};
 use crate::namespace::{INTERFACE, close};
-use crate::on_every_kernel_port;
 use crate::rig::{AnyPort, Ends, Kind};
+use crate::{on_every_kernel_port, on_ports};
 
 on_every_kernel_port!(reopened, down_and_up, gone, smaller);
+// When an interface is gone its routes are, and the socket goes by another if there is one: `sockets.rs`.
+on_ports!(udp Udp: reopened, down_and_up, smaller);
 
 const MTU: usize = 1500;
 

@@ -102,13 +102,11 @@ impl Routes {
         Netlink::open(0).map(Routes)
     }
 
-    /// The way to a peer; from this address of ours, if one is given.
+    /// The way to a peer for frames of our own; from this address of ours, if one is given.
     pub fn find(&mut self, peer: IpAddr, source: Option<IpAddr>) -> Result<Hop, Unfit> {
-        let path = self.path(peer, source)?;
-        let link = self.link(path.interface).map_err(Unfit::Failed)?;
-        let link = link.ok_or(Unfit::Failed(Errno::PROTO))?;
-        if link.flags & libc::IFF_UP as u32 == 0 {
-            return Err(Unfit::Down);
+        let (path, link) = self.look_up(peer, source)?;
+        if path.is_wrapped {
+            return Err(Unfit::Tunnelled);
         }
         let Some(hardware) = link.hardware.filter(|_| link.kind == libc::ARPHRD_ETHER) else {
             return Err(Unfit::NotEthernet(link.kind));
@@ -116,19 +114,27 @@ impl Routes {
         if link.flags & libc::IFF_NOARP as u32 != 0 {
             return Err(Unfit::NoNeighbours);
         }
-        Ok(Hop {
-            interface: path.interface,
-            hardware,
-            source: source
-                .or(path.source)
-                .ok_or(Unfit::Failed(Errno::ADDRNOTAVAIL))?,
-            next: path.gateway.unwrap_or(peer),
-            mtu: path
-                .mtu
-                .filter(|&mtu| mtu != 0)
-                .unwrap_or(link.mtu)
-                .min(link.mtu) as usize,
-        })
+        hop(peer, source, hardware, &path, &link)
+    }
+
+    /// The way to a peer for sockets of the kernel, which knows the hardware addresses: any that there is.
+    pub fn find_any(&mut self, peer: IpAddr, source: Option<IpAddr>) -> Result<Hop, Unfit> {
+        let (path, link) = self.look_up(peer, source)?;
+        hop(peer, source, [0; 6], &path, &link)
+    }
+
+    fn look_up(
+        &mut self,
+        peer: IpAddr,
+        source: Option<IpAddr>,
+    ) -> Result<(RoutePath, InterfaceLink), Unfit> {
+        let path = self.path(peer, source)?;
+        let link = self.link(path.interface).map_err(Unfit::Failed)?;
+        let link = link.ok_or(Unfit::Failed(Errno::PROTO))?;
+        match link.flags & libc::IFF_UP as u32 {
+            0 => Err(Unfit::Down),
+            _ => Ok((path, link)),
+        }
     }
 
     fn path(&mut self, peer: IpAddr, source: Option<IpAddr>) -> Result<RoutePath, Unfit> {
@@ -194,11 +200,31 @@ impl Routes {
     }
 }
 
+fn hop(
+    peer: IpAddr,
+    source: Option<IpAddr>,
+    hardware: [u8; 6],
+    path: &RoutePath,
+    link: &InterfaceLink,
+) -> Result<Hop, Unfit> {
+    let source = source.or(path.source);
+    let mtu = path.mtu.filter(|&mtu| mtu != 0);
+    Ok(Hop {
+        interface: path.interface,
+        hardware,
+        source: source.ok_or(Unfit::Failed(Errno::ADDRNOTAVAIL))?,
+        next: path.gateway.unwrap_or(peer),
+        mtu: mtu.unwrap_or(link.mtu).min(link.mtu) as usize,
+    })
+}
+
 /// What a route says.
 struct RoutePath {
     interface: u32,
     source: Option<IpAddr>,
     gateway: Option<IpAddr>,
+    /// Packets are wrapped into others.
+    is_wrapped: bool,
     mtu: Option<u32>,
 }
 
@@ -209,9 +235,6 @@ impl RoutePath {
             libc::RTN_LOCAL => return Some(Err(Unfit::Local)),
             _ => return Some(Err(Unfit::NotOneHost)),
         }
-        if attributes.find(libc::RTA_ENCAP_TYPE).is_some() {
-            return Some(Err(Unfit::Tunnelled));
-        }
         // A router of the other family: its family in front of its address.
         let via = attributes.find(libc::RTA_VIA).and_then(|via| via.get(2..));
         let gateway = attributes.find(libc::RTA_GATEWAY).or(via);
@@ -220,6 +243,7 @@ impl RoutePath {
             interface: attributes.number(libc::RTA_OIF)?,
             source: attributes.find(libc::RTA_PREFSRC).and_then(address),
             gateway: gateway.and_then(address),
+            is_wrapped: attributes.find(libc::RTA_ENCAP_TYPE).is_some(),
             mtu: metrics.and_then(|metrics| metrics.number(METRIC_MTU)),
         }))
     }

@@ -13,6 +13,15 @@ impl From<OwnedFd> for Fd {
     }
 }
 
+impl Fd {
+    /// For an owner that closes it by itself.
+    pub fn into_owned(self) -> OwnedFd {
+        let mut kept = ManuallyDrop::new(self);
+        // SAFETY: nobody uses the field again: it is not dropped.
+        unsafe { ManuallyDrop::take(&mut kept.0) }
+    }
+}
+
 impl AsFd for Fd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

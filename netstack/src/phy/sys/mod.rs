@@ -54,6 +54,8 @@ pub unsafe trait Plain: Copy {}
 
 // SAFETY: a number.
 unsafe impl Plain for c_int {}
+// SAFETY: numbers: what SO_MEMINFO tells.
+unsafe impl<const N: usize> Plain for [u32; N] {}
 // SAFETY: a number: an address in a UMEM.
 unsafe impl Plain for u64 {}
 // SAFETY: numbers of 8, 4 and 4 bytes; its options are any bits.

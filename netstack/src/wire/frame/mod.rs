@@ -44,7 +44,7 @@ pub enum Ecn {
 
 impl Ecn {
     #[inline]
-    fn from_bits(bits: u8) -> Ecn {
+    pub fn from_bits(bits: u8) -> Ecn {
         match bits & 3 {
             0 => Ecn::NotCapable,
             1 => Ecn::Other,

@@ -51,6 +51,11 @@ impl Route {
         Some(Route(headers))
     }
 
+    #[inline]
+    pub fn is_v4(&self) -> bool {
+        matches!(self.0, Headers::V4(_))
+    }
+
     /// Bytes before the packet in a frame.
     #[inline]
     pub fn overhead(&self) -> usize {
