@@ -14,6 +14,7 @@ pub mod faults;
 pub mod fds;
 pub mod fetch;
 pub mod guarded;
+pub mod load;
 pub mod log;
 pub mod map;
 pub mod mapped;

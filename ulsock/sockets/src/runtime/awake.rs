@@ -2,7 +2,7 @@
 //! the one that sleeps. Two ends that are awake spare each other the wake-up, which takes most of the time of a round trip.
 //!
 //! `Auto` does so only in a rhythm: this thread's last waits followed each other so closely that the next answer is
-//! likely to come before a sleep would have paid. A waiter without one makes its sleeping call at once, and its only cost
+//! likely to come before a sleep would have paid, and no more threads want a CPU of the host than it has. A waiter without one makes its sleeping call at once, and its only cost
 //! is a look at the clock. Between looks the thread gives way, so that a peer on the same CPU runs. If the answer comes by
 //! that, the next waits sleep at once: on one CPU nobody has to be woken elsewhere, and a sleep costs least. Who loses a time
 //! slice shares the CPU with a program that computes, and this process sleeps at once for a while.
@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::runtime::process;
 use crate::runtime::signal::Seen;
 use crate::runtime::spin::SpinPlace;
+use crate::runtime::spinners::Spinners;
 use crate::runtime::thread::{Critical, Thread};
 use os::spin::Clock;
 use rendezvous::config::Spin;
@@ -68,7 +69,7 @@ fn begin(me: &'static Thread) -> Option<(SpinPlace<'static>, Duration)> {
 #[inline]
 fn is_in_rhythm(me: &Thread) -> bool {
     let now = Clock::now().nanos();
-    me.rhythm.begin(now) && !HOST.rests(now)
+    me.rhythm.begin(now) && !HOST.rests(now) && !HOST.is_crowded(now)
 }
 
 fn looks<T>(me: &Thread, budget: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
@@ -82,7 +83,7 @@ fn looks<T>(me: &Thread, budget: Duration, mut look: impl FnMut() -> Option<T>) 
         let before = now;
         now = Clock::now().nanos();
         if now - before >= SLICE {
-            HOST.is_busy(now);
+            HOST.rest(now, FIRST_REST);
             break;
         }
         if let Some(found) = look() {
@@ -126,18 +127,25 @@ struct Host {
     rests_until: AtomicU64,
     /// The length of the latest rest.
     rest: AtomicU64,
+    /// When the kernel is asked next who wants a CPU.
+    asks_at: AtomicU64,
 }
 
 os::process_wide! {
     static HOST: Host = Host {
         rests_until: AtomicU64::new(0),
         rest: AtomicU64::new(0),
+        asks_at: AtomicU64::new(0),
     };
 }
 
 /// A slice that is lost takes some three milliseconds, so the first rest makes it five percent, and the longest one none.
 const FIRST_REST: u64 = 60_000_000;
 const LONGEST_REST: u64 = 4_000_000_000;
+/// A crowd may be gone in a moment.
+const FIRST_IN_CROWD: u64 = 20_000_000;
+/// So long an answer of the kernel holds, which takes some microseconds: no more than a thousandth of the time.
+const ASKS_EVERY: u64 = 10_000_000;
 
 impl Host {
     #[inline]
@@ -145,20 +153,36 @@ impl Host {
         now < self.rests_until.load(Ordering::Relaxed)
     }
 
-    /// Another program had our CPU: each time that it happens again soon the rest is twice as long.
+    /// Do more threads want a CPU than there are? Then nobody waits awake until the kernel is asked again.
+    #[inline]
+    fn is_crowded(&self, now: u64) -> bool {
+        now >= self.asks_at.load(Ordering::Relaxed) && self.ask(now)
+    }
+
     #[cold]
-    fn is_busy(&self, now: u64) {
-        let (last, until) = (
-            self.rest.load(Ordering::Relaxed),
-            self.rests_until.load(Ordering::Relaxed),
-        );
-        let again = now < until + 4 * last;
+    fn ask(&self, now: u64) -> bool {
+        let cpus = process::spinners().map_or(1, Spinners::cpus);
+        let crowded = os::load::runnable().is_some_and(|count| count > cpus);
+        let next = match crowded {
+            true => self.rest(now, FIRST_IN_CROWD),
+            false => now + ASKS_EVERY,
+        };
+        self.asks_at.store(next, Ordering::Relaxed);
+        crowded
+    }
+
+    /// Nobody waits awake for this time, or twice as long as last time if that is not long ago; until when.
+    #[cold]
+    fn rest(&self, now: u64, first: u64) -> u64 {
+        let last = self.rest.load(Ordering::Relaxed);
+        let again = now < self.rests_until.load(Ordering::Relaxed) + 4 * last;
         let rest = match again {
-            true => (2 * last).clamp(FIRST_REST, LONGEST_REST),
-            false => FIRST_REST,
+            true => (2 * last).clamp(first, LONGEST_REST),
+            false => first,
         };
         self.rest.store(rest, Ordering::Relaxed);
         self.rests_until.store(now + rest, Ordering::Relaxed);
+        now + rest
     }
 }
 
@@ -171,11 +195,12 @@ mod tests {
         let host = Host {
             rests_until: AtomicU64::new(0),
             rest: AtomicU64::new(0),
+            asks_at: AtomicU64::new(0),
         };
         let mut now = 1 << 40;
         let mut rests = Vec::new();
         for _ in 0..10 {
-            host.is_busy(now);
+            host.rest(now, FIRST_REST);
             let until = host.rests_until.load(Ordering::Relaxed);
             assert!(host.rests(until - 1) && !host.rests(until));
             rests.push(until - now);
@@ -184,7 +209,7 @@ mod tests {
         assert_eq!(rests[..3], [FIRST_REST, 2 * FIRST_REST, 4 * FIRST_REST]);
         assert_eq!(rests[9], LONGEST_REST);
         now += 5 * LONGEST_REST;
-        host.is_busy(now);
+        host.rest(now, FIRST_REST);
         assert!(!host.rests(now + FIRST_REST), "after quiet it begins anew");
     }
 }

@@ -82,6 +82,11 @@ impl Spinners {
             .map_or(&self.alone, |slot| &slot.spinning)
     }
 
+    /// How many places there are.
+    pub fn cpus(&self) -> u32 {
+        self.cpus
+    }
+
     /// Is there a place for one more?
     pub fn room(&self) -> bool {
         self.count() < self.cpus || self.count_living() < self.cpus
