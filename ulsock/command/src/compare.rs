@@ -40,6 +40,7 @@ use crate::failure::{Failure, Outcome};
 use crate::install::{Install, LIBRARY};
 use crate::preload;
 
+use cores::Ends;
 use measure::Plan;
 use own::Own;
 use programs::Need;
@@ -68,6 +69,9 @@ pub struct CompareOptions {
     /// Between two hosts instead of on one: network namespaces with a cable between them; needs root
     #[arg(long)]
     hosts: bool,
+    /// Where all ends run: each contender at its best [default], or all left to the scheduler, on two cores, on one core
+    #[arg(long, value_enum, default_value_t = Ends::Best, hide_default_value = true)]
+    ends: Ends,
     /// Say which scenarios there are, and what they need
     #[arg(long)]
     list: bool,
@@ -138,7 +142,11 @@ pub fn run(options: CompareOptions) -> Outcome {
     let seconds = Duration::from_secs_f64(options.seconds());
     let stage = Stage::new(install, seconds, WARM_UP, options.hosts)?;
     let plans = match own {
-        Some(own) => vec![own.plan(&stage)?],
+        Some(own) => {
+            let plan = own.plan(&stage)?;
+            let ends = options.ends.placement();
+            vec![Plan { ends, ..plan }]
+        }
         None => chosen
             .iter()
             .map(|scenario| plan(scenario, &options))
@@ -255,6 +263,7 @@ fn plan(scenario: &Scenario, options: &CompareOptions) -> Plan {
         cases: (scenario.cases)(effort),
         remarks: scenario.remarks,
         references,
+        ends: options.ends.placement(),
     }
 }
 

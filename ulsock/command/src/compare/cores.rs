@@ -3,6 +3,7 @@
 
 use std::io;
 
+use clap::ValueEnum;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::usage::End;
@@ -12,6 +13,29 @@ pub enum Placement {
     Scheduler,
     TwoCores { server: usize, client: usize },
     OneCore { both: usize },
+}
+
+/// Where the user wants all ends to run.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Ends {
+    /// Each contender where it is best.
+    Best,
+    Scheduler,
+    TwoCores,
+    OneCore,
+}
+
+impl Ends {
+    /// `None`: each contender's best. A placement that this machine does not have is the scheduler's.
+    pub fn placement(self) -> Option<Placement> {
+        let of_two = || Placement::available().into_iter().last();
+        match self {
+            Ends::Best => None,
+            Ends::Scheduler => Some(Placement::Scheduler),
+            Ends::TwoCores => of_two(),
+            Ends::OneCore => Placement::one_core(),
+        }
+    }
 }
 
 impl Placement {

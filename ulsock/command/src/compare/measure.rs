@@ -3,6 +3,7 @@
 
 use super::bout::Bout;
 use super::contender::Contender;
+use super::cores::Placement;
 use super::progress::Progress;
 use super::result::{Row, Section};
 use super::scenario::{Case, Chart, Line};
@@ -18,6 +19,8 @@ pub struct Plan {
     pub remarks: fn(&[Row]) -> Vec<String>,
     /// Whether the references run too.
     pub references: bool,
+    /// The placement of all, in place of what the cases have.
+    pub ends: Option<Placement>,
 }
 
 impl Plan {
@@ -31,7 +34,10 @@ impl Plan {
 
     /// One series for each contender and placement; at each placement the contenders follow each other.
     fn series_of(&self, case: &dyn Case) -> Vec<Series> {
-        let placements = case.placements();
+        let placements = match self.ends {
+            Some(placement) => vec![placement],
+            None => case.placements(),
+        };
         let mut contenders = vec![Contender::Kernel, Contender::Ulsock];
         if self.references {
             contenders.extend(case.references());

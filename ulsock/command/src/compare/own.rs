@@ -74,6 +74,7 @@ impl Own {
             cases: vec![Box::new(self)],
             remarks: |_| Vec::new(),
             references: false,
+            ends: None,
         })
     }
 

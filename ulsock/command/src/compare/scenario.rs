@@ -205,5 +205,6 @@ pub const SCENARIOS: &[Scenario] = &[
     apart::ONE_CORE,
     apart::LOADED,
     apart::BLOCKING,
+    apart::ONE_SIDED,
     chain::SCENARIO,
 ];

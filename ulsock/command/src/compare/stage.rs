@@ -326,7 +326,8 @@ fn stop(server: Process, how: Stop, deadline: Instant) -> Result<Ended, String> 
     server.end(deadline)
 }
 
-fn preloaded() -> Option<OsString> {
+/// What the user preloads.
+pub fn preloaded() -> Option<OsString> {
     std::env::var_os("LD_PRELOAD")
 }
 

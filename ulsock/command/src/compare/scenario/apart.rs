@@ -1,14 +1,16 @@
-//! Where spinning could do harm, or is not allowed: both ends on one core, a busy host, and no
-//! spinning at all. The two contenders are compared at the same placement.
+//! Where spinning could do harm, or is not allowed: both ends on one core, a busy host, no
+//! spinning at all; and ulsock at one end alone. The two contenders are compared at the same placement.
 
 use super::built_in::{BuiltIn, Places};
 use super::{Case, Effort, Scenario};
 use crate::compare::cores::Placement;
 use crate::compare::figure::Unit;
+use crate::compare::usage::End;
 
 pub const ONE_CORE: Scenario = Scenario {
     name: "one-core",
     title: "Both ends on one core",
+    between_hosts: true,
     cases: one_core,
     ..Scenario::DEFAULT
 };
@@ -16,6 +18,7 @@ pub const ONE_CORE: Scenario = Scenario {
 pub const LOADED: Scenario = Scenario {
     name: "loaded",
     title: "A busy loop on each core beside the two programs",
+    between_hosts: true,
     cases: loaded,
     ..Scenario::DEFAULT
 };
@@ -24,6 +27,14 @@ pub const BLOCKING: Scenario = Scenario {
     name: "blocking",
     title: "Round trips of 64 B without spinning (ULSOCK_SPIN_US=0), at equal placement",
     cases: blocking,
+    ..Scenario::DEFAULT
+};
+
+pub const ONE_SIDED: Scenario = Scenario {
+    name: "one-sided",
+    title: "Round trips of 64 B with ulsock at one end only, on kernel TCP, without a daemon",
+    between_hosts: true,
+    cases: one_sided,
     ..Scenario::DEFAULT
 };
 
@@ -56,6 +67,20 @@ fn loaded(_: Effort) -> Vec<Box<dyn Case>> {
         Box::new(BuiltIn { loaded, ..case })
     };
     [trip(), flow()].into_iter().map(case).collect()
+}
+
+fn one_sided(_: Effort) -> Vec<Box<dyn Case>> {
+    let case = |(label, only): (&str, End)| -> Box<dyn Case> {
+        Box::new(BuiltIn {
+            label: label.to_owned(),
+            settings: &[("ULSOCK_NIC", "off")],
+            rings: false,
+            only: Some(only),
+            ..trip()
+        })
+    };
+    let ends = [("the client", End::Client), ("the server", End::Server)];
+    ends.into_iter().map(case).collect()
 }
 
 fn blocking(_: Effort) -> Vec<Box<dyn Case>> {

@@ -11,8 +11,9 @@ use crate::compare::busy::Busy;
 use crate::compare::contender::Contender;
 use crate::compare::cores::Placement;
 use crate::compare::figure::{Per, Unit};
-use crate::compare::stage::{Ran, Stop};
+use crate::compare::stage::{Ran, Stop, preloaded};
 use crate::compare::usage::End;
+use crate::preload;
 
 /// The programs that an installation must have.
 pub const PROGRAMS: [&str; 7] = [
@@ -44,6 +45,8 @@ pub struct BuiltIn {
     pub settings: &'static [(&'static str, &'static str)],
     pub references: &'static [Contender],
     pub rings: bool,
+    /// Of ulsock's two ends only this one has it.
+    pub only: Option<End>,
 }
 
 impl BuiltIn {
@@ -61,12 +64,16 @@ impl BuiltIn {
             settings: &[],
             references: &[],
             rings: true,
+            only: None,
         }
     }
 
     fn command(&self, bout: &Bout, end: End, words: &str) -> Result<Command, String> {
         let mut command = bout.own(end, self.program, words)?;
         command.envs(self.settings.iter().copied());
+        if self.only.is_some_and(|only| only != end) {
+            command.env("LD_PRELOAD", preload::without_library(preloaded()));
+        }
         Ok(command)
     }
 
