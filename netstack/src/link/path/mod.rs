@@ -139,6 +139,9 @@ impl<W: Window> Path<W> {
     pub fn sent(&mut self, now: Instant, bytes: usize, content: Content) {
         self.silent_since = self.silent_since.or(Some(now));
         self.last_asking = now;
+        if self.ledger.in_flight() == 0 {
+            self.pacer.begin();
+        }
         self.ledger.sent(now, bytes, content);
         self.pacer
             .on_sent(now, bytes as u64, self.window.rate(&self.rtt));
