@@ -83,12 +83,29 @@ fn an_acknowledgement_rides_on_the_answer() {
 }
 
 #[test]
-fn what_is_due_is_not_left() {
+fn several_that_came_in_order_wait_for_the_answer_too() {
     let (mut world, a, b) = at_rest();
-    // [P4] The second one is acknowledged at once.
+    // [P4] The second one is to be acknowledged at once, unless an answer can do it.
     write(&mut world, |world| &mut world.a, a, FROM_A);
     write(&mut world, |world| &mut world.a, a, FROM_A + MESSAGE);
     let now = world.now;
-    assert_eq!(glance(&mut world.b, now), 1);
+    assert_eq!(glance(&mut world.b, now), 0);
     assert_eq!(has_come(&world.b, b), FROM_A + 2 * MESSAGE);
+    assert_eq!(world.b.next(now), Some(now), "the rest has to follow");
+    let before = world.b.engine.counters().frames_sent;
+    write(&mut world, |world| &mut world.b, b, FROM_B);
+    assert_eq!(world.b.engine.counters().frames_sent, before + 1);
+}
+
+#[test]
+fn what_is_due_is_not_left() {
+    let (mut world, a, _) = at_rest();
+    write(&mut world, |world| &mut world.a, a, FROM_A);
+    write(&mut world, |world| &mut world.a, a, FROM_A + MESSAGE);
+    let now = world.now;
+    assert_eq!(glance(&mut world.b, now), 0);
+    // Nobody has answered; more comes.
+    write(&mut world, |world| &mut world.a, a, FROM_A + 2 * MESSAGE);
+    let now = world.now;
+    assert_eq!(glance(&mut world.b, now), 1);
 }

@@ -211,11 +211,11 @@ impl<W: Window + Clone> Link<W> {
             || self.paths.iter().any(Path::is_waited_for)
     }
 
-    /// Whether the peer should hear of something now, be it only that its packets have arrived.
+    /// Whether the peer should hear of something now, before whoever gets the bytes can answer.
     #[inline]
     pub fn is_pressed(&self, now: Instant) -> bool {
-        let mut dues = self.paths.iter().filter_map(|path| path.received.due());
-        self.is_waited_for() || dues.any(|due| due <= now)
+        let mut paths = self.paths.iter();
+        self.is_waited_for() || paths.any(|path| path.received.is_pressing(now))
     }
 
     /// What a path looks like: round trip, window, packet size.

@@ -14,6 +14,8 @@ pub use crate::wire::ack::RANGES;
 pub const DELAY: Duration = Duration::from_micros(25);
 /// `[P4]` Asking packets that are acknowledged together.
 const TOGETHER: u32 = 2;
+/// `[P4]` So many may wait for the answer of a program that they are for: a message of 64 KiB.
+const MOST_LEFT: u32 = 48;
 
 /// `[P3]` Of so many numbers the peer is told.
 const NEWEST: u64 = 512;
@@ -37,6 +39,8 @@ pub struct Received {
     /// Asking packets since the last acknowledgement.
     asking: u32,
     due: Option<Instant>,
+    /// Something has come that the peer should hear of before anything else happens here.
+    pressing: bool,
     /// When the largest came.
     largest_at: Instant,
     marks: Marks,
@@ -95,7 +99,9 @@ impl Received {
             Ecn::NotCapable | Ecn::Other => {}
         }
         self.asking += 1;
-        let at_once = ask || !in_order || ecn == Ecn::Congested || self.asking >= TOGETHER;
+        let pressing = ask || !in_order || ecn == Ecn::Congested;
+        self.pressing |= pressing;
+        let at_once = pressing || self.asking >= TOGETHER;
         self.owe(if at_once { now } else { now + DELAY });
     }
 
@@ -111,6 +117,7 @@ impl Received {
     /// `[P2]` Says again what was received: perhaps the acknowledgement was lost.
     pub fn again(&mut self, now: Instant) {
         if !self.numbers.is_empty() {
+            self.pressing = true;
             self.owe(now);
         }
     }
@@ -126,6 +133,13 @@ impl Received {
         self.due
     }
 
+    /// `[P4]` Whether the peer has to hear of it before whoever waits for the bytes gets them. What has come in
+    /// order, and just now, may ride on the answer.
+    #[inline]
+    pub fn is_pressing(&self, now: Instant) -> bool {
+        self.pressing || self.asking > MOST_LEFT || self.due.is_some_and(|due| due < now)
+    }
+
     /// Writes what was received behind a header that is about to leave.
     pub fn report(&mut self, now: Instant, path: u8, out: &mut [u8]) -> Option<ack::Written> {
         let report = Report {
@@ -135,7 +149,7 @@ impl Received {
             marks: (self.marks != Marks::default()).then_some(self.marks),
         };
         if let Some(written) = self.report_one(&report, out) {
-            (self.due, self.asking) = (None, 0);
+            self.settle();
             return Some(written);
         }
         // [P3] Gaps stay for ever; those that are old are settled, and would only make packets longer.
@@ -145,8 +159,14 @@ impl Received {
         let inclusive =
             |range: core::ops::Range<u64>| -> RangeInclusive<u64> { range.start..=range.end - 1 };
         let written = ack::emit(out, &report, ranges.map(inclusive))?;
-        (self.due, self.asking) = (None, 0);
+        self.settle();
         Some(written)
+    }
+
+    /// The peer hears of everything.
+    #[inline]
+    fn settle(&mut self) {
+        (self.due, self.asking, self.pressing) = (None, 0, false);
     }
 
     /// `[P3]` The same, if there is only one range to tell of: mostly nothing was lost lately.
@@ -163,7 +183,7 @@ impl Received {
 
 #[cfg(test)]
 mod tests {
-    use super::{DELAY, Received};
+    use super::{DELAY, MOST_LEFT, Received};
     use crate::time::Instant;
     use crate::wire::frame::Ecn;
 
@@ -203,6 +223,36 @@ mod tests {
             received.note(now, 0, false, ecn);
             assert_eq!(received.due(), Some(due));
         }
+    }
+
+    // [P4]
+    #[test]
+    fn what_comes_in_order_may_ride_on_the_answer() {
+        let now = Instant::from_nanos(1000);
+        let later = Instant::from_nanos(1001);
+        let mut received = Received::default();
+        let mut presses = |number, ask, ecn| {
+            received.note(now, number, ask, ecn);
+            let presses = [received.is_pressing(now), received.is_pressing(later)];
+            if presses[0] {
+                received.report(now, 0, &mut [0; 200]).unwrap();
+                assert!(!received.is_pressing(later));
+            }
+            presses
+        };
+        // From the second one on it is due, but has not been for long.
+        assert_eq!(presses(0, false, Ecn::Capable), [false, false]);
+        for number in 1..u64::from(MOST_LEFT) {
+            assert_eq!(presses(number, false, Ecn::Capable), [false, true]);
+        }
+        let next = u64::from(MOST_LEFT);
+        assert_eq!(presses(next, false, Ecn::Capable), [true; 2], "enough");
+        assert_eq!(presses(next + 2, false, Ecn::Capable), [true; 2], "a gap");
+        assert_eq!(presses(next + 1, false, Ecn::Capable), [true; 2], "filled");
+        assert_eq!(presses(next + 3, true, Ecn::Capable), [true; 2], "asked");
+        assert_eq!(presses(next + 4, false, Ecn::Congested), [true; 2], "CE");
+        received.again(now);
+        assert!(received.is_pressing(now), "again");
     }
 
     // [P3]

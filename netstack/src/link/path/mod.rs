@@ -277,7 +277,13 @@ impl<W: Window> Path<W> {
     #[inline]
     pub fn is_waited_for(&self) -> bool {
         let is_silent = self.probes > 0 || self.is_left();
-        let owes = self.probes_owed > 0 || self.ping_owed || self.mtu.is_trying();
+        let owes = self.probes_owed > 0 || self.ping_owed || self.may_try_size();
         is_silent || owes || !self.schedule.is_empty()
+    }
+
+    /// `[M1]` A size waits to be tried, and there is a round trip to judge it by.
+    #[inline]
+    fn may_try_size(&self) -> bool {
+        self.mtu.is_trying() && self.rtt.is_known()
     }
 }
