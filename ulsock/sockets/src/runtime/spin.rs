@@ -28,7 +28,10 @@ const WORTH: Duration = Duration::from_micros(20);
 pub fn until(history: &History, near: impl Fn() -> bool, mut ready: impl FnMut() -> bool) -> bool {
     let (budget, auto) = match process::config().spin {
         Spin::Auto(_) if near() => return give_way() && ready(),
-        Spin::Auto(most) => (history.budget(most.max(engine())), true),
+        Spin::Auto(most) => {
+            let budget = history.budget(most.max(engine()));
+            (with_engine(budget, engine()), true)
+        }
         Spin::Fixed(us) => (Duration::from_micros(us.into()), false),
         // The caller looks at the kernel in between and comes back.
         Spin::Forever => (Duration::from_micros(200), false),
@@ -51,6 +54,15 @@ fn engine() -> u32 {
     match crate::runtime::engine_flag::is_on() {
         true => 100,
         false => 0,
+    }
+}
+
+/// Who polls an engine spins for half of that, or not at all: of two that have taken to sleep each would find the
+/// other's answers too late, and neither would find back to spinning.
+fn with_engine(budget: Duration, engine: u32) -> Duration {
+    match budget.is_zero() {
+        true => budget,
+        false => budget.max(Duration::from_micros((engine / 2).into())),
     }
 }
 
@@ -107,5 +119,19 @@ impl Drop for SpinPlace<'_> {
         if let Some(mine) = self.0 {
             mine.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_that_poll_engines_find_back_to_spinning() {
+        // What eight answers that came too late have left of 100 us, and the time of an answer of a sleeper.
+        let (left, answer) = (Duration::from_micros(12), Duration::from_micros(45));
+        assert!(with_engine(left, 100) > answer);
+        assert_eq!(with_engine(left, 0), left);
+        assert_eq!(with_engine(Duration::ZERO, 100), Duration::ZERO, "given up");
     }
 }
