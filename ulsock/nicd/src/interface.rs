@@ -57,6 +57,17 @@ pub enum NoPort {
     Ivshmem(PathBuf, Errno),
 }
 
+impl PortKind {
+    /// As `--port` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            PortKind::Packet => "packet",
+            PortKind::Xdp => "xdp",
+            PortKind::Ivshmem => "ivshmem",
+        }
+    }
+}
+
 impl fmt::Display for NoPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -147,6 +158,15 @@ impl Interface {
 
     pub fn is_open(&self) -> bool {
         self.is_open
+    }
+
+    pub fn kind(&self) -> PortKind {
+        self.make.kind
+    }
+
+    /// Whether its frames are of IPv6: all hosts have addresses of one family.
+    pub fn is_ipv6(&self) -> bool {
+        self.addresses.iter().any(IpAddr::is_ipv6)
     }
 
     /// The interface is gone, or nobody needs it. The engine may still have to part with its peers.

@@ -6,6 +6,7 @@ mod broker;
 mod caller;
 mod calls;
 pub mod caps;
+mod checksums;
 mod connection;
 mod connections;
 mod daemon;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::broker::Broker;
+use super::checksums::Checksums;
 use super::connection::Stage;
 use super::daemon::Nicd;
 use super::door;
@@ -59,6 +60,11 @@ pub struct InterfaceStatus {
     pub name: String,
     /// Its port is open.
     pub open: bool,
+    /// Which of `--port` it is.
+    pub port: String,
+    /// `[W6]` UDP checksums: `interface`, `nicd`, or `nobody`.
+    pub checksums_computed_by: String,
+    pub checksums_checked_by: String,
     pub trouble: String,
     pub frames_sent: u64,
     pub frames_received: u64,
@@ -162,9 +168,13 @@ impl Nicd {
 
 fn interface_status(interface: &super::interface::Interface) -> InterfaceStatus {
     let counters = interface.engine.counters();
+    let checksums = Checksums::of(interface);
     InterfaceStatus {
         name: interface.name.clone(),
         open: interface.is_open(),
+        port: interface.kind().name().to_owned(),
+        checksums_computed_by: checksums.computed_by.to_owned(),
+        checksums_checked_by: checksums.checked_by.to_owned(),
         trouble: interface
             .trouble
             .map(|it| format!("{it:?}"))

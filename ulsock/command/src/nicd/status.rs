@@ -70,9 +70,12 @@ fn text(status: &Status) -> String {
     }
     for interface in &status.interfaces {
         lines.push(format!(
-            "  {}: port {}; {} frames sent, {} received, {} of strangers{}",
+            "  {}: port {} {}; UDP checksums computed by {}, checked by {}; {} frames sent, {} received, {} of strangers{}",
             plain(&interface.name),
+            plain(&interface.port),
             if interface.open { "open" } else { "closed" },
+            plain(&interface.checksums_computed_by),
+            plain(&interface.checksums_checked_by),
             interface.frames_sent,
             interface.frames_received,
             interface.strangers,
