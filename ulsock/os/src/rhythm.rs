@@ -1,6 +1,6 @@
 //! How closely a waiter's waits follow each other: whether the next answer is likely to come before a sleep would pay.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// How closely the waits of a thread follow each other.
 #[derive(Default)]
@@ -13,6 +13,10 @@ pub struct Rhythm {
     near: AtomicU32,
     /// Answers in a row that came so.
     nears: AtomicU32,
+    /// Waits since the thread last sent something.
+    silent: AtomicU32,
+    /// Many bytes came at once: more of them are on their way, and better gathered than taken one by one.
+    bulk: AtomicBool,
 }
 
 /// A wait that began so many nanoseconds after the one before followed it soon.
@@ -21,6 +25,10 @@ const HIGHEST: u32 = 16;
 /// From this score on a waiter is in rhythm.
 const IN_RHYTHM: u32 = 8;
 const LATE: u32 = 4;
+/// After so many waits whatever was sent last has been answered.
+const ANSWERED: u32 = 2;
+/// Bytes of a receive after which the next wait sleeps.
+const BULK: isize = 32 << 10;
 /// So many waits peers that were on this CPU are taken to be there still.
 const NEAR: u32 = 128;
 /// So many such answers in a row are no accident: others run on this CPU, too.
@@ -38,7 +46,40 @@ impl Rhythm {
             false => score.saturating_sub(LATE),
         };
         self.score.store(next, Ordering::Relaxed);
-        next >= IN_RHYTHM && self.is_far()
+        next >= IN_RHYTHM && self.is_asked_for() && self.is_far() && !self.was_bulk()
+    }
+
+    /// Is what is waited for likely to be an answer? Who only reads a stream lets it gather.
+    #[inline]
+    fn is_asked_for(&self) -> bool {
+        let silent = self.silent.load(Ordering::Relaxed);
+        if silent <= ANSWERED {
+            self.silent.store(silent + 1, Ordering::Relaxed);
+        }
+        silent < ANSWERED
+    }
+
+    /// The thread sends something.
+    #[inline]
+    pub fn note_sent(&self) {
+        self.silent.store(0, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn was_bulk(&self) -> bool {
+        let bulk = self.bulk.load(Ordering::Relaxed);
+        if bulk {
+            self.bulk.store(false, Ordering::Relaxed);
+        }
+        bulk
+    }
+
+    /// A receive has brought so many bytes.
+    #[inline]
+    pub fn note_bytes(&self, count: isize) {
+        if count >= BULK {
+            self.bulk.store(true, Ordering::Relaxed);
+        }
     }
 
     #[inline]
@@ -81,6 +122,7 @@ mod tests {
     fn waits(rhythm: &Rhythm, now: &mut u64, apart: u64, count: u32) -> bool {
         (0..count).fold(false, |_, _| {
             *now += apart;
+            rhythm.note_sent();
             rhythm.begin(*now)
         })
     }
@@ -116,5 +158,29 @@ mod tests {
         assert!(waits(&rhythm, &mut now, 1_000, 1), "it may have moved");
         rhythm.note_found(true);
         assert!(!waits(&rhythm, &mut now, 1_000, 1), "it has not");
+    }
+
+    #[test]
+    fn bulk_is_slept_for() {
+        let (rhythm, mut now) = (Rhythm::default(), 1 << 40);
+        assert!(waits(&rhythm, &mut now, 1_000, 100));
+        rhythm.note_bytes(BULK);
+        assert!(!waits(&rhythm, &mut now, 1_000, 1));
+        assert!(
+            waits(&rhythm, &mut now, 1_000, 1),
+            "that was the last of it"
+        );
+        rhythm.note_bytes(BULK - 1);
+        rhythm.note_bytes(-1);
+        assert!(waits(&rhythm, &mut now, 1_000, 1));
+    }
+
+    #[test]
+    fn who_only_reads_sleeps() {
+        let (rhythm, mut now) = (Rhythm::default(), 1 << 40);
+        assert!(waits(&rhythm, &mut now, 1_000, 100));
+        assert!(rhythm.begin(now), "the rest of the answer");
+        assert!(!rhythm.begin(now) && !rhythm.begin(now), "a stream");
+        assert!(waits(&rhythm, &mut now, 1_000, 1));
     }
 }

@@ -17,6 +17,7 @@ use crate::promote;
 use crate::ready::epoll;
 use crate::runtime::process;
 use crate::runtime::signal::fault;
+use crate::runtime::thread::Thread;
 use crate::state::give_record::{claim, give_back, give_record, note_number};
 use crate::state::process_group::ProcessGroup;
 use crate::state::record::{Record, Role, State, flag};
@@ -257,6 +258,10 @@ fn become_connection(
         record.set(flag::AWAKE);
     }
     upgrade_history::born(record, role, history_key);
+    // Whose connections are short has no rhythm: waits of theirs are awake in vain, or for too little.
+    if let Some(me) = Thread::known() {
+        me.rhythm.note_missed();
+    }
     promote::at_once::begin(family, number, fd);
 }
 

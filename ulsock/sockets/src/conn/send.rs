@@ -72,6 +72,7 @@ fn transmit(
     kept: &mut KeptConnection,
 ) -> Option<Result<usize, Errno>> {
     let me = Thread::me()?;
+    me.rhythm.note_sent();
     let seen = Seen::now(me);
     let mut sent = 0;
     let (mut deadline, mut patient) = (None, None);

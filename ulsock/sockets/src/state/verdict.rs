@@ -55,6 +55,7 @@ impl InFlight {
         if let Some((flights, place)) = self.flight {
             flights.came_back(place);
         }
+        note_moved(self.way, result);
         self.record.kernel_call_ended(self.way, result);
     }
 }
@@ -83,6 +84,18 @@ impl Counted {
     pub fn done(self, result: isize) {
         if self.record.generation.load(Ordering::Relaxed) == self.generation {
             self.record.counts(self.way).moved_by_kernel(result);
+        }
+        note_moved(self.way, result);
+    }
+}
+
+/// How this thread waits next depends on what it has sent and received.
+#[inline]
+fn note_moved(way: Way, result: isize) {
+    if let Some(me) = Thread::known() {
+        match way {
+            Way::In => me.rhythm.note_bytes(result),
+            Way::Out => me.rhythm.note_sent(),
         }
     }
 }

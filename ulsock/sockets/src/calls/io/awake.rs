@@ -18,6 +18,9 @@ use crate::state::verdict::Verdict;
 use os::poll::poll_now;
 use os::{raw, tcp};
 
+/// Who has room for more than this waits for bulk, which is better gathered than taken as it comes.
+const LARGEST: usize = 64 << 10;
+
 /// A receive into one buffer: a look takes the bytes.
 #[inline]
 pub(super) fn receive(
@@ -27,7 +30,7 @@ pub(super) fn receive(
     flags: c_int,
     verdict: Verdict,
 ) -> Verdict {
-    if flags != 0 || !record.has(flag::AWAKE) {
+    if flags != 0 || len > LARGEST || !record.has(flag::AWAKE) {
         return verdict;
     }
     // As at the entry of the kernel's call: bytes that a look has taken could not be given back.
@@ -80,6 +83,21 @@ pub(super) fn concerns(fd: c_int) -> bool {
         let record = family.record(number);
         record.has(flag::AWAKE) && !record.has(flag::NONBLOCK)
     })
+}
+
+/// A send goes past us: how its thread waits next depends on it. Where nothing is ours it costs a comparison.
+#[inline]
+pub(super) fn note_send(fd: c_int) {
+    if table::ours(fd).is_some() {
+        note_sent();
+    }
+}
+
+#[inline(never)]
+fn note_sent() {
+    if let Some(me) = Thread::known() {
+        me.rhythm.note_sent();
+    }
 }
 
 enum Ended<T> {

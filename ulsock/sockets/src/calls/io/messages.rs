@@ -98,6 +98,7 @@ pub(super) unsafe fn on_kept(
 /// As libc's `sendmsg`.
 pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> Verdict {
     if table::attended(fd).is_none() {
+        awake::note_send(fd);
         return Verdict::Bypass;
     }
     // SAFETY: the program's own header; what it names is checked before it is used.

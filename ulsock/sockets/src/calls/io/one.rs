@@ -117,6 +117,7 @@ pub unsafe fn recv_first(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) 
 #[inline(always)]
 pub unsafe fn send_first(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> First {
     let Some(word) = table::attended(fd) else {
+        awake::note_send(fd);
         return First::Foreign;
     };
     transmit_first(fd, buf, len, flags, word).map_or(First::Other, |n| First::Done(n as isize))

@@ -47,6 +47,7 @@ pub unsafe fn readv(fd: c_int, iov: *const iovec, count: usize, flags: c_int) ->
 /// As libc's `writev`, with `MSG_DONTWAIT` or without.
 pub unsafe fn writev(fd: c_int, iov: *const iovec, count: usize, flags: c_int) -> Verdict {
     if table::attended(fd).is_none() {
+        awake::note_send(fd);
         return Verdict::Bypass;
     }
     // SAFETY: the program's vector, for the length of the call.
