@@ -63,6 +63,8 @@ pub struct Hosts {
     impairment: Option<String>,
     /// The daemons' own addresses are IPv6.
     six: bool,
+    /// Users that the daemons lease queues to.
+    trusted: &'static str,
     programs: Cell<u32>,
 }
 
@@ -81,6 +83,11 @@ impl Hosts {
     /// The same, and their daemons know each other by IPv6 addresses.
     pub fn two_by_ipv6() -> Self {
         Self::two_where(|hosts| hosts.six = true)
+    }
+
+    /// The same, and no user may have a queue of the NIC: engines in programs go by UDP sockets.
+    pub fn two_without_queues() -> Self {
+        Self::two_where(|hosts| hosts.trusted = "")
     }
 
     fn two_where(change: impl FnOnce(&mut Self)) -> Self {
@@ -121,6 +128,7 @@ impl Hosts {
             settings: Vec::new(),
             impairment: None,
             six: false,
+            trusted: "root",
             programs: Cell::new(0),
         }
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::unix::{Address, check};
 
 /// The version of messages and shared memory that the product speaks.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// Kinds of messages; see `ulsock/rendezvous/src/message.rs`.
 pub const HELLO: u16 = 1;
@@ -17,7 +17,7 @@ pub const SEGMENT: u16 = 2;
 pub const CLAIM: u16 = 3;
 pub const DOORBELL: u16 = 4;
 /// Beyond the last one.
-pub const KINDS: u16 = 16;
+pub const KINDS: u16 = 17;
 
 /// The longest message.
 pub const LONGEST: usize = 56;

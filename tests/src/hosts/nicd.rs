@@ -58,8 +58,10 @@ impl Hosts {
     pub fn start_nicd(&self, host: usize) {
         let nicd = self.command(host, "--key").arg(self.key(host));
         let nicd = nicd.arg("--peers").arg(self.peers());
-        let nicd = nicd.args("--lease-to root");
         let mut nicd = nicd.args("--port").arg(nicd_port());
+        if !self.trusted.is_empty() {
+            nicd = nicd.arg("--lease-to").arg(self.trusted);
+        }
         if let Some(words) = &self.impairment {
             // Each has bad luck of its own.
             let words = format!("{words},seed={}", host + 1);

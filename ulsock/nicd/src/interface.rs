@@ -10,10 +10,13 @@ use std::sync::Arc;
 use firmware::{Bells, EndpointId, Engine, Rest};
 use netstack::link::window::Adaptive;
 use netstack::phy::xdp::{self, Mode, Refusal, Steering};
-use netstack::phy::{self, Ivshmem, PacketPort, Port, Trouble, Wanted, Xdp, ivshmem, packet};
+use netstack::phy::{
+    self, Ivshmem, PacketPort, Port, Trouble, UdpPort, Wanted, Xdp, ivshmem, packet,
+};
 use netstack::port::{Capabilities, Frame, PortCounters};
 use netstack::ring::{Slots, Tripwire};
 use netstack::time::Instant;
+use netstack::wire::Addresses;
 use rustix::io::Errno;
 use rustix::net::netdevice::index_to_name;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -31,6 +34,8 @@ pub enum PortKind {
     Packet,
     /// AF_XDP: past the kernel's protocols.
     Xdp,
+    /// UDP sockets of the kernel: on any network.
+    Udp,
     /// To other virtual machines of this one's host, by the memory that they share.
     Ivshmem,
 }
@@ -53,6 +58,9 @@ pub enum NoPort {
     Packet(Errno),
     Steering(Refusal),
     Xdp(Errno),
+    Udp(Errno),
+    /// A peer that has no socket yet.
+    Peer(Trouble),
     /// Of this path.
     Ivshmem(PathBuf, Errno),
 }
@@ -63,6 +71,7 @@ impl PortKind {
         match self {
             PortKind::Packet => "packet",
             PortKind::Xdp => "xdp",
+            PortKind::Udp => "udp",
             PortKind::Ivshmem => "ivshmem",
         }
     }
@@ -78,6 +87,8 @@ impl fmt::Display for NoPort {
             NoPort::Packet(errno) => write!(f, "no packet socket: {errno}"),
             NoPort::Steering(why) => write!(f, "{why}: use --port packet"),
             NoPort::Xdp(errno) => write!(f, "no XDP socket ({errno}): use --port packet"),
+            NoPort::Udp(errno) => write!(f, "no UDP sockets: {errno}"),
+            NoPort::Peer(trouble) => write!(f, "no UDP socket to it: {trouble:?}"),
             NoPort::Ivshmem(device, Errno::NOENT) => {
                 let device = device.display();
                 write!(
@@ -101,6 +112,8 @@ pub struct Interface {
     pub name: String,
     /// Our own addresses that frames come to.
     addresses: Vec<IpAddr>,
+    /// Where the engine's peers are: a new port has to know them, too.
+    peers: Vec<Addresses>,
     make: Make,
     pub port: Box<dyn Port>,
     is_open: bool,
@@ -126,6 +139,7 @@ impl Interface {
             index,
             name,
             addresses,
+            peers: Vec::new(),
             make,
             mtu: port.capabilities().mtu,
             port,
@@ -149,10 +163,22 @@ impl Interface {
         }
         // The old one goes first: a queue has one socket, an interface one program.
         self.close();
-        let (name, port) = self.make.open(self.index, &self.addresses)?;
+        let (name, mut port) = self.make.open(self.index, &self.addresses)?;
+        for ends in &self.peers {
+            port.meet(ends).map_err(NoPort::Peer)?;
+        }
         self.mtu = port.capabilities().mtu;
         (self.name, self.port, self.trouble) = (name, port, None);
         (self.is_open, self.needed) = (true, now);
+        Ok(())
+    }
+
+    /// The engine will have a peer there.
+    pub fn meet(&mut self, ends: Addresses) -> Result<(), NoPort> {
+        self.port.meet(&ends).map_err(NoPort::Peer)?;
+        if !self.peers.contains(&ends) {
+            self.peers.push(ends);
+        }
         Ok(())
     }
 
@@ -191,12 +217,13 @@ impl Make {
         );
         let name = socket.and_then(|socket| index_to_name(socket.as_fd(), index));
         let name = name.map_err(NoPort::Interface)?;
-        let interface = phy::Interface::find(&name).map_err(NoPort::Interface)?;
-        let wanted = Wanted {
-            port: self.udp,
-            addresses: addresses.to_vec(),
+        let port = match self.kind {
+            PortKind::Udp => {
+                let mtu = phy::Interface::mtu_of(&name).map_err(NoPort::Interface)?;
+                Box::new(UdpPort::new(mtu).map_err(NoPort::Udp)?)
+            }
+            _ => self.port_of_frames(&name, addresses)?,
         };
-        let port = self.port(&interface, &wanted)?;
         let port = match &self.impairment {
             Some(impairment) => impairment.wrap(port),
             None => port,
@@ -204,9 +231,14 @@ impl Make {
         Ok((name, port))
     }
 
-    fn port(&self, interface: &phy::Interface, wanted: &Wanted) -> Result<Box<dyn Port>, NoPort> {
+    fn port_of_frames(&self, name: &str, addresses: &[IpAddr]) -> Result<Box<dyn Port>, NoPort> {
+        let interface = &phy::Interface::find(name).map_err(NoPort::Interface)?;
+        let wanted = &Wanted {
+            port: self.udp,
+            addresses: addresses.to_vec(),
+        };
         Ok(match self.kind {
-            PortKind::Packet => {
+            PortKind::Packet | PortKind::Udp => {
                 let port = PacketPort::open(interface, wanted, packet::PacketOptions::default());
                 Box::new(port.map_err(NoPort::Packet)?)
             }

@@ -1,40 +1,36 @@
-//! Leases: a queue of the NIC for the engine inside a program.
+//! Leases: a UDP port for the engine inside a program, with a queue of the NIC or with UDP sockets.
 //!
-//! Whoever has one can send any frame, so it is for users that this host's administrator trusts with that
-//! (`--lease-to`). The queue is a packet socket for a UDP port of its own, whose filter cannot be changed. A
-//! connection goes by such engines if both its programs have one; else our own carries it.
+//! Whoever has a queue can send any frame, so it is for users that this host's administrator trusts with that
+//! (`--lease-to`). It is a packet socket, whose filter cannot be changed. All others get a UDP socket for each
+//! route, connected to the engine at its other end: with it they can do what any program can. A connection goes
+//! by such engines if both its programs have one; else our own carries it.
 
 use std::net::SocketAddr;
 
 use netstack::failover::Segment as _;
 use netstack::phy::packet::{self, Queue};
+use netstack::phy::udp::Connected;
 use netstack::phy::{self, Reserved, Wanted};
+use netstack::wire::Addresses;
 use rustix::io::Errno;
 
 use super::connection::{ConnectionId, Stage};
 use super::daemon::Nicd;
 use super::host::Route;
-use super::lease::Lease;
+use super::lease::{FreePort, Lease, LeaseKind};
 use super::say;
+use super::shares::MOST_PORTS;
 use rendezvous::message::{self, Message};
+use rendezvous::pair::Pair;
 
-/// Leases at a time: as many UDP ports after our own.
-const MOST_LEASES: u16 = 256;
+/// Routes of one engine: each is a descriptor of the program's.
+const MOST_ROUTES: usize = 64;
 
 impl Nicd {
     /// A program wants an engine of its own.
     pub(super) fn hear_ask(&mut self, number: u32) {
-        let Some(program) = self.programs.get_mut(&number) else {
-            return;
-        };
-        let who = program.pair.peer();
-        program.asks = self.lease_to.contains(&who.uid);
-        if !program.asks {
-            say!(
-                "pid {} of uid {} wants a queue of its own, and is not in --lease-to: it is served here",
-                who.pid,
-                who.uid
-            );
+        if let Some(program) = self.programs.get_mut(&number) {
+            program.asks = true;
         }
     }
 
@@ -52,43 +48,64 @@ impl Nicd {
     }
 
     fn lease(&mut self, number: u32, route: &Route) -> Option<u16> {
-        let (udp, reserved) = self.free_port()?;
-        let queue = match self.open_queue(route, udp) {
-            Ok(queue) => queue,
-            Err(why) => {
-                say!("no queue for a program: {why}");
-                return None;
-            }
+        let who = self.programs.get(&number)?.pair.peer();
+        let port = self.free_port(who.uid)?;
+        let udp = port.udp;
+        let trusted = self.lease_to.contains(&who.uid);
+        let kind = match trusted && self.give_queue(number, route, udp) {
+            true => LeaseKind::Queue,
+            false => LeaseKind::Sockets,
         };
-        let shape = queue.shape();
-        let message = Message::Queue(message::Queue {
-            mtu: u16::try_from(shape.mtu).ok()?,
-            address: shape.address,
-            receive_slots: shape.receive_slots,
-            send_slots: shape.send_slots,
-        });
         let program = self.programs.get_mut(&number)?;
-        if !program.pair.tell(&message, Some(queue.fd())) {
-            return None;
-        }
-        let pid = program.pair.peer().pid;
-        program.lease = Some(Lease::new(udp, route, reserved));
-        say!(
-            "pid {pid} has UDP port {udp} of {}",
-            self.interfaces[route.interface].name
-        );
+        program.lease = Some(Lease::new(kind, port, route));
+        let name = &self.interfaces[route.interface].name;
+        say!("pid {} has UDP port {udp} of {name} ({kind:?})", who.pid);
         Some(udp)
     }
 
-    fn free_port(&self) -> Option<(u16, Reserved)> {
+    /// A port that nobody has a socket of, whoever had it before: so no one else gets what is sent to the program.
+    /// `None`: there is none, or its user has its share.
+    fn free_port(&self, uid: u32) -> Option<FreePort> {
+        let held = [
+            self.shares.ports.take(uid, 1)?,
+            self.shares.descriptors.take(uid, 1)?,
+        ];
         let own = self.me.control.port();
         let taken = |udp: &u16| {
             let mut leases = self.programs.values().filter_map(|it| it.lease.as_ref());
             leases.any(|lease| lease.udp == *udp)
         };
-        let free = (1..=MOST_LEASES).filter_map(|more| own.checked_add(more));
-        free.filter(|udp| !taken(udp))
-            .find_map(|udp| Some((udp, Reserved::new(udp).ok()?)))
+        let free = (1..=MOST_PORTS).filter_map(|more| own.checked_add(more));
+        let reserve = |udp| Some((udp, Reserved::new(udp).ok()?));
+        let (udp, reserved) = free.filter(|udp| !taken(udp)).find_map(reserve)?;
+        Some(FreePort {
+            udp,
+            reserved,
+            held,
+        })
+    }
+
+    /// `false`: there is none, or the program does not read.
+    fn give_queue(&self, number: u32, route: &Route, udp: u16) -> bool {
+        let queue = match self.open_queue(route, udp) {
+            Ok(queue) => queue,
+            Err(why) => {
+                say!("no queue for a program: {why}");
+                return false;
+            }
+        };
+        let shape = queue.shape();
+        let Ok(mtu) = u16::try_from(shape.mtu) else {
+            return false;
+        };
+        let message = Message::Queue(message::Queue {
+            mtu,
+            address: shape.address,
+            receive_slots: shape.receive_slots,
+            send_slots: shape.send_slots,
+        });
+        let program = self.programs.get(&number);
+        program.is_some_and(|it| it.pair.tell(&message, Some(queue.fd())))
     }
 
     fn open_queue(&self, route: &Route, udp: u16) -> Result<Queue, Errno> {
@@ -116,6 +133,9 @@ impl Nicd {
         if let Some(known) = lease.routes.get(&(host, theirs)) {
             return Some(*known);
         }
+        if lease.routes.len() >= MOST_ROUTES {
+            return None;
+        }
         let number = lease.count;
         let route = message::Route {
             number,
@@ -125,7 +145,11 @@ impl Nicd {
             destination: route.neighbour,
             mtu: u16::try_from(route.hop.mtu).unwrap_or(u16::MAX),
         };
-        if !program.pair.tell(&Message::Route(route), None) {
+        let told = match lease.kind {
+            LeaseKind::Queue => program.pair.tell(&Message::Route(route), None),
+            LeaseKind::Sockets => tell_socket(&program.pair, route),
+        };
+        if !told {
             return None;
         }
         lease.count += 1;
@@ -157,4 +181,19 @@ impl Nicd {
             }
         }
     }
+}
+
+/// A route, with the socket that leads there. It is the program's alone.
+fn tell_socket(pair: &Pair, route: message::Route) -> bool {
+    let ends = Addresses {
+        source: route.ours,
+        destination: route.theirs,
+    };
+    let opened = Connected::open(&ends);
+    let opened = opened.inspect_err(|why| say!("no socket for a program: {why}"));
+    opened.is_ok_and(|socket| {
+        let mtu = u16::try_from(socket.mtu()).unwrap_or(u16::MAX);
+        let message = Message::Socket(message::Route { mtu, ..route });
+        pair.tell(&message, Some(socket.fd()))
+    })
 }

@@ -19,7 +19,7 @@ pub struct Program {
     descriptors: Held,
     pub segments: Vec<Arc<PairSegment>>,
     pub by_block: HashMap<(u32, u32), ConnectionId>,
-    /// It wants an engine of its own, and may have one.
+    /// It wants an engine of its own.
     pub asks: bool,
     pub lease: Option<Lease>,
 }

@@ -164,7 +164,7 @@ impl Nicd {
                 socket,
             } => self.trust(number, (segment, conn), socket),
             Mail::Refused { .. } | Mail::Window { .. } => {}
-            Mail::Queue { .. } | Mail::Route(_) => {}
+            Mail::Queue { .. } | Mail::Route(_) | Mail::Socket { .. } => {}
             Mail::Sought { .. } | Mail::Introduced { .. } | Mail::Found { .. } => {}
         }
     }

@@ -13,7 +13,7 @@ use netstack::wire::Addresses;
 
 use super::daemon::Nicd;
 use super::host::Route;
-use super::interface::{Interface, NoPort};
+use super::interface::{Interface, NoPort, PortKind};
 use super::say;
 use super::set::Source;
 
@@ -108,17 +108,17 @@ impl Nicd {
     fn find_route(&mut self, host: usize, time: Instant) -> Result<Route, NoRoute> {
         let source = self.me.control.ip();
         let peer = self.control(host).ip();
-        let hop = self
-            .kernel_routes
-            .find(peer, Some(source))
-            .map_err(NoRoute::Unfit)?;
-        let neighbour = self.kernel_routes.neighbour(&hop);
-        let neighbour = neighbour.map_err(|why| NoRoute::Unfit(Unfit::Failed(why)))?;
-        if !matches!(neighbour, Neighbour::Fresh(_)) {
-            // It may lack the right to: then the kernel's own traffic has to do.
-            let _ = self.kernel_routes.resolve(&hop);
-        }
-        let neighbour = neighbour.address().ok_or(NoRoute::Unresolved)?;
+        // The kernel finds the next hop of its own sockets.
+        let is_udp = self.make.kind == PortKind::Udp;
+        let hop = match is_udp {
+            true => self.kernel_routes.find_any(peer, Some(source)),
+            false => self.kernel_routes.find(peer, Some(source)),
+        };
+        let hop = hop.map_err(NoRoute::Unfit)?;
+        let neighbour = match is_udp {
+            true => [0; 6],
+            false => self.find_neighbour(&hop)?,
+        };
         let route = self.take_route(host, hop, neighbour, time)?;
         if !self.hosts[host].at_rest && !self.interfaces[route.interface].is_open() {
             let reopened = self.interfaces[route.interface].reopen(route.hop.source, time);
@@ -127,6 +127,16 @@ impl Nicd {
                 .map_err(NoRoute::Port)?;
         }
         Ok(route)
+    }
+
+    fn find_neighbour(&mut self, hop: &Hop) -> Result<[u8; 6], NoRoute> {
+        let neighbour = self.kernel_routes.neighbour(hop);
+        let neighbour = neighbour.map_err(|why| NoRoute::Unfit(Unfit::Failed(why)))?;
+        if !matches!(neighbour, Neighbour::Fresh(_)) {
+            // It may lack the right to: then the kernel's own traffic has to do.
+            let _ = self.kernel_routes.resolve(hop);
+        }
+        neighbour.address().ok_or(NoRoute::Unresolved)
     }
 
     /// The route as it is now; the link goes on if only hardware addresses have changed.
@@ -233,6 +243,7 @@ impl Nicd {
             secret: [random()?, random()?],
         };
         let interface = &mut self.interfaces[interface];
+        interface.meet(both_ends.outgoing).map_err(NoRoute::Port)?;
         let mut config = Config::new(identity, vec![both_ends]);
         config.mtu = hop.mtu.min(interface.mtu);
         let window = Adaptive::new();

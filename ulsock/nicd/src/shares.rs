@@ -15,6 +15,8 @@ use rendezvous::pair;
 
 /// Programs, and programs in containers, that are served at a time.
 const MOST_PROGRAMS: usize = 4096;
+/// UDP ports for engines in programs: so many after our own.
+pub const MOST_PORTS: u16 = 256;
 /// Connections of all programs, if there is memory for so many.
 const MOST_CONNECTIONS: usize = 1 << 17;
 /// What a connection takes of it, with its smallest rings.
@@ -30,6 +32,8 @@ pub struct Shares {
     /// Connections whose other ends programs in containers look for.
     pub unpaired: Pool,
     pub descriptors: Pool,
+    /// UDP ports of engines in programs.
+    pub ports: Pool,
     /// Of memory that programs have not let go of.
     pub memory: pair::Shares,
 }
@@ -45,6 +49,7 @@ impl Shares {
             connections: Pool::new((memory() / 4 / CONNECTION_MEMORY).min(MOST_CONNECTIONS)),
             unpaired: Pool::new(MOST_CONNECTIONS),
             descriptors: Pool::new(limit - OWN.min(limit / 2)),
+            ports: Pool::new(MOST_PORTS.into()),
             memory: pair::Shares::of_memory(),
         }
     }

@@ -28,6 +28,8 @@ pub struct Status {
     /// Programs in containers, and connections whose two ends it has brought together.
     pub guests: usize,
     pub introduced: u64,
+    /// Programs with engines of their own.
+    pub engines: Vec<EngineStatus>,
     pub peers: Vec<PeerStatus>,
     pub interfaces: Vec<InterfaceStatus>,
 }
@@ -53,6 +55,20 @@ pub struct PeerStatus {
     pub packets_sent: u64,
     pub packets_received: u64,
     pub packets_lost: u64,
+}
+
+/// An engine inside a program.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct EngineStatus {
+    pub pid: u32,
+    /// As of interfaces; but `program` instead of `nicd`.
+    pub port: String,
+    pub checksums_computed_by: String,
+    pub checksums_checked_by: String,
+    /// Its UDP port.
+    pub udp: u16,
+    /// Engines of other hosts that it knows.
+    pub routes: usize,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -106,6 +122,7 @@ impl Nicd {
             programs: self.programs.len(),
             guests: self.broker.as_ref().map_or(0, Broker::guests),
             introduced: self.broker.as_ref().map_or(0, |broker| broker.found),
+            engines: self.engines(),
             peers: self
                 .others()
                 .into_iter()
@@ -114,6 +131,24 @@ impl Nicd {
             interfaces: self.interfaces.iter().map(interface_status).collect(),
         };
         serde_json::to_string(&status).unwrap_or_default()
+    }
+
+    fn engines(&self) -> Vec<EngineStatus> {
+        let programs = self.programs.values();
+        let engines = programs.filter_map(|program| {
+            let lease = program.lease.as_ref()?;
+            let kind = lease.kind.port();
+            let checksums = Checksums::of_engine(&self.interfaces[lease.interface], kind);
+            Some(EngineStatus {
+                pid: program.pair.peer().pid,
+                port: kind.name().to_owned(),
+                checksums_computed_by: checksums.computed_by.to_owned(),
+                checksums_checked_by: checksums.checked_by.to_owned(),
+                udp: lease.udp,
+                routes: lease.routes.len(),
+            })
+        });
+        engines.collect()
     }
 
     /// Of each host's connections, by how far they are: shown, claimed and served.

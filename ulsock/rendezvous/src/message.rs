@@ -13,7 +13,7 @@ use shm::doorbell::DoorbellKind;
 pub const EVERY_COOKIE: u64 = 0;
 
 /// Version of the messages and of everything that is shared after them.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// No message is longer.
 pub const MAX: usize = 56;
@@ -55,12 +55,15 @@ pub enum Message {
         /// From the offering side.
         returned: bool,
     },
-    /// To the daemon: the program wants a queue of the NIC, for an engine of its own.
+    /// To the daemon: the program wants an engine of its own, on a queue of the NIC or over UDP sockets.
     Ask,
     /// From the daemon: here it is; with its socket (see `netstack::phy::packet::Queue`).
     Queue(Queue),
     /// From the daemon: how frames of that engine get to one at another host.
     Route(Route),
+    /// The same, for an engine over UDP sockets; with the one that is connected to the other engine (see
+    /// `netstack::phy::udp::Connected`). The first one begins the engine.
+    Socket(Route),
     /// To the daemon: the program's own engine carries a connection; with a duplicate of its socket, by
     /// which the daemon says the rest if the process is killed.
     Entrust { segment: u32, conn: u32 },

@@ -34,7 +34,7 @@ pub struct Outbox {
     /// Slot after slot.
     memory: Box<[u8]>,
     stride: usize,
-    parcels: [Parcel; SLOTS],
+    parcels: Box<[Parcel; SLOTS]>,
     first: usize,
     count: usize,
 }
@@ -47,7 +47,7 @@ impl Outbox {
         Outbox {
             memory: vec![0; stride * SLOTS].into_boxed_slice(),
             stride,
-            parcels: [Parcel::default(); SLOTS],
+            parcels: Box::new([Parcel::default(); SLOTS]),
             first: 0,
             count: 0,
         }

@@ -28,7 +28,8 @@ pub struct ServeOptions {
     /// The device of --port ivshmem
     #[arg(long, value_name = "FILE", default_value = ivshmem::DEVICE)]
     device: PathBuf,
-    /// Users whose programs may run the NIC's engine themselves (ULSOCK_NIC=inline): they can send any frame
+    /// Users whose programs get a queue of the NIC for an engine of their own (ULSOCK_NIC=inline): they can send any
+    /// frame. Those of all other users get UDP sockets
     #[arg(long, value_name = "USER,...", value_delimiter = ',')]
     lease_to: Vec<String>,
     /// Go on as this user, with no more rights than the NIC needs
@@ -50,6 +51,8 @@ enum Port {
     Packet,
     /// AF_XDP: past the kernel's protocols
     Xdp,
+    /// UDP sockets of the kernel: works on every network that carries UDP, through routers and tunnels
+    Udp,
     /// Between virtual machines of one host: shared memory, by the module ulnic
     Ivshmem,
 }
@@ -63,6 +66,7 @@ pub fn run(options: &ServeOptions) -> Outcome {
     let port = match options.port {
         Port::Packet => PortKind::Packet,
         Port::Xdp => PortKind::Xdp,
+        Port::Udp => PortKind::Udp,
         Port::Ivshmem => PortKind::Ivshmem,
     };
     let started = Nicd::start(nicd::Options {

@@ -85,5 +85,16 @@ fn text(status: &Status) -> String {
             }
         ));
     }
+    for engine in &status.engines {
+        lines.push(format!(
+            "  pid {}: an engine of its own, port {}; UDP checksums computed by {}, checked by {}; UDP port {}, {} routes",
+            engine.pid,
+            plain(&engine.port),
+            plain(&engine.checksums_computed_by),
+            plain(&engine.checksums_checked_by),
+            engine.udp,
+            engine.routes
+        ));
+    }
     lines.join("\n") + "\n"
 }

@@ -33,6 +33,7 @@ fn daemon() {
     let key = folder.join(format!("{host}.key"));
     let port = match std::env::var("NICD_TEST_PORT").as_deref() {
         Ok("xdp") => PortKind::Xdp,
+        Ok("udp") => PortKind::Udp,
         _ => PortKind::Packet,
     };
     if let Some(limit) = std::env::var("NICD_TEST_LIMIT")

@@ -23,6 +23,7 @@ const ENTRUST: u16 = 12;
 const SEEK: u16 = 13;
 const INTRODUCE: u16 = 14;
 const FOUND: u16 = 15;
+const SOCKET: u16 = 16;
 
 /// A message that begins with its kind.
 fn kind(kind: u16) -> Writer<MAX> {
@@ -63,6 +64,7 @@ impl Message {
             Message::Ask => kind(ASK),
             Message::Queue(queue) => queue.write(kind(QUEUE)),
             Message::Route(route) => route.write(kind(ROUTE)),
+            Message::Socket(route) => route.write(kind(SOCKET)),
             Message::Entrust { segment, conn } => kind(ENTRUST).u32(segment).u32(conn),
             Message::Seek { cookie, connected } => kind(SEEK).u64(cookie).bool(connected),
             Message::Introduce(it) => it.write(kind(INTRODUCE)),
@@ -132,6 +134,7 @@ impl Message {
             ASK => Message::Ask,
             QUEUE => Message::Queue(Queue::read(rest)?),
             ROUTE => Message::Route(Route::read(rest)?),
+            SOCKET => Message::Socket(Route::read(rest)?),
             ENTRUST => Message::Entrust {
                 segment: rest.u32()?,
                 conn: rest.u32()?,
@@ -288,6 +291,7 @@ mod tests {
             Just(Message::Ask),
             any_queue().prop_map(Message::Queue),
             any_route().prop_map(Message::Route),
+            any_route().prop_map(Message::Socket),
             any::<(u32, u32)>().prop_map(|(segment, conn)| Message::Entrust { segment, conn }),
             any::<(u64, bool)>()
                 .prop_map(|(cookie, connected)| Message::Seek { cookie, connected }),
@@ -342,7 +346,7 @@ mod tests {
         }
 
         #[test]
-        fn never_panics(mut bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0u8..17) {
+        fn never_panics(mut bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0u8..18) {
             let _ = Message::decode(&bytes);
             if bytes.len() >= 2 {
                 (bytes[0], bytes[1]) = (kind, 0);

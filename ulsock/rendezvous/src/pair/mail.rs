@@ -44,6 +44,8 @@ pub enum Mail {
     Queue { queue: Queue, socket: InternalFd },
     /// From the daemon: see [`Message::Route`].
     Route(Route),
+    /// From the daemon: see [`Message::Socket`].
+    Socket { route: Route, socket: InternalFd },
     /// From the daemon: see [`Message::Refuse`].
     Refused { cookie: u64, reason: u16 },
     /// To the daemon of the host: see [`Message::Seek`].
@@ -125,6 +127,7 @@ impl Mail {
         Some(match message {
             Message::Queue(queue) => (Other::Daemon, Mail::Queue { queue, socket: fd? }),
             Message::Route(route) => (Other::Daemon, Mail::Route(route)),
+            Message::Socket(route) => (Other::Daemon, Mail::Socket { route, socket: fd? }),
             Message::Refuse { cookie, reason } => {
                 let from = match other {
                     Other::HostDaemon => Other::HostDaemon,

@@ -40,6 +40,8 @@ pub struct DaemonClient {
 struct KnownDaemon {
     pair: Option<Arc<Pair>>,
     tried: u64,
+    /// It knows that we want an engine of our own.
+    asked: bool,
 }
 
 /// What a daemon says about a connection that was shown to it.
@@ -60,6 +62,7 @@ impl DaemonClient {
         let known = self.known.entry(netns).or_insert(KnownDaemon {
             pair: None,
             tried: 0,
+            asked: false,
         });
         if known.pair.as_ref().is_some_and(|pair| pair.is_dead()) {
             known.pair = None;
@@ -68,6 +71,7 @@ impl DaemonClient {
         }
         if known.pair.is_none() && (known.tried == 0 || now >= known.tried + PAUSE) {
             known.tried = now;
+            known.asked = false;
             known.pair = meet(dir, netns);
         }
         known.pair.clone()
@@ -85,11 +89,26 @@ impl DaemonClient {
         if self.shown.contains_key(&cookie) {
             return true;
         }
+        self.ask_for_engine(pair);
         let shown = pair.tell(&Message::Show { cookie, connected }, Some(socket));
         if shown {
             self.shown.insert(cookie, number);
         }
         shown
+    }
+
+    /// Before the first connection to another host: until then nobody has a use for an engine.
+    fn ask_for_engine(&mut self, pair: &Pair) {
+        let of = |known: &&mut KnownDaemon| {
+            let known = known.pair.as_deref();
+            known.is_some_and(|known| std::ptr::eq(known, pair))
+        };
+        if let Some(known) = self.known.values_mut().find(of)
+            && wants_engine()
+            && !known.asked
+        {
+            known.asked = pair.tell(&Message::Ask, None);
+        }
     }
 
     /// What a daemon has said since, with the records that it is about.
@@ -108,6 +127,7 @@ impl DaemonClient {
                 }
                 Mail::Queue { queue, socket } => engine::begin(pair, queue, socket),
                 Mail::Route(route) => engine::add_route(pair, &route),
+                Mail::Socket { route, socket } => engine::add_socket(pair, &route, socket),
                 _ => {}
             }
         }
@@ -168,11 +188,15 @@ fn cpus() -> i64 {
 
 fn meet(dir: &RunDir, netns: u64) -> Option<Arc<Pair>> {
     let channel = trusted(dir, Channel::connect_to_daemon(dir, netns).ok())?;
-    let pair = Pair::with(Other::Daemon, channel)?;
-    if process::config().nic == Nic::Inline {
-        pair.tell(&Message::Ask, None);
+    Pair::with(Other::Daemon, channel)
+}
+
+/// Which carrier a connection gets is decided later; without an engine of ours it cannot be that one.
+fn wants_engine() -> bool {
+    match process::config().nic {
+        Nic::Inline | Nic::Auto => true,
+        Nic::Off | Nic::Daemon | Nic::Measured => false,
     }
-    Some(pair)
 }
 
 /// Only root, the owner of the run directory and we ourselves may be the daemon: it sees all bytes, or says

@@ -1,4 +1,5 @@
-//! The NIC's engine inside the program (`ULSOCK_NIC=inline`), on a queue that the daemon leases to it.
+//! The NIC's engine inside the program (`ULSOCK_NIC=inline`), on a queue that the daemon leases to it, or over UDP
+//! sockets that the daemon opens.
 //!
 //! Between a program and the wire there is then no other process: its sends and its waits poll the engine
 //! themselves ([`poll`]). When it does neither, because it sleeps or computes, a [`helper`] thread does. The
@@ -9,6 +10,7 @@
 //! once more. It allocates, so that signal handlers stay away from it.
 
 mod helper;
+mod port;
 mod slot;
 mod state;
 
@@ -24,6 +26,7 @@ use crate::runtime::thread::Critical;
 use crate::state::ring_pair::RingPair;
 use os::backoff::Backoff;
 use os::fds::InternalFd;
+use port::EnginePort;
 use rendezvous::engine_endpoint::Block;
 use rendezvous::message::{Queue, Route};
 use rendezvous::pair::Pair;
@@ -37,9 +40,12 @@ const FAREWELL: Duration = Duration::from_millis(2);
 
 /// The daemon leases us a queue. In place of an earlier one, whose daemon is gone.
 pub fn begin(pair: &Arc<Pair>, queue: Queue, socket: InternalFd) {
-    let Some(station) = EngineState::new(pair.clone(), queue, socket) else {
-        return;
-    };
+    if let Some(port) = EnginePort::over_queue(queue, socket) {
+        begin_with(EngineState::new(pair.clone(), port));
+    }
+}
+
+fn begin_with(station: EngineState) {
     let watch = station.watch();
     if let Some(watch) = watch.filter(|_| wait_for_slot(|seat| *seat = Some(station)).is_some()) {
         engine_flag::set(true);
@@ -49,10 +55,26 @@ pub fn begin(pair: &Arc<Pair>, queue: Queue, socket: InternalFd) {
 
 /// How to reach another engine.
 pub fn add_route(pair: &Arc<Pair>, route: &Route) {
+    enter_route(pair, route, None);
+}
+
+/// The same, by a socket: the first one from a daemon begins the engine.
+pub fn add_socket(pair: &Arc<Pair>, route: &Route, socket: InternalFd) {
+    let has = wait_for_slot(|seat| seat.as_ref().is_some_and(|station| station.is_of(pair)));
+    if has == Some(false) {
+        match EnginePort::over_sockets(route.mtu) {
+            Some(port) => begin_with(EngineState::new(pair.clone(), port)),
+            None => return,
+        }
+    }
+    enter_route(pair, route, Some(socket));
+}
+
+fn enter_route(pair: &Arc<Pair>, route: &Route, socket: Option<InternalFd>) {
     wait_for_slot(|seat| {
         let station = seat.as_mut().filter(|station| station.is_of(pair));
         station.map(|station| {
-            station.add_route(route);
+            station.add_route(route, socket);
             station.poll(now());
         })
     });

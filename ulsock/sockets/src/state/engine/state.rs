@@ -1,25 +1,25 @@
-//! The engine, its queue, and the connections that it has.
+//! The engine, its port, and the connections that it has.
 
 use std::collections::HashMap;
-use std::os::fd::{AsRawFd, RawFd};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use firmware::{Bells, EndpointId, Engine, Event, PeerId, Rest};
 use netstack::link::window::Adaptive;
 use netstack::link::{self, Config, Identity};
-use netstack::phy::packet::Shape;
-use netstack::phy::{PacketPort, Port};
+use netstack::phy::Port;
 use netstack::ring::{Slots, Tripwire};
 use netstack::time::Instant;
 use netstack::wire::Addresses;
 
 use super::helper;
+use super::port::EnginePort;
 use os::fds;
 use os::fds::InternalFd;
 use os::random;
 use rendezvous::engine_endpoint::Block;
-use rendezvous::message::{Queue, Route};
+use rendezvous::message::Route;
 use rendezvous::pair::Pair;
 use shm::layout::{BOARDS, OFFERER};
 use shm::order;
@@ -30,13 +30,12 @@ type BlockName = (u32, u32);
 
 pub struct EngineState {
     pair: Arc<Pair>,
-    /// Of the queue's socket, which is the port's.
-    socket: RawFd,
-    port: PacketPort,
+    port: EnginePort,
     engine: Engine<Block, Adaptive>,
     served: Served,
-    /// By their numbers.
+    /// By their numbers, and by where the engine at their other end is.
     routes: HashMap<u32, PeerId>,
+    by_place: HashMap<SocketAddr, PeerId>,
     pub rest: Rest,
     glances: u32,
     /// Frames were taken in, and the rest of that poll is left to the next.
@@ -61,22 +60,14 @@ struct KnownRoute {
 }
 
 impl EngineState {
-    pub fn new(pair: Arc<Pair>, queue: Queue, socket: InternalFd) -> Option<EngineState> {
-        let number = socket.as_raw_fd();
-        let shape = Shape {
-            mtu: queue.mtu.into(),
-            address: queue.address,
-            receive_slots: queue.receive_slots,
-            send_slots: queue.send_slots,
-        };
-        let port = PacketPort::over(socket.lend(), shape).ok()?;
-        Some(EngineState {
+    pub fn new(pair: Arc<Pair>, port: EnginePort) -> EngineState {
+        EngineState {
             pair,
-            socket: number,
             port,
             engine: Engine::default(),
             served: Served::default(),
             routes: HashMap::new(),
+            by_place: HashMap::new(),
             rest: Rest {
                 busy: false,
                 full: false,
@@ -84,7 +75,7 @@ impl EngineState {
             },
             glances: 0,
             owes: false,
-        })
+        }
     }
 
     /// Readable when frames have come.
@@ -92,18 +83,25 @@ impl EngineState {
         fds::duplicate_high(self.port.wake()?).ok()
     }
 
-    /// In a forked child: the queue stays its parent's, and must not outlive that here.
+    /// In a forked child: the port stays its parent's, and must not outlive that here.
     pub fn forget(self) {
-        // SAFETY: what is forgotten below never uses its number again.
-        drop(unsafe { InternalFd::left_open(self.socket) });
-        std::mem::forget(self);
+        let EngineState {
+            pair,
+            port,
+            engine,
+            served,
+            ..
+        } = self;
+        port.forget();
+        std::mem::forget((pair, engine, served));
     }
 
     pub fn is_of(&self, pair: &Arc<Pair>) -> bool {
         Arc::ptr_eq(&self.pair, pair)
     }
 
-    pub fn add_route(&mut self, route: &Route) -> Option<()> {
+    /// The socket is for an engine over sockets.
+    pub fn add_route(&mut self, route: &Route, socket: Option<InternalFd>) -> Option<()> {
         let ends = |source, destination| Addresses {
             source,
             destination,
@@ -112,6 +110,9 @@ impl EngineState {
             outgoing: ends(route.ours, route.theirs),
             incoming: ends(route.theirs, route.ours),
         };
+        if let EnginePort::Sockets(_) = self.port {
+            self.port.add(&way.outgoing, socket?)?;
+        }
         let identity = Identity {
             incarnation: random().ok()?,
             tag: random().ok()? as u32,
@@ -121,8 +122,14 @@ impl EngineState {
         config.mtu = usize::from(route.mtu).min(self.port.capabilities().mtu);
         let (source, destination) = (route.source, route.destination);
         let engine = &mut self.engine;
+        // The daemon has lost its way there, and found it again.
+        if let Some(old) = self.by_place.remove(&route.theirs) {
+            engine.retire(old);
+            self.routes.retain(|_, peer| *peer != old);
+        }
         let peer = engine.add_peer(config, source, destination, Adaptive::new())?;
         self.routes.insert(route.number, peer);
+        self.by_place.insert(route.theirs, peer);
         engine.greet(super::now(), peer);
         Some(())
     }
@@ -209,12 +216,6 @@ impl EngineState {
             self.engine.destroy(now, known.endpoint);
             self.poll(now);
         }
-    }
-}
-
-impl Drop for EngineState {
-    fn drop(&mut self) {
-        fds::is_over(self.socket);
     }
 }
 
