@@ -28,15 +28,29 @@ pub enum Waited<T> {
     Nothing,
 }
 
-/// Waits awake as long as it is worth while. `look` makes a system call that does not wait; it runs inside a critical section, so that
-/// no handler jumps away from a spinner's place.
-pub fn until<T>(me: &'static Thread, look: impl FnMut() -> Option<T>) -> Waited<T> {
-    let Some((place, budget)) = begin(me) else {
+/// Waits awake as long as it is worth while. `look` makes a system call that does not wait; but for the first time it is
+/// called inside a critical section, so that no handler jumps away from a spinner's place.
+pub fn until<T>(me: &'static Thread, mut look: impl FnMut() -> Option<T>) -> Waited<T> {
+    let Some(budget) = begin(me) else {
+        return Waited::Nothing;
+    };
+    // Most often something is there, and nobody has to be asked for a place.
+    if let Some(found) = look() {
+        return Waited::Found(found);
+    }
+    go_on(me, budget, look)
+}
+
+#[inline(never)]
+fn go_on<T>(me: &'static Thread, budget: Budget, look: impl FnMut() -> Option<T>) -> Waited<T> {
+    // The table of spinners may be touched by a thread that has asked; see `os::spin::History::may_count`.
+    me.spin.begin_wait();
+    let Some(place) = SpinPlace::take(budget.auto, &me.spin) else {
         return Waited::Nothing;
     };
     let seen = Seen::now(me);
     let critical = Critical::of(me);
-    let found = looks(me, budget, look);
+    let found = looks(me, Duration::from_micros(budget.us.into()), look);
     drop(place);
     drop(critical);
     match found {
@@ -46,9 +60,17 @@ pub fn until<T>(me: &'static Thread, look: impl FnMut() -> Option<T>) -> Waited<
     }
 }
 
-/// The time to wait awake, and a place for it; `None`: not now.
+/// How long to wait awake.
+#[derive(Clone, Copy)]
+struct Budget {
+    us: u32,
+    /// If there is a place for it.
+    auto: bool,
+}
+
+/// `None`: not now.
 #[inline]
-fn begin(me: &'static Thread) -> Option<(SpinPlace<'static>, Duration)> {
+fn begin(me: &'static Thread) -> Option<Budget> {
     if !process::is_on() {
         return None;
     }
@@ -57,13 +79,8 @@ fn begin(me: &'static Thread) -> Option<(SpinPlace<'static>, Duration)> {
         Spin::Fixed(us) => (us, false),
         Spin::Forever => (UNBOUNDED, false),
     };
-    if us == 0 || auto && !is_in_rhythm(me) {
-        return None;
-    }
-    // The table of spinners may be touched by a thread that has asked; see `os::spin::History::may_count`.
-    me.spin.begin_wait();
-    let place = SpinPlace::take(auto, &me.spin)?;
-    Some((place, Duration::from_micros(us.into())))
+    let now = us != 0 && (!auto || is_in_rhythm(me));
+    now.then_some(Budget { us, auto })
 }
 
 #[inline]
@@ -87,10 +104,7 @@ fn looks<T>(me: &Thread, budget: Duration, mut look: impl FnMut() -> Option<T>) 
             break;
         }
         if let Some(found) = look() {
-            // What was there at once says nothing about those who answer.
-            if count > 1 {
-                me.rhythm.note_found(gives_way && now - before >= SWITCH);
-            }
+            me.rhythm.note_found(gives_way && now - before >= SWITCH);
             if now - begin >= WORTH {
                 me.rhythm.note_missed();
             }

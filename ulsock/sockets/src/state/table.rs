@@ -84,6 +84,27 @@ pub fn attended(fd: RawFd) -> Option<Word> {
     NonZeroU32::new(word).filter(|_| word >= ATTENDED).map(Word)
 }
 
+/// Whose data calls are they?
+#[derive(Clone, Copy)]
+pub enum Attention {
+    /// See [`attended`].
+    Attended(Word),
+    /// A connection that is left alone.
+    LeftAlone,
+    Foreign,
+}
+
+/// The same as [`attended`], for those who tell connections that are left alone from the rest.
+#[inline(always)]
+pub fn attention(fd: RawFd) -> Attention {
+    let word = word(fd).map_or(0, |word| word.load(Ordering::Acquire));
+    match NonZeroU32::new(word).map(Word) {
+        Some(known) if word >= ATTENDED => Attention::Attended(known),
+        Some(_) => Attention::LeftAlone,
+        None => Attention::Foreign,
+    }
+}
+
 /// Nothing is done at the data calls of this connection any more, if the number still means it.
 pub fn leave_alone(fd: RawFd, number: u32) {
     let slot = encode(Slot::Record(number));

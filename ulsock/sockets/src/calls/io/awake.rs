@@ -93,8 +93,9 @@ pub(super) fn note_send(fd: c_int) {
     }
 }
 
+/// The same for one that is known to be ours.
 #[inline(never)]
-fn note_sent() {
+pub(super) fn note_sent() {
     if let Some(me) = Thread::known() {
         me.rhythm.note_sent();
     }

@@ -8,7 +8,7 @@ use crate::conn::{self, Handle};
 use crate::runtime::cancel;
 use crate::state::process_group::ProcessGroup;
 use crate::state::record::{Record, State};
-use crate::state::table::{self, Slot, Word};
+use crate::state::table::{self, Attention, Slot, Word};
 use crate::state::verdict::Verdict;
 use os::access;
 use os::pointer::{Fault, fault, is_bad};
@@ -101,13 +101,12 @@ pub enum First {
 /// As libc's `recv`.
 #[inline(always)]
 pub unsafe fn recv_first(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> First {
-    let Some(word) = table::attended(fd) else {
-        return match awake::concerns(fd) {
-            true => First::Other,
-            false => First::Foreign,
-        };
-    };
-    receive_first(fd, buf, len, flags, word).map_or(First::Other, |n| First::Done(n as isize))
+    match table::attention(fd) {
+        Attention::Attended(word) => receive_first(fd, buf, len, flags, word)
+            .map_or(First::Other, |n| First::Done(n as isize)),
+        Attention::LeftAlone if awake::concerns(fd) => First::Other,
+        Attention::LeftAlone | Attention::Foreign => First::Foreign,
+    }
 }
 
 /// The usual case of [`write()`] and [`send`].
@@ -116,11 +115,15 @@ pub unsafe fn recv_first(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) 
 /// As libc's `send`.
 #[inline(always)]
 pub unsafe fn send_first(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> First {
-    let Some(word) = table::attended(fd) else {
-        awake::note_send(fd);
-        return First::Foreign;
-    };
-    transmit_first(fd, buf, len, flags, word).map_or(First::Other, |n| First::Done(n as isize))
+    match table::attention(fd) {
+        Attention::Attended(word) => transmit_first(fd, buf, len, flags, word)
+            .map_or(First::Other, |n| First::Done(n as isize)),
+        Attention::LeftAlone => {
+            awake::note_sent();
+            First::Foreign
+        }
+        Attention::Foreign => First::Foreign,
+    }
 }
 
 /// After [`recv_first`].

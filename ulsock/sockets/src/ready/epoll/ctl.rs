@@ -34,7 +34,9 @@ struct CtlCall {
 #[inline]
 pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> Verdict {
     if stays_on_kernel(fd) && !looks_like_ours(op, event) {
-        note_awake(epfd, fd);
+        if op == EPOLL_CTL_ADD {
+            note_awake(epfd, fd);
+        }
         return crate::state::verdict::guard(epfd);
     }
     follow(CtlCall { epfd, op, fd }, event)
@@ -106,7 +108,7 @@ fn stays_on_kernel(fd: RawFd) -> bool {
     })
 }
 
-#[inline]
+#[inline(never)]
 fn note_awake(epfd: RawFd, fd: RawFd) {
     let set = set_of(table::get(epfd));
     let record = crate::state::process_group::record_of(fd);
