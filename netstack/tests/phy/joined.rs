@@ -33,8 +33,23 @@ fn same(received: &[u8], sent: &[u8]) {
     assert!(received.payload == sent.payload);
 }
 
-/// Sends these in one go; all arrive, in order, and nothing else.
-fn exchange(sender: &mut AnyPort, receiver: &mut AnyPort, frames: &[Vec<u8>]) {
+/// Sends these, as many in one go as the port keeps; all arrive, in order, and nothing else.
+fn exchange(kind: Kind, sender: &mut AnyPort, receiver: &mut AnyPort, frames: &[Vec<u8>]) {
+    let mut left = frames;
+    while !left.is_empty() {
+        let mut bytes = 0;
+        let fits = |frame: &&Vec<u8>| {
+            bytes += frame.len();
+            bytes <= kind.keeps()
+        };
+        let count = left.iter().take_while(fits).count();
+        let (now, later) = left.split_at(count.max(1));
+        exchange_at_once(sender, receiver, now);
+        left = later;
+    }
+}
+
+fn exchange_at_once(sender: &mut AnyPort, receiver: &mut AnyPort, frames: &[Vec<u8>]) {
     for bytes in frames {
         commit(sender, bytes);
     }
@@ -65,7 +80,7 @@ fn one_size(kind: Kind) {
             for count in 1..=32 {
                 let frame = |seed| frame_for(offload, &route, length, seed);
                 let frames: Vec<_> = (0..count).map(frame).collect();
-                exchange(sender, receiver, &frames);
+                exchange(kind, sender, receiver, &frames);
             }
         }
     }
@@ -86,7 +101,7 @@ fn all_sizes(kind: Kind) {
         for lengths in lengths {
             let frame = |(seed, length): (u64, &usize)| frame_for(offload, &route, *length, seed);
             let frames: Vec<_> = (0..).zip(lengths).map(frame).collect();
-            exchange(sender, receiver, &frames);
+            exchange(kind, sender, receiver, &frames);
         }
     }
 }
@@ -126,7 +141,7 @@ fn several_ways(kind: Kind) {
             _ => frame(Offload::default(), &v4),
         });
     }
-    exchange(sender, receiver, &frames);
+    exchange(kind, sender, receiver, &frames);
 }
 
 /// What is written into a slot that is not committed reaches nobody.
@@ -158,7 +173,7 @@ fn jumbo(kind: Kind) {
     for lengths in [[9014; 5], [9014, 9014, 3000, 9014, 9014], [4000; 5]] {
         let frame = |(seed, length): (u64, &usize)| frame_for(offload, &route, *length, seed);
         let frames: Vec<_> = (0..).zip(&lengths).map(frame).collect();
-        exchange(sender, receiver, &frames);
+        exchange(kind, sender, receiver, &frames);
     }
 }
 
@@ -169,7 +184,7 @@ fn wide_load(kind: Kind) {
     for round in 0..20 {
         let frame = |n: u64| frame_for(offload, &route, 1514, round * 100 + n);
         let frames: Vec<_> = (0..60).map(frame).collect();
-        exchange(sender, receiver, &frames);
+        exchange(kind, sender, receiver, &frames);
     }
 }
 
@@ -203,7 +218,7 @@ fn mixed(there: Kind) {
         for count in [1, 2, 12, 30] {
             let frame = |seed| packet(&route, offload, ETHERNET + MTU, seed);
             let frames: Vec<_> = (0..count).map(frame).collect();
-            exchange(sender, receiver, &frames);
+            exchange(Kind::Packet, sender, receiver, &frames);
         }
     }
 }
@@ -228,7 +243,7 @@ fn as_one() {
     let frames: Vec<_> = (0..30)
         .map(|seed| frame_for(offload, &route, 1514, seed))
         .collect();
-    exchange(sender, receiver, &frames);
+    exchange(Kind::Packet, sender, receiver, &frames);
     assert_eq!(sender.counters().calls, calls + 1);
     let (sent, received) = (sender.counters(), receiver.counters());
     assert_eq!((sent.frames_sent, received.frames_received), (30, 30));

@@ -43,6 +43,15 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Bytes of frames that are kept, at least, for a receiver that does not look.
+    pub fn keeps(self) -> usize {
+        match self {
+            // The smallest ring of a lane has 32 KiB, some of them for its own words.
+            Kind::Ivshmem => 24 << 10,
+            _ => 1 << 20,
+        }
+    }
+
     /// How many frames a port that nobody reads takes in at least, and at most.
     pub fn receive_slots(self) -> Option<(u64, u64)> {
         match self {
