@@ -69,7 +69,7 @@ pub struct CompareOptions {
     /// Between two hosts instead of on one: network namespaces with a cable between them; needs root
     #[arg(long)]
     hosts: bool,
-    /// Where all ends run: each contender at its best [default], or all left to the scheduler, on two cores, on one core
+    /// Where all ends run: each contender at its best, which is the default, or all left to the scheduler, on two cores, on one
     #[arg(long, value_enum, default_value_t = Ends::Best, hide_default_value = true)]
     ends: Ends,
     /// Say which scenarios there are, and what they need
