@@ -11,7 +11,7 @@ use tests::ends::{Ends, Side, kernel_only};
 use tests::place::{Place, Rings};
 use tests::program::built;
 
-const CALLS: [&str; 11] = [
+const CALLS: [&str; 13] = [
     "send",
     "recv",
     "poll",
@@ -23,6 +23,8 @@ const CALLS: [&str; 11] = [
     "kept_recv",
     "kept_epoll_wait",
     "kept_epoll_ctl",
+    "awake_recv",
+    "awake_epoll_wait",
 ];
 const COUNT: u64 = 100;
 /// A larger change must be looked at.
@@ -31,7 +33,8 @@ const HEADER: &str = "\
 # Instructions of one call through libulsock_preload.so, libc's and the hook's included, the kernel's not.
 # send, recv (64 B), poll and epoll_wait (one member) find their ring ready; write (64 B) is to a file.
 # push and pull (64 B) are the bare ring's: what of a send and a recv is its own work.
-# kept_ is on a connection that stays on the kernel: what our being there costs it.
+# kept_ is on a connection that stays on the kernel, and whose waits are not awake: what our being there costs it.
+# awake_ is the same where every wait looks first, whatever the clock says, and finds something.
 # Counted by callgrind (benches/src/bin/counted.rs). To accept a change: BLESS=1 tests/run instructions
 ";
 
@@ -76,16 +79,19 @@ fn table(name: &str) -> PathBuf {
 
 fn count(call: &str) -> u64 {
     let place = Place::new(Ends::Both);
-    let (place, name) = match call.strip_prefix("kept_") {
-        Some(name) => (place, name),
-        None => (place.eager(), call),
+    let (place, call) = match call.split_once('_') {
+        Some(("kept", _)) => (place.with("ULSOCK_AWAKE", "off"), call.to_owned()),
+        // The automatic choice depends on how fast the machine is.
+        Some(("awake", name)) => (place.with("ULSOCK_SPIN_US", "1"), format!("kept_{name}")),
+        _ => (place.eager(), call.to_owned()),
     };
+    let name = call.strip_prefix("kept_").unwrap_or(&call);
     let valgrind = place.program(Side::Client, "valgrind");
     let valgrind = valgrind
         .args("--tool=callgrind --callgrind-out-file=/dev/null")
         .arg(format!("--toggle-collect=counted_{name}"))
         .arg(built("counted"));
-    let finished = valgrind.arg(call).arg(COUNT.to_string()).start().wait();
+    let finished = valgrind.arg(&call).arg(COUNT.to_string()).start().wait();
     assert!(finished.status.success(), "{call}: {}", finished.errors);
     place.check(Rings::Any);
     collected(&finished.errors)

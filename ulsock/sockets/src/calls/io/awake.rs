@@ -147,7 +147,13 @@ fn end(begun: Verdict, result: isize, verdict: Verdict) -> Verdict {
     match begun {
         Verdict::Kernel(inflight) => inflight.done(result),
         Verdict::Counted(call) => call.done(result),
-        Verdict::Bypass | Verdict::Done(_) | Verdict::Fail(_) => {}
+        // One that is left alone.
+        Verdict::Bypass => {
+            if let Some(me) = Thread::known() {
+                me.rhythm.note_bytes(result);
+            }
+        }
+        Verdict::Done(_) | Verdict::Fail(_) => {}
     }
     verdict
 }
