@@ -73,9 +73,9 @@ fn broken_pipes() {
 fn while_awake_on_kernel_tcp() {
     let programs = [
         ("handlers", ""),
-        ("jumps", "100"),
+        ("jumps", "300"),
         ("door", "1.5"),
-        ("cancel", "100"),
+        ("cancel", "300"),
         ("urgent", ""),
         ("faults", ""),
     ];

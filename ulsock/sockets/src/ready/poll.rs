@@ -12,6 +12,7 @@ use std::time::Duration;
 use libc::{POLLIN, POLLNVAL, POLLPRI, c_short, nfds_t, pollfd, sigset_t, timespec};
 use rustix::io::Errno;
 use rustix::time::Timespec;
+use smallvec::SmallVec;
 
 use crate::conn::{Conn, Handle};
 use crate::runtime::cancel;
@@ -211,10 +212,12 @@ impl Poll<'_> {
                 continue;
             }
             if self.waits_awake() {
-                match self.finish()? {
-                    0 => continue,
-                    n => return Ok(n),
+                let found = self.finish()?;
+                if found > 0 {
+                    return Ok(found);
                 }
+                self.lists.all = SmallVec::new();
+                continue;
             }
             if self.sleep()? {
                 let kernels_alone = self.answered && self.lists.watched.is_empty();

@@ -68,13 +68,13 @@ impl Poll<'_> {
             Ok(0) => self.managed_ready().then_some(false),
             _ => Some(true),
         };
-        let waited = awake::until(self.me, look);
-        self.lists.all = all;
-        match waited {
+        match awake::until(self.me, look) {
             Waited::Found(told) => {
+                self.lists.all = all;
                 self.answered = told && self.lists.sets.is_empty();
                 true
             }
+            // A handler may jump away before the lists are in the bed: nothing that has to be freed stays in them.
             Waited::Handler | Waited::Nothing => false,
         }
     }
