@@ -233,6 +233,7 @@ macro_rules! answer_first {
             // SAFETY: the program's own arguments, handed on as it gave them.
             First::Foreign => unsafe { $real },
             First::Done(result) => result as _,
+            First::Failed(error) => crate::errno::fail(error) as _,
             First::Other => answer!($verdict, $real),
         }
     };

@@ -1,6 +1,8 @@
 //! The kernel's poll, by system call: libc's wrapper is ours.
 
-use libc::{pollfd, sigset_t};
+use std::os::fd::RawFd;
+
+use libc::{c_short, pollfd, sigset_t};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
@@ -16,6 +18,17 @@ pub const NOT_AT_ALL: Timespec = Timespec {
 pub fn poll_now(fds: &mut [pollfd]) -> Result<usize, Errno> {
     let door = Door::always_open();
     raw_ppoll(door, fds, Some(NOT_AT_ALL), std::ptr::null())
+}
+
+/// A look at one number: has it one of these events, or an end, or an error? An error of the look itself counts as well:
+/// whoever waits for the number makes the call that tells it.
+pub fn has_something(fd: RawFd, events: c_short) -> bool {
+    let mut entry = [pollfd {
+        fd,
+        events,
+        revents: 0,
+    }];
+    poll_now(&mut entry) != Ok(0)
 }
 
 /// Without waiting, for some time, or for ever.

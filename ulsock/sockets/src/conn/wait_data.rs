@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use libc::{POLLIN, POLLPRI, POLLRDHUP, c_short, pollfd};
+use libc::{POLLIN, POLLPRI, POLLRDHUP, c_short};
 use netstack::ring::{Look, RxState};
 
 use super::kept::KeptConnection;
@@ -20,7 +20,7 @@ use crate::runtime::signal::Seen;
 use crate::runtime::sleep_state::{Sleep, What};
 use crate::runtime::spin;
 use crate::state::record::flag;
-use os::poll::poll_now;
+use os::poll::has_something;
 use shm::waiter;
 
 /// How often a peek that wants more than is there looks again: what is left in the kernel's queue, now
@@ -94,14 +94,9 @@ impl Conn<'_> {
         if !self.record.has(flag::AWAKE) {
             return false;
         }
-        let look = || {
-            let mut fds = [pollfd {
-                fd: self.socket.as_raw_fd(),
-                events: POLLIN | POLLPRI | POLLRDHUP,
-                revents: 0,
-            }];
-            (moved() || poll_now(&mut fds) != Ok(0)).then_some(())
-        };
+        let events = POLLIN | POLLPRI | POLLRDHUP;
+        let kernel = || has_something(self.socket.as_raw_fd(), events);
+        let look = || (moved() || kernel()).then_some(());
         matches!(awake::until(self.me, look), Waited::Found(()))
     }
 

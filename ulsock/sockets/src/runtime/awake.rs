@@ -18,6 +18,9 @@ use crate::runtime::thread::{Critical, Thread};
 use os::spin::Clock;
 use rendezvous::config::Spin;
 
+/// Who has no more time than this does not wait awake first.
+pub const SHORT: Duration = Duration::from_millis(1);
+
 /// How a wait has ended.
 pub enum Waited<T> {
     /// A look has found this.

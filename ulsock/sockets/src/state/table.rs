@@ -90,7 +90,7 @@ pub enum Attention {
     /// See [`attended`].
     Attended(Word),
     /// A connection that is left alone.
-    LeftAlone,
+    LeftAlone(Word),
     Foreign,
 }
 
@@ -100,7 +100,7 @@ pub fn attention(fd: RawFd) -> Attention {
     let word = word(fd).map_or(0, |word| word.load(Ordering::Acquire));
     match NonZeroU32::new(word).map(Word) {
         Some(known) if word >= ATTENDED => Attention::Attended(known),
-        Some(_) => Attention::LeftAlone,
+        Some(known) => Attention::LeftAlone(known),
         None => Attention::Foreign,
     }
 }

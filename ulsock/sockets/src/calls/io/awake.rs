@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
-use libc::{MSG_DONTWAIT, POLLIN, POLLPRI, POLLRDHUP, c_int, c_void, pollfd};
+use libc::{MSG_DONTWAIT, POLLIN, POLLPRI, POLLRDHUP, c_int, c_void};
 use rustix::io::Errno;
 
 use crate::conn::socket_options;
@@ -11,11 +11,11 @@ use crate::runtime::awake::{Waited, until};
 use crate::runtime::cancel;
 use crate::runtime::signal::Seen;
 use crate::runtime::thread::Thread;
-use crate::state::process_group::record_of;
+use crate::state::process_group;
 use crate::state::record::{Record, flag};
-use crate::state::table;
+use crate::state::table::{self, Word};
 use crate::state::verdict::Verdict;
-use os::poll::poll_now;
+use os::poll::has_something;
 use os::{raw, tcp};
 
 /// Who has room for more than this waits for bulk, which is better gathered than taken as it comes.
@@ -54,35 +54,30 @@ pub(super) fn before(fd: c_int, flags: c_int, verdict: Verdict) -> Verdict {
         verdict,
         Verdict::Bypass | Verdict::Kernel(_) | Verdict::Counted(_)
     );
-    if flags & MSG_DONTWAIT != 0 || !kernels || !concerns(fd) {
+    if flags & MSG_DONTWAIT != 0 || !kernels {
         return verdict;
     }
-    let Some((_, _, record)) = record_of(fd) else {
+    let Some(record) = table::ours(fd).and_then(concerned) else {
         return verdict;
     };
-    let look = || {
-        let mut fds = [pollfd {
-            fd,
-            events: POLLIN | POLLPRI | POLLRDHUP,
-            revents: 0,
-        }];
-        (poll_now(&mut fds) != Ok(0)).then_some(())
-    };
+    let look = || has_something(fd, POLLIN | POLLPRI | POLLRDHUP).then_some(());
     match wait(record, fd, look) {
         Ended::Interrupted => end(verdict, -1, Verdict::Fail(libc::EINTR)),
         Ended::Found(()) | Ended::GoOn => verdict,
     }
 }
 
-/// Is it a connection whose receives may wait awake? It costs two loads where nothing is ours.
+/// Is it a connection whose receives may wait awake? It costs one load where nothing is ours.
 #[inline]
 pub(super) fn concerns(fd: c_int) -> bool {
-    let record = table::ours(fd).and_then(table::Word::record);
-    let family = crate::state::process_group::own();
-    record.zip(family).is_some_and(|(number, family)| {
-        let record = family.record(number);
-        record.has(flag::AWAKE) && !record.has(flag::NONBLOCK)
-    })
+    table::ours(fd).and_then(concerned).is_some()
+}
+
+/// The record of a connection whose receives may wait awake.
+#[inline]
+pub(super) fn concerned(word: Word) -> Option<&'static Record> {
+    let record = process_group::own()?.record(word.record()?);
+    (record.has(flag::AWAKE) && !record.has(flag::NONBLOCK)).then_some(record)
 }
 
 /// A send goes past us: how its thread waits next depends on it. Where nothing is ours it costs a comparison.

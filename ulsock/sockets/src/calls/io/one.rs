@@ -8,7 +8,7 @@ use crate::conn::{self, Handle};
 use crate::runtime::cancel;
 use crate::state::process_group::ProcessGroup;
 use crate::state::record::{Record, State};
-use crate::state::table::{self, Attention, Slot, Word};
+use crate::state::table::{self, Attention, Word};
 use crate::state::verdict::Verdict;
 use os::access;
 use os::pointer::{Fault, fault, is_bad};
@@ -66,19 +66,12 @@ fn transmit_first(
 /// that calls on rings do not pay for it.
 #[inline(never)]
 fn plain(fd: c_int, way: Way, buf: *mut c_void, len: usize, flags: c_int) -> Option<Verdict> {
-    let Slot::Record(number) = table::get(fd) else {
-        return None;
-    };
+    let number = table::attended(fd)?.record()?;
     let family = crate::state::process_group::own()?;
     let record = family.record(number);
     let usual = len > 0 && flags & (KERNEL_ONLY | libc::MSG_ERRQUEUE) == 0;
     if !usual || record.state() == State::Managed {
         return None;
-    }
-    // Nobody counts what one moves that is left alone: the kernel does.
-    if way == Way::In && table::attended(fd).is_none() {
-        let place = (buf, len);
-        return Some(awake::receive(record, fd, place, flags, Verdict::Bypass));
     }
     match decide(family, number, record, fd, way) {
         Carry::Verdict(verdict) => Some(match way {
@@ -90,12 +83,28 @@ fn plain(fd: c_int, way: Way, buf: *mut c_void, len: usize, flags: c_int) -> Opt
     }
 }
 
+/// On a connection that is left alone, and whose receives may wait awake. Nobody counts what it moves: the kernel does.
+#[inline(never)]
+fn receive_alone(record: &Record, fd: c_int, place: (*mut c_void, usize), flags: c_int) -> First {
+    // A read of no bytes does not look at the socket.
+    if place.1 == 0 {
+        return First::Other;
+    }
+    match awake::receive(record, fd, place, flags, Verdict::Bypass) {
+        Verdict::Done(result) => First::Done(result),
+        Verdict::Fail(error) => First::Failed(error),
+        Verdict::Bypass | Verdict::Kernel(_) | Verdict::Counted(_) => First::Foreign,
+    }
+}
+
 /// What became of a call with one buffer at once.
 pub enum First {
     /// Not ours: call the real function.
     Foreign,
     /// Done in user space with this result, as is usual.
     Done(isize),
+    /// Failed with this errno.
+    Failed(c_int),
     /// Neither: go on with [`read`], [`recv`], [`write()`] or [`send`].
     Other,
 }
@@ -109,8 +118,11 @@ pub unsafe fn recv_first(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) 
     match table::attention(fd) {
         Attention::Attended(word) => receive_first(fd, buf, len, flags, word)
             .map_or(First::Other, |n| First::Done(n as isize)),
-        Attention::LeftAlone if awake::concerns(fd) => First::Other,
-        Attention::LeftAlone | Attention::Foreign => First::Foreign,
+        Attention::LeftAlone(word) => match awake::concerned(word) {
+            Some(record) => receive_alone(record, fd, (buf, len), flags),
+            None => First::Foreign,
+        },
+        Attention::Foreign => First::Foreign,
     }
 }
 
@@ -123,7 +135,7 @@ pub unsafe fn send_first(fd: c_int, buf: *const c_void, len: usize, flags: c_int
     match table::attention(fd) {
         Attention::Attended(word) => transmit_first(fd, buf, len, flags, word)
             .map_or(First::Other, |n| First::Done(n as isize)),
-        Attention::LeftAlone => {
+        Attention::LeftAlone(_) => {
             awake::note_sent();
             First::Foreign
         }

@@ -2,21 +2,18 @@
 
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use libc::{POLLIN, c_int, epoll_event, pollfd, sigset_t, timespec};
+use libc::{POLLIN, c_int, epoll_event, sigset_t, timespec};
 
 use super::plain::KernelWait;
 use super::set::Set;
 use super::wait::Begun;
-use crate::runtime::awake::{Waited, until};
+use crate::runtime::awake::{SHORT, Waited, until};
 use crate::runtime::thread::Thread;
 use crate::state::verdict::Verdict;
 use os::epoll as kernel;
-use os::poll::poll_now;
+use os::poll::has_something;
 
-/// Who has no more time than this does not wait awake first.
-pub const SHORT: Duration = Duration::from_millis(1);
 /// So many answers of the kernel in a row show that no ring has any.
 const KERNELS_ALONE: u32 = 8;
 
@@ -104,14 +101,7 @@ impl Set {
 
     /// Waits awake in a set that has had members of ours; `posted` says whether they have rung.
     pub fn look_awake(&self, me: &'static Thread, epfd: RawFd, posted: impl Fn() -> bool) {
-        let look = || {
-            let mut fds = [pollfd {
-                fd: epfd,
-                events: POLLIN,
-                revents: 0,
-            }];
-            (posted() || poll_now(&mut fds) != Ok(0)).then_some(())
-        };
+        let look = || (posted() || has_something(epfd, POLLIN)).then_some(());
         // Whatever has come, the kernel's wait finds it.
         let _ = until(me, look);
     }

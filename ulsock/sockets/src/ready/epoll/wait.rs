@@ -22,12 +22,13 @@ use libc::{c_int, epoll_event, sigset_t, timespec};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-use super::awake::{SHORT, WaitCall};
+use super::awake::WaitCall;
 use super::plain::KernelWait;
 use super::room::{room, without_room};
 use super::set::{ArmResult, Set};
 use crate::conn::reclaim::ReclaimTimer;
 use crate::conn::wait_space::STALL;
+use crate::runtime::awake::SHORT;
 use crate::runtime::cancel;
 use crate::runtime::deadline::Deadline;
 use crate::runtime::signal::Seen;

@@ -2,7 +2,6 @@
 //! our bells.
 
 use std::os::fd::AsRawFd;
-use std::time::Duration;
 
 use libc::{POLLIN, POLLOUT, pollfd};
 use rustix::io::Errno;
@@ -19,9 +18,6 @@ use crate::runtime::thread::Critical;
 use crate::state::table::{self, Slot};
 use os::poll::poll_now;
 use shm::waiter::Waiter;
-
-/// Who has no more time than this does not wait awake first.
-const SHORT: Duration = Duration::from_millis(1);
 
 impl Poll<'_> {
     /// Sleeps; `true` when a fd that is not managed has something, or the time is up.
@@ -51,7 +47,7 @@ impl Poll<'_> {
 
     /// Looks again for a while, if kernel TCP carries what is waited for; `true` when something has come.
     pub(super) fn waits_awake(&mut self) -> bool {
-        if !self.awake || self.limit.deadline.is_within(SHORT) {
+        if !self.awake || self.limit.deadline.is_within(awake::SHORT) {
             return false;
         }
         let mut all = std::mem::take(&mut self.lists.all);
