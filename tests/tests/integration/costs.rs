@@ -1,5 +1,6 @@
 //! What accelerated connections cost: CPU time, instructions, system calls, memory, mappings and descriptors.
 
+mod awake;
 mod guard;
 mod idle;
 mod instructions;

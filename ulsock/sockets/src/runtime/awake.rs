@@ -15,6 +15,7 @@ use crate::runtime::signal::Seen;
 use crate::runtime::spin::SpinPlace;
 use crate::runtime::spinners::Spinners;
 use crate::runtime::thread::{Critical, Thread};
+use os::rhythm::Rhythm;
 use os::spin::Clock;
 use rendezvous::config::Spin;
 
@@ -71,25 +72,28 @@ struct Budget {
     auto: bool,
 }
 
+impl Budget {
+    /// `None`: not at all.
+    #[inline]
+    fn of(spin: Spin) -> Option<Budget> {
+        let (us, auto) = match spin {
+            Spin::Auto(most) => (most.min(LONGEST), true),
+            Spin::Fixed(us) => (us, false),
+            Spin::Forever => (UNBOUNDED, false),
+        };
+        (us != 0).then_some(Budget { us, auto })
+    }
+}
+
 /// `None`: not now.
 #[inline]
 fn begin(me: &'static Thread) -> Option<Budget> {
     if !process::is_on() {
         return None;
     }
-    let (us, auto) = match process::config().spin {
-        Spin::Auto(most) => (most.min(LONGEST), true),
-        Spin::Fixed(us) => (us, false),
-        Spin::Forever => (UNBOUNDED, false),
-    };
-    let now = us != 0 && (!auto || is_in_rhythm(me));
-    now.then_some(Budget { us, auto })
-}
-
-#[inline]
-fn is_in_rhythm(me: &Thread) -> bool {
-    let now = Clock::now().nanos();
-    me.rhythm.begin(now) && !HOST.rests(now) && !HOST.is_crowded(now)
+    let budget = Budget::of(process::config().spin)?;
+    let now = !budget.auto || HOST.allows(&me.rhythm, Clock::now().nanos());
+    now.then_some(budget)
 }
 
 fn looks<T>(me: &Thread, budget: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
@@ -165,6 +169,12 @@ const FIRST_IN_CROWD: u64 = 20_000_000;
 const ASKS_EVERY: u64 = 10_000_000;
 
 impl Host {
+    /// A wait begins at this time: may it be awake?
+    #[inline]
+    fn allows(&self, rhythm: &Rhythm, now: u64) -> bool {
+        rhythm.begin(now) && !self.rests(now) && !self.is_crowded(now)
+    }
+
     #[inline]
     fn rests(&self, now: u64) -> bool {
         now < self.rests_until.load(Ordering::Relaxed)
@@ -207,13 +217,66 @@ impl Host {
 mod tests {
     use super::*;
 
-    #[test]
-    fn on_a_busy_host_rests_get_longer_up_to_a_limit() {
-        let host = Host {
+    /// It has told that nobody else wants a CPU, and is not asked again.
+    fn idle_host() -> Host {
+        Host {
             rests_until: AtomicU64::new(0),
             rest: AtomicU64::new(0),
-            asks_at: AtomicU64::new(0),
+            asks_at: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    #[test]
+    fn answers_that_come_soon_are_waited_for_awake() {
+        let (host, rhythm, mut now) = (idle_host(), Rhythm::default(), 1 << 40);
+        let mut trip = |pause: u64| {
+            now += pause;
+            rhythm.note_sent();
+            host.allows(&rhythm, now)
         };
+        let first = (0..100).position(|_| trip(10_000));
+        assert!(first.is_some_and(|n| n < 20), "{first:?}");
+        assert!((0..100).all(|_| trip(10_000)), "and so they stay");
+        assert!(
+            (0..100).filter(|_| trip(1_000_000)).count() <= 3,
+            "not late ones"
+        );
+    }
+
+    #[test]
+    fn nobody_waits_awake_while_the_host_rests() {
+        let (host, rhythm, mut now) = (idle_host(), Rhythm::default(), 1 << 40);
+        let until = host.rest(now, FIRST_IN_CROWD);
+        let mut allowed = std::iter::from_fn(|| {
+            now += 10_000;
+            rhythm.note_sent();
+            Some((now, host.allows(&rhythm, now)))
+        });
+        assert!(
+            allowed
+                .by_ref()
+                .take_while(|(now, _)| *now < until)
+                .all(|(_, awake)| !awake)
+        );
+        assert!(
+            allowed.take(10).all(|(_, awake)| awake),
+            "at its end at once"
+        );
+    }
+
+    #[test]
+    fn the_time_of_a_setting() {
+        let of = |spin| Budget::of(spin).map(|budget| (budget.us, budget.auto));
+        assert_eq!(of(Spin::Auto(50)), Some((LONGEST, true)));
+        assert_eq!(of(Spin::Auto(20)), Some((20, true)));
+        assert_eq!(of(Spin::Fixed(200)), Some((200, false)));
+        assert_eq!(of(Spin::Fixed(0)), None);
+        assert_eq!(of(Spin::Forever), Some((UNBOUNDED, false)));
+    }
+
+    #[test]
+    fn on_a_busy_host_rests_get_longer_up_to_a_limit() {
+        let host = idle_host();
         let mut now = 1 << 40;
         let mut rests = Vec::new();
         for _ in 0..10 {
