@@ -6,7 +6,7 @@ mod distance;
 mod nicd;
 mod wires;
 
-pub use nicd::PeerStatus;
+pub use nicd::{EngineStatus, PeerStatus};
 
 use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
@@ -61,6 +61,8 @@ pub struct Hosts {
     settings: Vec<(String, String)>,
     /// What the daemons do to all that arrives at them, as `--impair` has it.
     impairment: Option<String>,
+    /// How many engines each daemon has, as `--engines` has it; the last for all that follow.
+    engines: Vec<usize>,
     /// The daemons' own addresses are IPv6.
     six: bool,
     /// Users that the daemons lease queues to.
@@ -78,6 +80,11 @@ impl Hosts {
     /// seed.
     pub fn two_impaired(words: &str) -> Self {
         Self::two_where(|hosts| hosts.impairment = Some(words.to_owned()))
+    }
+
+    /// The same, and their daemons have so many engines.
+    pub fn two_with_engines(engines: [usize; 2]) -> Self {
+        Self::two_where(|hosts| hosts.engines = engines.to_vec())
     }
 
     /// The same, and their daemons know each other by IPv6 addresses.
@@ -127,6 +134,7 @@ impl Hosts {
             above: RefCell::new(None),
             settings: Vec::new(),
             impairment: None,
+            engines: vec![1],
             six: false,
             trusted: "root",
             programs: Cell::new(0),

@@ -27,10 +27,21 @@ struct InterfaceStatus {
     open: bool,
 }
 
+/// What it tells about one of its engines.
+#[derive(Debug, Deserialize)]
+pub struct EngineStatus {
+    /// Its thread runs.
+    pub runs: bool,
+    pub connections: u64,
+    /// To so many hosts.
+    pub links: u64,
+}
+
 #[derive(Deserialize)]
 struct Status {
     peers: Vec<PeerStatus>,
     interfaces: Vec<InterfaceStatus>,
+    own_engines: Vec<EngineStatus>,
 }
 
 impl Hosts {
@@ -61,6 +72,10 @@ impl Hosts {
         let mut nicd = nicd.args("--port").arg(nicd_port());
         if !self.trusted.is_empty() {
             nicd = nicd.arg("--lease-to").arg(self.trusted);
+        }
+        let engines = self.engines.get(host).or(self.engines.last());
+        if let Some(engines) = engines.filter(|engines| **engines > 1) {
+            nicd = nicd.arg("--engines").arg(engines.to_string());
         }
         if let Some(words) = &self.impairment {
             // Each has bad luck of its own.
@@ -98,6 +113,23 @@ impl Hosts {
     pub fn nicd_status(&self, host: usize) -> PeerStatus {
         let first = self.whole_status(host).peers.into_iter().next();
         first.expect("another host")
+    }
+
+    /// What it says about its engines.
+    pub fn engines(&self, host: usize) -> Vec<EngineStatus> {
+        self.whole_status(host).own_engines
+    }
+
+    /// Waits until all daemons have links by so many engines.
+    pub fn wait_for_engines(&self, count: usize) {
+        if kernel_only() {
+            return;
+        }
+        let has_link = |it: &EngineStatus| it.links > 0;
+        wait::until("links by all engines", || {
+            (0..self.count())
+                .all(|host| self.engines(host).iter().filter(|it| has_link(it)).count() == count)
+        });
     }
 
     fn whole_status(&self, host: usize) -> Status {

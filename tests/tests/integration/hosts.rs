@@ -6,6 +6,7 @@ mod asked;
 mod compare;
 mod containers;
 mod distant;
+mod engines;
 mod faults;
 mod impaired;
 mod inline;

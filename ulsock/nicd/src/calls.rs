@@ -143,7 +143,7 @@ impl Nicd {
     pub(super) fn sweep_callers(&mut self) {
         let numbers: Vec<u32> = self.callers.keys().copied().collect();
         for number in numbers {
-            self.hear_caller(number, super::daemon::now());
+            self.hear_caller(number, super::clock::now());
         }
     }
 
@@ -191,12 +191,13 @@ impl Nicd {
         if let Some(old) = self.hosts[host].connect(channel, called, time) {
             self.set.remove(old.fd());
         }
-        let life = self.life;
+        let (life, engines) = (self.life, self.engines.count() as u16);
         self.tell(
             host,
             PeerMessage::Hello {
                 version: VERSION,
                 life,
+                engines,
             },
             time,
         );
@@ -261,7 +262,12 @@ impl Nicd {
     fn hear_message(&mut self, host: usize, message: PeerMessage, time: Instant) -> bool {
         let greeted = self.hosts[host].is_in_touch();
         match message {
-            PeerMessage::Hello { version, life } if !greeted && version == VERSION => {
+            PeerMessage::Hello {
+                version,
+                life,
+                engines,
+            } if !greeted && version == VERSION => {
+                self.hosts[host].engines = self.engines.count().min(engines.into());
                 self.meet(host, life, time);
                 true
             }

@@ -12,11 +12,24 @@ use rendezvous::engine_endpoint::Block;
 /// Never used twice.
 pub type ConnectionId = u64;
 
-/// Where an endpoint is: the interface, and its name there.
+/// Where an endpoint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    pub interface: usize,
-    pub endpoint: EndpointId,
+pub enum Place {
+    /// The first engine has it: the interface, and its name there.
+    Here {
+        interface: usize,
+        endpoint: EndpointId,
+    },
+    /// An engine on a thread of its own has it, or will when it has heard of it.
+    Thread { engine: usize, id: ConnectionId },
+}
+
+/// What has been agreed, and an engine on a thread of its own has still to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entering {
+    pub epoch: u64,
+    /// Of B: the connection of the peer's that hears of it.
+    pub from: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +39,18 @@ pub enum Stage {
     /// The program has a block, and nothing has been proposed.
     Claimed,
     /// `[F2]` A's program has proposed.
-    Proposed { epoch: u64, name: u64 },
+    Proposed {
+        epoch: u64,
+        name: u64,
+        engine: usize,
+    },
     /// `[F3]` B's program has been asked by that connection of the peer's.
-    Asked { epoch: u64, name: u64, from: u64 },
+    Asked {
+        epoch: u64,
+        name: u64,
+        from: u64,
+        engine: usize,
+    },
     /// The engine has it.
     Served(Place),
     /// The program's own engine has it.
@@ -60,6 +82,8 @@ pub struct Connection {
     /// Of B: the connection of A's that has been told that our program looks at its block. Of A: the peer's
     /// program looks at its own.
     pub ready_for: Option<ConnectionId>,
+    /// Its engine has not said yet whether it takes it.
+    pub entering: Option<Entering>,
     /// `[C11]` The peer has all that the program wrote, and its end.
     pub end_acked: bool,
     /// Both directions have been carried to their ends.

@@ -19,8 +19,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::broker::Broker;
 use super::caller::Caller;
+use super::clock::now;
 use super::connections::Connections;
 use super::door::Door;
+use super::engines::{Engines, MOST_ENGINES};
 use super::host::Host;
 use super::identity::Identity;
 use super::idle_spin::IdleSpin;
@@ -55,6 +57,19 @@ pub struct Options<'a> {
     pub impairment: Option<Impairment>,
     /// Users whose programs may have a queue of their own.
     pub lease_to: Vec<u32>,
+    /// One to [`MOST_ENGINES`].
+    pub engines: usize,
+}
+
+impl Options<'_> {
+    fn engines(&self, udp: u16) -> Result<Engines, String> {
+        match (self.engines, self.port) {
+            (1, _) | (2..=MOST_ENGINES, PortKind::Packet) => Engines::reserve(self.engines, udp),
+            // An XDP program of an interface, and a device of shared memory, have one owner.
+            (2..=MOST_ENGINES, _) => Err("more than one engine needs --port packet".to_owned()),
+            _ => Err(format!("there can be 1 to {MOST_ENGINES} engines")),
+        }
+    }
 }
 
 pub struct Nicd {
@@ -78,6 +93,8 @@ pub struct Nicd {
     pub(super) lease_to: Vec<u32>,
     /// Our UDP port is nobody else's.
     _reserved: Reserved,
+    /// The first serves these; the others have ports of their own.
+    pub(super) engines: Engines,
     pub(super) interfaces: Vec<Interface>,
     pub(super) programs: HashMap<u32, Program>,
     /// Those of them that have blocks.
@@ -106,12 +123,6 @@ pub struct Nicd {
     pub(super) complain_at: Instant,
     /// Engines have something to do that they do not know of yet.
     pub(super) prod: bool,
-}
-
-/// The daemon's clock.
-pub fn now() -> Instant {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 fn failed(what: &'static str) -> impl Fn(Errno) -> String {
@@ -168,6 +179,7 @@ impl Nicd {
         let (peers, me) = read_peers(&options)?;
         let (door, broker) = open_doors(options.run_dir)?;
         let (listener, reserved) = take_ports(me.control)?;
+        let engines = options.engines(me.control.port())?;
         take_descriptors();
         pid::note();
         waiter::begin().ok_or("no memory for our waiters")?;
@@ -193,6 +205,7 @@ impl Nicd {
             watch: Watch::open().map_err(failed("the kernel tells no changes"))?,
             lease_to: options.lease_to,
             _reserved: reserved,
+            engines,
             interfaces: Vec::new(),
             programs: HashMap::new(),
             with_blocks: Vec::new(),
@@ -272,6 +285,7 @@ impl Nicd {
 
     /// Serves until a signal ends it.
     pub fn run(&mut self) {
+        self.engines.start(&self.make, self.waiter);
         self.begin(now());
         if let Some(manager) = &mut self.manager {
             manager.ready(now());
@@ -280,6 +294,7 @@ impl Nicd {
         loop {
             let (busy, due) = self.poll();
             if self.is_through() {
+                self.engines.end();
                 return;
             }
             polls += 1;
@@ -312,6 +327,7 @@ impl Nicd {
             due = due.into_iter().chain(rest.deadline).min();
         }
         self.hear_engines(time);
+        self.hear_threads(time);
         self.take_rings(time);
         busy |= std::mem::take(&mut self.prod);
         (busy, due)
@@ -321,6 +337,7 @@ impl Nicd {
         // A program that posts from now on rings; what it has posted before is seen here.
         self.waiter.lie_down();
         if self.has_rings()
+            || self.engines.have_news()
             || !self
                 .interfaces
                 .iter_mut()
@@ -447,6 +464,9 @@ impl Nicd {
         let wishes = signals::take(&self.signals);
         if wishes.reload && self.stop_by.is_none() {
             self.reload(time);
+        }
+        if wishes.end_engine {
+            self.engines.end_last();
         }
         if wishes.stop && self.stop_by.is_none() {
             self.stop_by = Some(time + FAREWELL);

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use firmware::{End, EndpointId, Event, PeerId};
+use firmware::{End, Event, PeerId};
 use netstack::failover::Segment as _;
 use netstack::link::Why;
 use netstack::time::Instant;
 
-use super::connection::{ConnectionId, Place, Stage};
+use super::connection::{ConnectionId, Stage};
 use super::daemon::Nicd;
 use super::orphan::{ACK_TIMEOUT, Fate, Known};
 use super::peer_messages::PeerMessage;
@@ -32,8 +32,15 @@ impl Nicd {
                     Event::Up(peer) => self.link_up(interface, peer, time),
                     Event::Down(peer, why) => self.link_down(interface, peer, why, time),
                     Event::Open(_) => {}
-                    Event::EndAcked(endpoint) => self.end_acked(interface, endpoint, time),
-                    Event::Gone { endpoint, how, .. } => self.gone(interface, endpoint, how, time),
+                    Event::EndAcked(endpoint) => {
+                        let id = self.interfaces[interface].ropes.connection(endpoint);
+                        id.into_iter().for_each(|id| self.end_acked(id, time));
+                    }
+                    Event::Gone { endpoint, how, .. } => {
+                        let id = self.interfaces[interface].ropes.untie(endpoint);
+                        let closed = how == End::Closed;
+                        id.into_iter().for_each(|id| self.gone(id, closed, time));
+                    }
                 }
             }
             for id in std::mem::take(&mut self.interfaces[interface].ropes.own) {
@@ -83,38 +90,26 @@ impl Nicd {
     }
 
     /// `[C11]`
-    fn end_acked(&mut self, interface: usize, endpoint: EndpointId, time: Instant) {
-        let Some(id) = self.interfaces[interface].ropes.connection(endpoint) else {
-            return;
-        };
+    pub(super) fn end_acked(&mut self, id: ConnectionId, time: Instant) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
         connection.end_acked = true;
         if connection.orphan.is_some() {
             self.run_orphan(id, time);
-        } else if connection.program.is_none() {
+        } else if let Some(place) = connection.place().filter(|_| connection.program.is_none()) {
             // [F26] All that a dead program had to say is said.
-            self.destroy(
-                Place {
-                    interface,
-                    endpoint,
-                },
-                time,
-            );
+            self.destroy(place, time);
         }
     }
 
     /// The engine has let go of a block. Unless both directions were over, its word is frozen.
-    fn gone(&mut self, interface: usize, endpoint: EndpointId, how: End, time: Instant) {
-        let id = self.interfaces[interface].ropes.connection(endpoint);
-        self.interfaces[interface].ropes.untie(endpoint);
-        let Some((id, connection)) = id.and_then(|id| Some((id, self.connections.get_mut(id)?)))
-        else {
+    pub(super) fn gone(&mut self, id: ConnectionId, closed: bool, time: Instant) {
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
         connection.stage = Stage::Over;
-        connection.closed = how == End::Closed;
+        connection.closed = closed;
         connection.end_acked |= connection.closed;
         if connection.orphan.is_some() {
             self.run_orphan(id, time);
@@ -204,10 +199,7 @@ impl Nicd {
         connection.program = None;
         match place {
             Some(place) => {
-                let interface = &mut self.interfaces[place.interface];
-                interface.ropes.take_over(place.endpoint);
-                interface.engine.orphan(time, place.endpoint);
-                self.prod = true;
+                self.orphan(place, time);
             }
             None => self.drop_connection(id, time),
         }

@@ -65,6 +65,9 @@ pub struct Host {
     pub hopeless: bool,
     /// The link is up.
     pub up: bool,
+    /// How many engines both of us have, and on which of those with threads of their own the link is up too.
+    pub engines: usize,
+    pub threads_up: u32,
     /// No connection needs the link: it is down, and nobody greets.
     pub at_rest: bool,
     /// When to greet, or to look for the route again.
@@ -86,6 +89,13 @@ impl Host {
 
     pub fn is_in_touch(&self) -> bool {
         self.life.is_some()
+    }
+
+    /// Of the engines with threads of their own those whose link is up, one bit each. The peer may have come back with
+    /// fewer engines than it had.
+    pub fn threads_to_use(&self) -> u32 {
+        let shared = (1..32).take_while(|engine| *engine < self.engines);
+        shared.fold(0, |bits, engine| bits | self.threads_up & 1 << engine)
     }
 
     /// It should have a link, and has none.
@@ -192,6 +202,18 @@ mod tests {
     fn tuple(port: u16) -> Tuple {
         let ip: IpAddr = [10, 0, 0, 1].into();
         Tuple::new(SocketAddr::new(ip, port), SocketAddr::new(ip, 7))
+    }
+
+    #[test]
+    fn links_by_engines_that_the_peer_has_no_more_are_not_used() {
+        let mut host = Host {
+            threads_up: 0b1110,
+            ..Host::default()
+        };
+        for (engines, expected) in [(0, 0), (1, 0), (2, 0b10), (3, 0b110), (16, 0b1110)] {
+            host.engines = engines;
+            assert_eq!(host.threads_to_use(), expected);
+        }
     }
 
     #[test]

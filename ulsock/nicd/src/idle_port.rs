@@ -11,6 +11,7 @@ use netstack::time::Instant;
 
 use super::connection::{Connection, Stage};
 use super::daemon::Nicd;
+use super::engine_messages::Command;
 use super::say;
 
 /// A port that nobody has needed for so long is closed.
@@ -73,6 +74,8 @@ impl Nicd {
                 self.interfaces[number].engine.leave(route.peer);
             }
         }
+        let index = self.interfaces[number].index;
+        self.tell_threads(|| Command::Close { interface: index });
         let interface = &mut self.interfaces[number];
         // The peers hear of it, if that is possible: one that does not finds out when it is needed ([H4]).
         interface.poll(time);

@@ -333,8 +333,14 @@ impl Ropes {
         }
     }
 
-    pub fn untie(&mut self, endpoint: EndpointId) {
-        self.by_endpoint.remove(&endpoint);
+    /// Whose endpoint it was.
+    pub fn untie(&mut self, endpoint: EndpointId) -> Option<ConnectionId> {
+        Some(self.by_endpoint.remove(&endpoint)?.connection)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.by_endpoint.len()
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use rendezvous::codec::{Reader, mapped};
 
 /// Version of all that follows.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// A connection, as one of its ends sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,7 +40,12 @@ impl Tuple {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerMessage {
     /// First on every channel, from both sides. Another life knows nothing of what was said before.
-    Hello { version: u16, life: u64 },
+    Hello {
+        version: u16,
+        life: u64,
+        /// How many engines it has: those of the two daemons with the same number work together.
+        engines: u16,
+    },
     /// A program has shown this connection here.
     Shown {
         id: u64,
@@ -73,6 +78,8 @@ pub struct Proposal {
     pub received: u64,
     /// Both programs' own engines carry it.
     pub inline: bool,
+    /// Else the engines with this number do.
+    pub engine: u16,
 }
 
 const HELLO: u8 = 1;
@@ -91,7 +98,11 @@ impl PeerMessage {
             bytes.extend(fields.iter().flat_map(|field| field.to_be_bytes()));
         };
         match *self {
-            PeerMessage::Hello { version, life } => put(HELLO, &[version.into(), life]),
+            PeerMessage::Hello {
+                version,
+                life,
+                engines,
+            } => put(HELLO, &[version.into(), life, engines.into()]),
             PeerMessage::Shown {
                 id,
                 tuple,
@@ -116,6 +127,7 @@ impl PeerMessage {
                     it.sent,
                     it.received,
                     it.inline.into(),
+                    it.engine.into(),
                 ],
             ),
             PeerMessage::Agree { to, epoch } => put(AGREE, &[to, epoch]),
@@ -133,6 +145,7 @@ impl PeerMessage {
             HELLO => PeerMessage::Hello {
                 version: rest.u64_be()?.try_into().ok()?,
                 life: rest.u64_be()?,
+                engines: rest.u64_be()?.try_into().ok()?,
             },
             SHOWN => {
                 let (id, connected) = (rest.u64_be()?, rest.bool_be()?);
@@ -155,6 +168,7 @@ impl PeerMessage {
                 sent: rest.u64_be()?,
                 received: rest.u64_be()?,
                 inline: rest.bool_be()?,
+                engine: rest.u64_be()?.try_into().ok()?,
             }),
             AGREE => PeerMessage::Agree {
                 to: rest.u64_be()?,
@@ -182,7 +196,11 @@ mod tests {
         let end = any::<(IpAddr, u16)>().prop_map(|(ip, port)| SocketAddr::new(ip, port));
         let tuple = (end.clone(), end).prop_map(|(local, remote)| Tuple::new(local, remote));
         prop_oneof![
-            any::<(u16, u64)>().prop_map(|(version, life)| PeerMessage::Hello { version, life }),
+            any::<(u16, u64, u16)>().prop_map(|(version, life, engines)| PeerMessage::Hello {
+                version,
+                life,
+                engines,
+            }),
             (any::<(u64, bool, u16)>(), tuple).prop_map(|((id, connected, lease), tuple)| {
                 PeerMessage::Shown {
                     id,
@@ -192,7 +210,7 @@ mod tests {
                 }
             }),
             any::<u64>().prop_map(|id| PeerMessage::Withdrawn { id }),
-            any::<([u64; 7], bool)>().prop_map(|(numbers, inline)| {
+            any::<([u64; 7], bool, u16)>().prop_map(|(numbers, inline, engine)| {
                 let [to, from, name, epoch, key, sent, received] = numbers;
                 PeerMessage::Prepare(Proposal {
                     to,
@@ -203,6 +221,7 @@ mod tests {
                     sent,
                     received,
                     inline,
+                    engine,
                 })
             }),
             any::<u64>().prop_map(|to| PeerMessage::Ready { to }),

@@ -222,6 +222,7 @@ impl Nicd {
             engine_route: None,
             entrusted: None,
             ready_for: None,
+            entering: None,
             end_acked: false,
             closed: false,
             orphan: None,
@@ -309,10 +310,7 @@ impl Nicd {
         connection.entrusted = None;
         self.connections.add_orphan(orphan_number, id);
         if let Some(place) = place {
-            let interface = &mut self.interfaces[place.interface];
-            interface.ropes.take_over(place.endpoint);
-            interface.engine.notice(place.endpoint);
-            self.prod = true;
+            self.take_over(place);
         }
         self.run_orphan(id, time);
     }

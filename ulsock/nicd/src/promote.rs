@@ -7,8 +7,9 @@ use firmware::{EndpointId, PeerId, Refused};
 use netstack::failover::{Prepare, Segment};
 use netstack::time::Instant;
 
-use super::connection::{Connection, ConnectionId, Place, Stage};
+use super::connection::{Connection, ConnectionId, Entering, Place, Stage};
 use super::daemon::Nicd;
+use super::engine_messages::Command;
 use super::host::Theirs;
 use super::peer_messages::{PeerMessage, Proposal, Tuple};
 use super::say;
@@ -125,12 +126,7 @@ impl Nicd {
             Stage::Claimed if connection.connected && epoch != 0 => self.propose(id, epoch, time),
             Stage::Claimed | Stage::Asked { .. } if epoch == 0 => self.say_ready(id, time),
             Stage::Asked { .. } if epoch != 0 => self.answer(id, epoch, time),
-            Stage::Served(place) => {
-                self.interfaces[place.interface]
-                    .engine
-                    .notice(place.endpoint);
-                self.prod = true;
-            }
+            Stage::Served(place) => self.notice(place),
             _ => {}
         }
     }
@@ -185,13 +181,6 @@ impl Nicd {
         self.dismiss(id, time);
     }
 
-    pub(super) fn destroy(&mut self, place: Place, time: Instant) {
-        self.interfaces[place.interface]
-            .engine
-            .destroy(time, place.endpoint);
-        self.prod = true;
-    }
-
     /// `[F2]` A's library proposes.
     fn propose(&mut self, id: ConnectionId, epoch: u64, time: Instant) {
         let Some(connection) = self.connections.get_mut(id) else {
@@ -208,7 +197,11 @@ impl Nicd {
         };
         let promotion = &block.theirs().promotion;
         self.next_name = self.next_name.wrapping_add(1);
-        let name = self.next_name;
+        let (name, inline) = (self.next_name, connection.engine_route.is_some());
+        let engine = match inline {
+            true => 0,
+            false => self.engines.next_of(self.hosts[host].threads_to_use()),
+        };
         let proposal = Proposal {
             to: other.id,
             from: id,
@@ -217,9 +210,14 @@ impl Nicd {
             key: promotion.key.load(Ordering::Relaxed),
             sent: promotion.sent.load(Ordering::Relaxed),
             received: promotion.received.load(Ordering::Relaxed),
-            inline: connection.engine_route.is_some(),
+            inline,
+            engine: engine as u16,
         };
-        connection.stage = Stage::Proposed { epoch, name };
+        connection.stage = Stage::Proposed {
+            epoch,
+            name,
+            engine,
+        };
         self.tell(host, PeerMessage::Prepare(proposal), time);
     }
 
@@ -281,6 +279,8 @@ impl Nicd {
             || agreed != 0
             || it.epoch == 0
             || it.inline != connection.engine_route.is_some()
+            || usize::from(it.engine) >= self.hosts[connection.host].engines.max(1)
+            || !self.engines.runs(it.engine.into())
         {
             return None;
         }
@@ -295,6 +295,7 @@ impl Nicd {
             epoch: it.epoch,
             name: it.name,
             from: it.from,
+            engine: it.engine.into(),
         };
         Some(())
     }
@@ -305,7 +306,13 @@ impl Nicd {
             return;
         };
         let (host, stage) = (connection.host, connection.stage);
-        let Stage::Asked { epoch, name, from } = stage else {
+        let Stage::Asked {
+            epoch,
+            name,
+            from,
+            engine,
+        } = stage
+        else {
             return;
         };
         if connection.engine_route.is_some() && agreed == epoch {
@@ -314,19 +321,39 @@ impl Nicd {
             return;
         }
         let block = connection.block.clone().filter(|_| agreed == epoch);
-        let place = block.and_then(|block| {
-            self.enter(id, &block, |engine, peer| {
-                engine.expect(peer, name, block.clone())
-            })
-        });
-        let answer = match place {
-            Some(_) => PeerMessage::Agree { to: from, epoch },
-            None => PeerMessage::Decline { to: from, epoch },
+        let entering = Entering {
+            epoch,
+            from: Some(from),
         };
-        if place.is_none() {
-            self.let_down(id);
+        let entered = block.is_some_and(|block| match engine {
+            0 => self
+                .enter(id, &block, |engine, peer| {
+                    engine.expect(peer, name, block.clone())
+                })
+                .is_some(),
+            _ => self.enter_thread(id, engine, name, entering).is_some(),
+        });
+        match entered {
+            // Its thread says whether it expects the connection.
+            true if engine > 0 => {}
+            true => self.tell(host, PeerMessage::Agree { to: from, epoch }, time),
+            false => self.take_back(id, entering, time),
         }
-        self.tell(host, answer, time);
+    }
+
+    /// Nothing comes of what was agreed: neither engine has the connection.
+    pub(super) fn take_back(&mut self, id: ConnectionId, entering: Entering, time: Instant) {
+        let Entering { epoch, from } = entering;
+        let Some(host) = self.connections.get(id).map(|connection| connection.host) else {
+            return;
+        };
+        match from {
+            Some(to) => {
+                self.let_down(id);
+                self.tell(host, PeerMessage::Decline { to, epoch }, time);
+            }
+            None => self.refuse(id, epoch),
+        }
     }
 
     /// `[F9]` B's library has agreed to what will not be: it finds its word frozen, and resumes.
@@ -349,7 +376,12 @@ impl Nicd {
         else {
             return;
         };
-        let Stage::Proposed { epoch, name } = connection.stage else {
+        let Stage::Proposed {
+            epoch,
+            name,
+            engine,
+        } = connection.stage
+        else {
             return;
         };
         let block = connection.block.clone().filter(|_| agreed == epoch);
@@ -364,15 +396,21 @@ impl Nicd {
             self.wake(id);
             return;
         }
-        let place = self.enter(id, &block, |engine, peer| {
-            engine.open(time, peer, name, block.clone())
-        });
-        if place.is_none() {
-            self.refuse(id, epoch);
+        let entering = Entering { epoch, from: None };
+        let entered = match engine {
+            0 => self
+                .enter(id, &block, |engine, peer| {
+                    engine.open(time, peer, name, block.clone())
+                })
+                .is_some(),
+            _ => self.enter_thread(id, engine, name, entering).is_some(),
+        };
+        if !entered {
+            self.take_back(id, entering, time);
         }
     }
 
-    /// Gives a block to the engine that serves its host.
+    /// Gives a block to the first engine.
     fn enter(
         &mut self,
         id: ConnectionId,
@@ -388,7 +426,7 @@ impl Nicd {
         let interface = &mut self.interfaces[route.interface];
         let endpoint = join(&mut interface.engine, route.peer).ok()?;
         interface.ropes.tie(endpoint, id, block.clone(), pair);
-        let place = Place {
+        let place = Place::Here {
             interface: route.interface,
             endpoint,
         };
@@ -402,11 +440,16 @@ impl Nicd {
             .connections
             .get(id)
             .filter(|connection| connection.host == host);
-        let proposed = connection.is_some_and(
-            |connection| matches!(connection.stage, Stage::Proposed { epoch: ours, .. } if ours == epoch),
-        );
-        if proposed {
+        if let Some(Stage::Proposed {
+            epoch: ours,
+            engine,
+            ..
+        }) = connection.map(|connection| connection.stage)
+            && ours == epoch
+        {
             self.refuse(id, epoch);
+            // The peer's engine may have ended, which a link with nothing under way does not notice.
+            self.engines.tell(engine, Command::Ask { host });
         }
     }
 }

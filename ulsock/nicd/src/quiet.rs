@@ -7,6 +7,7 @@
 
 use super::connection::{Connection, Stage};
 use super::daemon::Nicd;
+use super::engine_messages::Command;
 
 impl Nicd {
     /// With every sweep.
@@ -36,6 +37,7 @@ impl Nicd {
     pub(super) fn ask_link(&mut self, host: usize) {
         if let Some(route) = self.hosts[host].route {
             self.interfaces[route.interface].engine.ask(route.peer);
+            self.tell_threads(|| Command::Ask { host });
             self.prod = true;
         }
     }

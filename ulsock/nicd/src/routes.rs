@@ -12,13 +12,14 @@ use netstack::time::Instant;
 use netstack::wire::Addresses;
 
 use super::daemon::Nicd;
+use super::engine_messages::Command;
 use super::host::Route;
 use super::interface::{Interface, NoPort, PortKind};
 use super::say;
 use super::set::Source;
 
 /// After a link that did not come up, or a route that was not found.
-const RETRY: Duration = Duration::from_secs(1);
+pub const RETRY: Duration = Duration::from_secs(1);
 /// A neighbour that the kernel has not heard of for long: it does not see our traffic.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
@@ -90,6 +91,7 @@ impl Nicd {
 
     fn greet(&mut self, host: usize, route: Route, time: Instant) {
         self.set_fit(host);
+        self.reach_by_threads(host, &route);
         let interface = &mut self.interfaces[route.interface];
         interface.trouble = None;
         if interface
@@ -257,8 +259,10 @@ impl Nicd {
     pub(super) fn leave_route(&mut self, host: usize) {
         if let Some(route) = self.hosts[host].route.take() {
             self.interfaces[route.interface].engine.retire(route.peer);
+            self.tell_threads(|| Command::Leave { host });
             self.end_leases_to(host);
             self.hosts[host].up = false;
+            self.hosts[host].threads_up = 0;
             self.prod = true;
         }
     }

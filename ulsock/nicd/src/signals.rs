@@ -1,4 +1,5 @@
-//! Wishes, as something to read: SIGTERM and SIGINT to stop, SIGHUP to read the peers file anew.
+//! Wishes, as something to read: SIGTERM and SIGINT to stop, SIGHUP to read the peers file anew; and for tests
+//! SIGUSR1, which ends an engine.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -10,7 +11,7 @@ pub fn open() -> io::Result<OwnedFd> {
     let fd = unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&mut set);
-        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1] {
             libc::sigaddset(&mut set, signal);
         }
         libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
@@ -27,6 +28,7 @@ pub fn open() -> io::Result<OwnedFd> {
 pub struct Wishes {
     pub stop: bool,
     pub reload: bool,
+    pub end_engine: bool,
 }
 
 /// Takes those that have come.
@@ -37,6 +39,7 @@ pub fn take(fd: &OwnedFd) -> Wishes {
         // Its number comes first.
         match i32::from_ne_bytes([info[0], info[1], info[2], info[3]]) {
             libc::SIGHUP => wishes.reload = true,
+            libc::SIGUSR1 => wishes.end_engine = true,
             _ => wishes.stop = true,
         }
     }

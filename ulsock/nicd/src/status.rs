@@ -14,6 +14,7 @@ use super::checksums::Checksums;
 use super::connection::Stage;
 use super::daemon::Nicd;
 use super::door;
+use super::engine_thread::EngineView;
 use rendezvous::channel::address::daemon_file;
 
 /// For an answer, and how long that may be.
@@ -32,6 +33,19 @@ pub struct Status {
     pub engines: Vec<EngineStatus>,
     pub peers: Vec<PeerStatus>,
     pub interfaces: Vec<InterfaceStatus>,
+    /// Those of the daemon; the first is that of the interfaces above.
+    pub own_engines: Vec<OwnEngineStatus>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct OwnEngineStatus {
+    /// Its thread runs.
+    pub runs: bool,
+    pub connections: usize,
+    /// To so many hosts.
+    pub links: usize,
+    pub frames_sent: u64,
+    pub frames_received: u64,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -129,6 +143,7 @@ impl Nicd {
                 .map(|host| self.peer(host, counts[host]))
                 .collect(),
             interfaces: self.interfaces.iter().map(interface_status).collect(),
+            own_engines: self.own_engines(),
         };
         serde_json::to_string(&status).unwrap_or_default()
     }
@@ -149,6 +164,23 @@ impl Nicd {
             })
         });
         engines.collect()
+    }
+
+    fn own_engines(&self) -> Vec<OwnEngineStatus> {
+        let counters = self.interfaces.iter().map(|it| it.engine.counters());
+        let (sent, received) = counters.fold((0, 0), |(sent, received), it| {
+            (sent + it.frames_sent, received + it.frames_received)
+        });
+        let first = OwnEngineStatus {
+            runs: true,
+            connections: self.interfaces.iter().map(|it| it.ropes.count()).sum(),
+            links: self.hosts.iter().filter(|host| host.up).count(),
+            frames_sent: sent,
+            frames_received: received,
+        };
+        let others = self.engines.views();
+        let others = others.map(|view| view.map(OwnEngineStatus::from).unwrap_or_default());
+        std::iter::once(first).chain(others).collect()
     }
 
     /// Of each host's connections, by how far they are: shown, claimed and served.
@@ -197,6 +229,18 @@ impl Nicd {
             packets_sent: counters.packets_sent,
             packets_received: counters.packets_received,
             packets_lost: counters.packets_lost,
+        }
+    }
+}
+
+impl From<EngineView> for OwnEngineStatus {
+    fn from(view: EngineView) -> OwnEngineStatus {
+        OwnEngineStatus {
+            runs: true,
+            connections: view.connections,
+            links: view.links,
+            frames_sent: view.frames_sent,
+            frames_received: view.frames_received,
         }
     }
 }

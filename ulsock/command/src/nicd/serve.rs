@@ -35,6 +35,9 @@ pub struct ServeOptions {
     /// Go on as this user, with no more rights than the NIC needs
     #[arg(long)]
     user: Option<String>,
+    /// Engines: the first in the daemon's own thread, each other on one of its own; with --port packet
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    engines: usize,
     /// For tests: treat what arrives as a bad network would
     ///
     /// Comma separated: loss=, duplication=, reordering= (such frames come 0.5 ms late) and corruption= (one bit
@@ -77,6 +80,7 @@ pub fn run(options: &ServeOptions) -> Outcome {
         device: options.device.clone(),
         impairment: options.impair.clone(),
         lease_to: uids(&options.lease_to)?,
+        engines: options.engines,
     });
     let mut nicd = started.map_err(Failure::setup)?;
     settle(options.user.as_deref())?;

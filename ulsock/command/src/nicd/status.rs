@@ -96,5 +96,20 @@ fn text(status: &Status) -> String {
             engine.routes
         ));
     }
+    lines.extend(own_engines(status));
     lines.join("\n") + "\n"
+}
+
+/// Of one alone all is said already.
+fn own_engines(status: &Status) -> Vec<String> {
+    let all = status.own_engines.iter().enumerate();
+    all.filter(|_| status.own_engines.len() > 1)
+        .map(|(number, engine)| match engine.runs {
+            true => format!(
+                "  engine {number}: {} connections, links to {} hosts; {} frames sent, {} received",
+                engine.connections, engine.links, engine.frames_sent, engine.frames_received
+            ),
+            false => format!("  engine {number}: has ended"),
+        })
+        .collect()
 }

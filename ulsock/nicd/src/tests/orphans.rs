@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::program::{KEY, waiter};
 use super::world::eventually;
-use crate::daemon::now;
+use crate::clock::now;
 use crate::orphan::{Fate, Known, Orphan};
 use os::fds::to_high;
 use rendezvous::channel::Channel;

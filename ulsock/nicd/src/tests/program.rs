@@ -197,6 +197,13 @@ impl End {
         eventually("OPEN", || self.block().tail().is_open().then_some(()));
     }
 
+    pub fn wait_until_refused(&self, epoch: u64) {
+        let refused = &self.block().ours().promotion.refused;
+        eventually("a refusal", || {
+            (refused.load(Ordering::Acquire) == epoch).then_some(())
+        });
+    }
+
     pub fn is_frozen(&self) -> bool {
         self.block().tail().is_frozen()
     }

@@ -36,10 +36,8 @@ fn daemon() {
         Ok("udp") => PortKind::Udp,
         _ => PortKind::Packet,
     };
-    if let Some(limit) = std::env::var("NICD_TEST_LIMIT")
-        .ok()
-        .and_then(|it| it.parse().ok())
-    {
+    if let Some(limit) = number_from("NICD_TEST_LIMIT") {
+        let limit = limit as u64;
         let limit = Rlimit {
             current: Some(limit),
             maximum: Some(limit),
@@ -54,8 +52,13 @@ fn daemon() {
         device: Default::default(),
         impairment: None,
         lease_to: Vec::new(),
+        engines: number_from("NICD_TEST_ENGINES").unwrap_or(1),
     });
     started.unwrap_or_else(|why| panic!("{why}")).run();
+}
+
+fn number_from(name: &str) -> Option<usize> {
+    std::env::var(name).ok()?.parse().ok()
 }
 
 /// Asks until it is so.
@@ -76,6 +79,7 @@ pub struct TestHost {
     number: usize,
     /// Of the daemon's descriptors.
     limit: Option<u64>,
+    pub engines: usize,
     daemon: Option<Child>,
 }
 
@@ -94,6 +98,7 @@ impl TestHost {
             run_dir,
             number,
             limit: None,
+            engines: 1,
             daemon: None,
         }
     }
@@ -134,6 +139,7 @@ impl TestHost {
                 .env(FOLDER, folder)
                 .env("NICD_TEST_HOST", self.number.to_string())
                 .env("NICD_TEST_PORT", port)
+                .env("NICD_TEST_ENGINES", self.engines.to_string())
                 .envs(self.limit.map(|it| ("NICD_TEST_LIMIT", it.to_string())))
                 .stdout(Stdio::null())
                 .spawn()
@@ -195,11 +201,20 @@ pub struct World {
 impl World {
     /// With daemons that know each other.
     pub fn new(port: &str) -> World {
-        World::with_limit(port, None)
+        World::with(port, None, [1; 2])
+    }
+
+    /// The same, and so many engines of each daemon.
+    pub fn with_engines(engines: [usize; 2]) -> World {
+        World::with("packet", None, engines)
     }
 
     /// The same, and so many descriptors for each daemon.
     pub fn with_limit(port: &str, limit: Option<u64>) -> World {
+        World::with(port, limit, [1; 2])
+    }
+
+    fn with(port: &str, limit: Option<u64>, engines: [usize; 2]) -> World {
         let folder = tempfile::tempdir().expect("a folder");
         let mut hosts = [1, 2].map(|number| TestHost::new(folder.path(), number));
         let there = format!(
@@ -224,8 +239,8 @@ impl World {
             peers += &format!("10.9.0.{last} keys={}\n", identity.public());
         }
         fs::write(folder.path().join("peers"), peers).expect("a peers file");
-        for host in &mut hosts {
-            host.limit = limit;
+        for (host, engines) in hosts.iter_mut().zip(engines) {
+            (host.limit, host.engines) = (limit, engines);
             host.start(folder.path(), port);
         }
         let world = World { folder, hosts };
