@@ -28,7 +28,7 @@ unsafe fn accepting(
         if !addr.is_null() && room.is_none_or(|room| room.cast_signed() < 0) {
             let new = real(fd, addr, addrlen, flags);
             if new >= 0 {
-                errno::keep(|| api::accepted(fd, new, None));
+                errno::keep(|| api::accepted(fd, new, None, flags));
             }
             return new;
         }
@@ -39,7 +39,7 @@ unsafe fn accepting(
         if new < 0 {
             return new;
         }
-        errno::keep(|| api::accepted(fd, new, Some((from, len))));
+        errno::keep(|| api::accepted(fd, new, Some((from, len)), flags));
         let told = room.is_none_or(|room| {
             api::copy(addr.cast(), from.cast(), len.min(room) as usize) && api::store(addrlen, len)
         });
@@ -117,8 +117,9 @@ hooks! {
     redhook fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
         answer!(api::before_connect(fd, addr, len), {
             let result = real()(fd, addr, len);
-            if result == 0 || matches!(errno::get(), EINPROGRESS | EINTR) {
-                errno::keep(|| api::connected(fd, addr, len));
+            let error = if result == 0 { 0 } else { errno::get() };
+            if matches!(error, 0 | EINPROGRESS | EINTR) {
+                errno::keep(|| api::connected(fd, addr, len, error == EINPROGRESS));
             }
             result
         })

@@ -15,6 +15,8 @@ pub struct Rhythm {
     nears: AtomicU32,
     /// Waits since the thread last sent something.
     silent: AtomicU32,
+    /// Waits that are left of those after the thread has opened a connection.
+    opened: AtomicU32,
     /// Many bytes came at once: more of them are on their way, and better gathered than taken one by one.
     bulk: AtomicBool,
 }
@@ -25,6 +27,8 @@ const HIGHEST: u32 = 16;
 /// From this score on a waiter is in rhythm.
 const IN_RHYTHM: u32 = 8;
 const LATE: u32 = 4;
+/// So many waits after a connection was opened sleep at once: short ones have no more, and nobody looks at the clock for them.
+const OPENED: u32 = 4;
 /// After so many waits whatever was sent last has been answered.
 const ANSWERED: u32 = 2;
 /// Bytes of a receive after which the next wait sleeps.
@@ -35,6 +39,23 @@ const NEAR: u32 = 128;
 const SURE: u32 = 6;
 
 impl Rhythm {
+    /// A connection begins. Whose connections are short has no rhythm: waits of theirs are awake in vain, or for too little.
+    #[inline]
+    pub fn note_opened(&self) {
+        self.note_missed();
+        self.opened.store(OPENED, Ordering::Relaxed);
+    }
+
+    /// A wait begins: is it one of the first since a connection was opened? Then it is not in rhythm, whatever the time.
+    #[inline]
+    pub fn is_first(&self) -> bool {
+        let opened = self.opened.load(Ordering::Relaxed);
+        if opened > 0 {
+            self.opened.store(opened - 1, Ordering::Relaxed);
+        }
+        opened > 0
+    }
+
     /// A wait begins at this time: is it in rhythm?
     #[inline]
     pub fn begin(&self, now: u64) -> bool {
@@ -92,6 +113,7 @@ impl Rhythm {
     }
 
     /// A wait in rhythm has found nothing, or too late.
+    #[inline]
     pub fn note_missed(&self) {
         let score = self.score.load(Ordering::Relaxed);
         self.score
@@ -145,6 +167,17 @@ mod tests {
         rhythm.note_missed();
         assert!(!waits(&rhythm, &mut now, 1_000, 1));
         assert!(waits(&rhythm, &mut now, 1_000, 10), "and finds back");
+    }
+
+    #[test]
+    fn the_first_waits_on_a_connection_sleep() {
+        let (rhythm, mut now) = (Rhythm::default(), 1 << 40);
+        assert!(waits(&rhythm, &mut now, 1_000, 100) && !rhythm.is_first());
+        rhythm.note_opened();
+        assert!((0..OPENED).all(|_| rhythm.is_first()) && !rhythm.is_first());
+        assert!(waits(&rhythm, &mut now, 1_000, 1), "one is not many");
+        (0..3).for_each(|_| rhythm.note_opened());
+        assert!(!waits(&rhythm, &mut now, 1_000, 1));
     }
 
     #[test]

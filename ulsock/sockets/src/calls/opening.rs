@@ -89,11 +89,16 @@ pub fn is_listener(fd: RawFd) -> bool {
     table::get(fd) == Slot::Listener
 }
 
-/// After a successful `accept`, with the peer's address if that is known.
+/// After a successful `accept`, with the peer's address if that is known, and the flags of `accept4`.
 ///
 /// # Safety
 /// The address has as many bytes as it says.
-pub unsafe fn accepted(listener: RawFd, fd: RawFd, peer: Option<(*const sockaddr, socklen_t)>) {
+pub unsafe fn accepted(
+    listener: RawFd,
+    fd: RawFd,
+    peer: Option<(*const sockaddr, socklen_t)>,
+    flags: c_int,
+) {
     fd_opened(fd);
     if !process::is_on() || !is_tcp_listener(listener) {
         return;
@@ -105,7 +110,11 @@ pub unsafe fn accepted(listener: RawFd, fd: RawFd, peer: Option<(*const sockaddr
         None => tcp::peer_addr(unsafe { BorrowedFd::borrow_raw(fd) }).ok(),
     };
     let Some(peer) = peer else { return };
-    begin(fd, peer, Role::Accepted, listener as u32);
+    begin_as(fd, peer, Role::Accepted, listener as u32, |record| {
+        if flags & libc::SOCK_NONBLOCK != 0 {
+            record.set(flag::NONBLOCK);
+        }
+    });
 }
 
 /// It has accepted a connection. A listener that was inherited is not in our table yet, or as a socket that was shared by fork
@@ -156,11 +165,11 @@ fn dissolves(addr: *const sockaddr, len: socklen_t) -> bool {
     len as usize >= size_of::<sa_family_t>() && family == Some(libc::AF_UNSPEC as sa_family_t)
 }
 
-/// After `connect` succeeded or is under way.
+/// After `connect` succeeded, or is `under_way` because calls on this socket do not wait, or was interrupted.
 ///
 /// # Safety
 /// `addr` has `len` bytes.
-pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t) {
+pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t, under_way: bool) {
     let Some((family, number, record)) =
         crate::state::process_group::record_of(fd).filter(|_| process::is_on())
     else {
@@ -177,6 +186,9 @@ pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t) {
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
     let known = record.is_connection().then(|| tcp::peer_addr(socket).ok());
     let peer = known.flatten().unwrap_or(named);
+    if under_way {
+        record.set(flag::NONBLOCK);
+    }
     become_connection(
         family,
         number,
@@ -258,9 +270,8 @@ fn become_connection(
         record.set(flag::AWAKE);
     }
     upgrade_history::born(record, role, history_key);
-    // Whose connections are short has no rhythm: waits of theirs are awake in vain, or for too little.
     if let Some(me) = Thread::known() {
-        me.rhythm.note_missed();
+        me.rhythm.note_opened();
     }
     promote::at_once::begin(family, number, fd);
 }

@@ -34,15 +34,11 @@ pub enum Waited<T> {
 
 /// Waits awake as long as it is worth while. `look` makes a system call that does not wait; but for the first time it is
 /// called inside a critical section, so that no handler jumps away from a spinner's place.
-pub fn until<T>(me: &'static Thread, mut look: impl FnMut() -> Option<T>) -> Waited<T> {
-    let Some(budget) = begin(me) else {
-        return Waited::Nothing;
-    };
-    // Most often something is there, and nobody has to be asked for a place.
-    if let Some(found) = look() {
-        return Waited::Found(found);
+pub fn until<T>(me: &'static Thread, look: impl FnMut() -> Option<T>) -> Waited<T> {
+    match begin(me) {
+        Some(budget) => budget.until(me, look),
+        None => Waited::Nothing,
     }
-    go_on(me, budget, look)
 }
 
 #[inline(never)]
@@ -66,7 +62,7 @@ fn go_on<T>(me: &'static Thread, budget: Budget, look: impl FnMut() -> Option<T>
 
 /// How long to wait awake.
 #[derive(Clone, Copy)]
-struct Budget {
+pub struct Budget {
     us: u32,
     /// If there is a place for it.
     auto: bool,
@@ -83,16 +79,27 @@ impl Budget {
         };
         (us != 0).then_some(Budget { us, auto })
     }
+
+    /// See [`until`].
+    #[inline]
+    pub fn until<T>(self, me: &'static Thread, mut look: impl FnMut() -> Option<T>) -> Waited<T> {
+        // Most often something is there, and nobody has to be asked for a place.
+        if let Some(found) = look() {
+            return Waited::Found(found);
+        }
+        go_on(me, self, look)
+    }
 }
 
-/// `None`: not now.
+/// A wait begins, for those who have to know how before they look. `None`: make the call that sleeps.
 #[inline]
-fn begin(me: &'static Thread) -> Option<Budget> {
+pub fn begin(me: &'static Thread) -> Option<Budget> {
     if !process::is_on() {
         return None;
     }
     let budget = Budget::of(process::config().spin)?;
-    let now = !budget.auto || HOST.allows(&me.rhythm, Clock::now().nanos());
+    let in_rhythm = || !me.rhythm.is_first() && HOST.allows(&me.rhythm, Clock::now().nanos());
+    let now = !budget.auto || in_rhythm();
     now.then_some(budget)
 }
 

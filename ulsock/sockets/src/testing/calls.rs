@@ -79,7 +79,7 @@ impl Program {
             let before = unsafe { api::before_connect(fd, addr, len) };
             answer(before, || net::connect(Fd(fd).kernel(), &to).map(|()| 0)).expect("to connect");
             // SAFETY: the address lives as long as the calls.
-            unsafe { api::connected(fd, addr, len) };
+            unsafe { api::connected(fd, addr, len, false) };
         });
         Fd(fd)
     }
@@ -88,7 +88,7 @@ impl Program {
         let (socket, _): (OwnedFd, _) = net::acceptfrom(Fd(listener).kernel()).expect("to accept");
         let fd = socket.into_raw_fd();
         // SAFETY: no address is named.
-        self.run(|| unsafe { api::accepted(listener, fd, None) });
+        self.run(|| unsafe { api::accepted(listener, fd, None, 0) });
         Fd(fd)
     }
 

@@ -7,7 +7,7 @@ use libc::{MSG_DONTWAIT, POLLIN, POLLPRI, POLLRDHUP, c_int, c_void};
 use rustix::io::Errno;
 
 use crate::conn::socket_options;
-use crate::runtime::awake::{Waited, until};
+use crate::runtime::awake::{self, Budget, Waited};
 use crate::runtime::cancel;
 use crate::runtime::signal::Seen;
 use crate::runtime::thread::Thread;
@@ -33,13 +33,16 @@ pub(super) fn receive(
     if flags != 0 || len > LARGEST || !record.has(flag::AWAKE) {
         return verdict;
     }
+    let Some(wait) = Wait::begin(record, fd) else {
+        return verdict;
+    };
     // As at the entry of the kernel's call: bytes that a look has taken could not be given back.
     cancel::point();
     let look = || match receive_now(fd, buf, len) {
         Err(Errno::AGAIN) => None,
         result => Some(result),
     };
-    match wait(record, fd, look) {
+    match wait.until(fd, look) {
         Ended::Found(Ok(n)) => end(verdict, n as isize, Verdict::Done(n as isize)),
         Ended::Found(Err(error)) => end(verdict, -1, Verdict::Fail(error.raw_os_error())),
         Ended::Interrupted => end(verdict, -1, Verdict::Fail(libc::EINTR)),
@@ -60,8 +63,11 @@ pub(super) fn before(fd: c_int, flags: c_int, verdict: Verdict) -> Verdict {
     let Some(record) = table::ours(fd).and_then(concerned) else {
         return verdict;
     };
+    let Some(wait) = Wait::begin(record, fd) else {
+        return verdict;
+    };
     let look = || has_something(fd, POLLIN | POLLPRI | POLLRDHUP).then_some(());
-    match wait(record, fd, look) {
+    match wait.until(fd, look) {
         Ended::Interrupted => end(verdict, -1, Verdict::Fail(libc::EINTR)),
         Ended::Found(()) | Ended::GoOn => verdict,
     }
@@ -103,24 +109,41 @@ enum Ended<T> {
     GoOn,
 }
 
-#[inline]
-fn wait<T>(record: &Record, fd: c_int, look: impl FnMut() -> Option<T>) -> Ended<T> {
-    if !record.has(flag::LOOKED_UP) {
-        look_up(record, fd);
+/// A receive that waits awake.
+struct Wait {
+    me: &'static Thread,
+    seen: Seen,
+    budget: Budget,
+}
+
+impl Wait {
+    /// `None`: make the call. Most connections are too short for a wait that is awake, so the kernel is asked how the
+    /// connection waits when there is one.
+    #[inline]
+    fn begin(record: &Record, fd: c_int) -> Option<Wait> {
+        if record.has(flag::NONBLOCK) {
+            return None;
+        }
+        let me = Thread::me()?;
+        let (seen, budget) = (Seen::now(me), awake::begin(me)?);
+        if !record.has(flag::LOOKED_UP) {
+            look_up(record, fd);
+        }
+        let waits = !record.has(flag::NONBLOCK) && record.recv_lowat.load(Ordering::Relaxed) <= 1;
+        waits.then_some(Wait { me, seen, budget })
     }
-    let waits = !record.has(flag::NONBLOCK) && record.recv_lowat.load(Ordering::Relaxed) <= 1;
-    let Some(me) = Thread::me().filter(|_| waits) else {
-        return Ended::GoOn;
-    };
-    let seen = Seen::now(me);
-    match until(me, look) {
-        Waited::Found(found) => Ended::Found(found),
-        Waited::Handler if is_ended(me, seen, fd) => Ended::Interrupted,
-        Waited::Handler | Waited::Nothing => Ended::GoOn,
+
+    #[inline]
+    fn until<T>(self, fd: c_int, look: impl FnMut() -> Option<T>) -> Ended<T> {
+        match self.budget.until(self.me, look) {
+            Waited::Found(found) => Ended::Found(found),
+            Waited::Handler if is_ended(self.me, self.seen, fd) => Ended::Interrupted,
+            Waited::Handler | Waited::Nothing => Ended::GoOn,
+        }
     }
 }
 
-/// Before the first wait: what an accepted socket has inherited from its listener, and what it was opened with.
+/// What an accepted socket has inherited from its listener, and what it was opened with.
 #[cold]
 fn look_up(record: &Record, fd: c_int) {
     // SAFETY: the program is calling with this number.
