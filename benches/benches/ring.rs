@@ -1,12 +1,13 @@
 //! The ring by itself, without sockets: what a push and a pull cost on one thread, a round trip, one on a
 //! random one of many rings, and a stream of small messages between two cores, and a publish that nobody
-//! waits for.
+//! waits for; beside them a round trip of one word, and of messages that have cache lines of their own.
 
 use std::hint::black_box;
 use std::io::{Read, Write};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use benches::line;
 use benches::ring::{self, RingEnd};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use netstack::ring::Tripwire;
@@ -79,6 +80,47 @@ fn round_trips(count: u64) -> Duration {
     on_two_cores(echo, move || (0..count).for_each(|_| ask(&mut here)))
 }
 
+/// A word that the other end answers by the next: what a cache line takes there and back.
+fn word_round_trips(count: u64) -> Duration {
+    let word = AtomicU64::new(0);
+    let wait_for = |value| {
+        while word.load(Ordering::Acquire) != value {
+            std::hint::spin_loop();
+        }
+    };
+    let echo = || {
+        for n in 0..count {
+            wait_for(2 * n + 1);
+            word.store(2 * n + 2, Ordering::Release);
+        }
+    };
+    on_two_cores(echo, || {
+        for n in 0..count {
+            word.store(2 * n + 1, Ordering::Release);
+            wait_for(2 * n + 2);
+        }
+    })
+}
+
+/// Messages of so many words in lines that carry their numbers, too.
+fn line_round_trips<const WORDS: usize>(count: u64, fenced: bool) -> Duration {
+    let (mut here, mut there) = line::pair(fenced);
+    let echo = move || {
+        let mut message = [0; WORDS];
+        for _ in 0..count {
+            there.receive(&mut message);
+            black_box(there.send(&message));
+        }
+    };
+    on_two_cores(echo, move || {
+        let mut message = [7; WORDS];
+        for _ in 0..count {
+            black_box(here.send(&message));
+            here.receive(black_box(&mut message));
+        }
+    })
+}
+
 /// What `crowd` does with sockets: the hardware's own part of that. One word tells the other end which
 /// ring is asked, as a board does.
 fn round_trips_among(rings: &mut [(RingEnd, RingEnd)], count: u64) -> Duration {
@@ -131,6 +173,15 @@ fn two_threads(c: &mut Criterion) {
     let mut group = c.benchmark_group("two cores");
     group.throughput(Throughput::Elements(1));
     group.bench_function("round trip 64 B", |b| b.iter_custom(round_trips));
+    group.bench_function("round trip of a word", |b| b.iter_custom(word_round_trips));
+    for (name, fenced) in [("", false), (", fenced", true)] {
+        group.bench_function(format!("round trip 56 B in a line{name}"), |b| {
+            b.iter_custom(|count| line_round_trips::<7>(count, fenced))
+        });
+        group.bench_function(format!("round trip 64 B in two lines{name}"), |b| {
+            b.iter_custom(|count| line_round_trips::<8>(count, fenced))
+        });
+    }
     for number in [1, 1000, 5000] {
         let mut rings: Vec<_> = (0..number).map(|_| pair()).collect();
         let name = format!("round trip 64 B on a random one of {number}");

@@ -8,6 +8,7 @@ pub mod engine;
 pub mod epoll;
 pub mod hosts;
 pub mod limits;
+pub mod line;
 pub mod link;
 pub mod memory;
 pub mod message;
