@@ -25,6 +25,10 @@ pub mod reason {
     pub const DESTROYED: u16 = 17;
 }
 
+/// Looks without news after which an endpoint wants to be rung for. An endpoint that answers at once
+/// is still looked at when its answer comes, and need not ring.
+const QUIET_LOOKS: u32 = 64;
+
 /// The control program of one NIC.
 pub struct Engine<S, W> {
     /// By their ids.
@@ -40,6 +44,8 @@ pub struct Engine<S, W> {
     pub(crate) agenda: BTreeSet<(Instant, PeerId)>,
     /// Endpoints that are looked at in every poll, each once.
     pub(crate) awake: VecDeque<EndpointId>,
+    /// Looks without news after which an endpoint wants to be rung for.
+    pub(crate) quiet_looks: u32,
     /// Endpoints whose bells are to be rung at the end of this poll.
     pub(crate) tripped: Vec<EndpointId>,
     /// Endpoints that are over, and whose sleepers have to hear of it.
@@ -81,6 +87,7 @@ impl<S: Segment, W: Window + Clone> Default for Engine<S, W> {
             queue: VecDeque::new(),
             agenda: BTreeSet::new(),
             awake: VecDeque::new(),
+            quiet_looks: QUIET_LOOKS,
             tripped: Vec::new(),
             leaving: Vec::new(),
             events: VecDeque::new(),
@@ -113,8 +120,9 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         let id = PeerId(self.peers.len() as u32);
         let sources = ways.iter().map(|way| (way.incoming.source, id));
         self.sources.extend(sources);
-        self.peers
-            .push(Peer::new(Link::new(config, window), routes));
+        let mut link = Link::new(config, window);
+        link.set_sleepy(self.quiet_looks == 0);
+        self.peers.push(Peer::new(link, routes));
         Some(id)
     }
 
@@ -227,6 +235,16 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
         self.notice(endpoint);
         self.touch(peer);
         Ok(endpoint)
+    }
+
+    /// How long programs that were active are looked at in every poll: with `true` so long that those that answer at
+    /// once need not ring; else not at all, for who has to sleep soon.
+    pub fn expect_answers(&mut self, expect: bool) {
+        let quiet_looks = if expect { QUIET_LOOKS } else { 0 };
+        if core::mem::replace(&mut self.quiet_looks, quiet_looks) != quiet_looks {
+            let links = self.peers.iter_mut().map(|known| &mut known.link);
+            links.for_each(|link| link.set_sleepy(!expect));
+        }
     }
 
     /// The program has rung for this endpoint: it has written or read.

@@ -1,5 +1,8 @@
 //! What leaves by the port: peers take turns.
 
+use alloc::vec::Vec;
+
+use netstack::link;
 use netstack::link::window::Window;
 use netstack::port::Port;
 use netstack::time::Instant;
@@ -34,6 +37,24 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
             }
             self.touch(peer);
         }
+    }
+
+    /// `[P4]` The host is about to sleep: what is owed within the delay of acknowledgements leaves with the next poll.
+    /// Whether there is anything.
+    pub fn hurry(&mut self, now: Instant) -> bool {
+        let soon = now + link::ACK_DELAY;
+        let agenda = self.agenda.iter();
+        let peers: Vec<PeerId> = agenda
+            .take_while(|(at, _)| *at <= soon)
+            .map(|(_, peer)| *peer)
+            .collect();
+        for peer in &peers {
+            if let Some(known) = self.peer(*peer) {
+                known.link.hurry(now);
+            }
+            self.touch(*peer);
+        }
+        !peers.is_empty()
     }
 
     /// Peers take turns, one frame each. `true`: the port is full.

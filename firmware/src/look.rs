@@ -14,9 +14,6 @@ use crate::segment::Segment;
 
 /// Endpoints that are looked at in one poll.
 const LOOKS_PER_POLL: usize = 64;
-/// Looks without news after which an endpoint wants to be rung for. An endpoint that answers at once
-/// is still looked at when its answer comes, and need not ring.
-const QUIET_LOOKS: u32 = 64;
 /// `[K4]` A reader that has freed less than this need not ring for it.
 const ROOM: u64 = 1 << 11;
 
@@ -36,10 +33,11 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
     /// Whether to look at it in the next poll too.
     fn look_at(&mut self, now: Instant, endpoint: EndpointId) -> bool {
         self.counters.looks += 1;
+        let quiet_looks = self.quiet_looks;
         let Some(known) = self.endpoint(endpoint) else {
             return false;
         };
-        match look_or_arm(known) {
+        match look_or_arm(known, quiet_looks) {
             Ok(Seen::News) => {
                 self.tell_link(now, endpoint);
                 true
@@ -82,14 +80,14 @@ enum Seen {
 
 /// Looks at an endpoint; one that has been quiet for long asks to be rung for, and looks once more.
 #[inline]
-fn look_or_arm<S: Segment>(endpoint: &mut Endpoint<S>) -> Result<Seen, Hostile> {
+fn look_or_arm<S: Segment>(endpoint: &mut Endpoint<S>, quiet_looks: u32) -> Result<Seen, Hostile> {
     if endpoint.look()? {
         endpoint.quiet = Some(0);
         return Ok(Seen::News);
     }
     let quiet = endpoint.quiet.map_or(0, |polls| polls + 1);
     endpoint.quiet = Some(quiet);
-    match quiet < QUIET_LOOKS {
+    match quiet < quiet_looks {
         true => Ok(Seen::Nothing),
         false => arm(endpoint),
     }

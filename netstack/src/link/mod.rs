@@ -42,6 +42,7 @@ pub use config::{Config, Identity, Way};
 pub use conn::Terms;
 pub use counters::{Dropped, LinkCounters};
 pub use event::{Event, Score, Why};
+pub use received::DELAY as ACK_DELAY;
 pub use rtt::Rtt;
 pub use streams::{Frozen, Streams};
 pub use transmit::{Departure, SHORTEST};
@@ -126,6 +127,8 @@ pub struct Link<W> {
     events: VecDeque<Event>,
     counters: LinkCounters,
     fates: Fates,
+    /// The host sleeps between packets.
+    sleepy: bool,
 }
 
 impl<W: Window + Clone> Link<W> {
@@ -148,6 +151,7 @@ impl<W: Window + Clone> Link<W> {
             events: VecDeque::new(),
             counters: LinkCounters::default(),
             fates: Fates::new(),
+            sleepy: false,
         }
     }
 
@@ -216,6 +220,19 @@ impl<W: Window + Clone> Link<W> {
     pub fn is_pressed(&self, now: Instant) -> bool {
         let mut paths = self.paths.iter();
         self.is_waited_for() || paths.any(|path| path.received.is_pressing(now))
+    }
+
+    /// `[R4]` Whether the host sleeps between packets, from the next one on.
+    pub fn set_sleepy(&mut self, sleepy: bool) {
+        self.sleepy = sleepy;
+    }
+
+    /// `[P4]` The host is about to sleep: acknowledgements that are owed leave now, or with an answer that comes soon. To
+    /// be woken for them a moment later would cost more than a packet.
+    pub fn hurry(&mut self, now: Instant) {
+        for path in &mut self.paths {
+            path.received.hurry(now);
+        }
     }
 
     /// What a path looks like: round trip, window, packet size.

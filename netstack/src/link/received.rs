@@ -14,6 +14,10 @@ pub use crate::wire::ack::RANGES;
 pub const DELAY: Duration = Duration::from_micros(25);
 /// `[P4]` Asking packets that are acknowledged together.
 const TOGETHER: u32 = 2;
+/// `[P4]` How long it waits for the answer of a program, in a host that sleeps meanwhile.
+pub const RIDE: Duration = Duration::from_micros(1500);
+/// `[P4]` Of the last 16 answers so many may have been later.
+const LATE_ANSWERS: u32 = 2;
 /// `[P4]` So many may wait for the answer of a program that they are for: a message of 64 KiB.
 const MOST_LEFT: u32 = 48;
 
@@ -41,6 +45,12 @@ pub struct Received {
     due: Option<Instant>,
     /// Something has come that the peer should hear of before anything else happens here.
     pressing: bool,
+    /// When the first packet came of those since our own last asking packet.
+    unanswered: Option<Instant>,
+    /// Whether the last asking packets followed soon after such a packet, the latest in the lowest bit.
+    answers: u16,
+    /// An acknowledgement waits for longer than [`DELAY`].
+    rides: bool,
     /// When the largest came.
     largest_at: Instant,
     marks: Marks,
@@ -99,6 +109,11 @@ impl Received {
             Ecn::NotCapable | Ecn::Other => {}
         }
         self.asking += 1;
+        self.unanswered = self.unanswered.or(Some(now));
+        if ask && self.rides {
+            // The peer does not wait for so long.
+            self.answers = 0;
+        }
         let pressing = ask || !in_order || ecn == Ecn::Congested;
         self.pressing |= pressing;
         let at_once = pressing || self.asking >= TOGETHER;
@@ -140,6 +155,29 @@ impl Received {
         self.pressing || self.asking > MOST_LEFT || self.due.is_some_and(|due| due < now)
     }
 
+    /// An asking packet of ours leaves.
+    #[inline]
+    pub fn answer(&mut self, now: Instant) {
+        if let Some(begin) = self.unanswered.take() {
+            self.answers = self.answers << 1 | u16::from(now.since(begin) <= RIDE);
+        }
+    }
+
+    /// `[P4]` The host is about to sleep: an acknowledgement that is owed is due now, or waits for the answer if that has
+    /// come soon lately.
+    pub fn hurry(&mut self, now: Instant) {
+        let soon = self.answers.count_zeros() <= LATE_ANSWERS;
+        let waits = soon && !self.pressing && self.asking < TOGETHER;
+        let Some(due) = self.due else {
+            return;
+        };
+        let until = self.unanswered.map(|begin| begin + RIDE);
+        match until.filter(|until| waits && *until > now) {
+            Some(until) => (self.due, self.rides) = (Some(until), true),
+            None => self.due = Some(due.min(now)),
+        }
+    }
+
     /// Writes what was received behind a header that is about to leave.
     pub fn report(&mut self, now: Instant, path: u8, out: &mut [u8]) -> Option<ack::Written> {
         let report = Report {
@@ -167,6 +205,7 @@ impl Received {
     #[inline]
     fn settle(&mut self) {
         (self.due, self.asking, self.pressing) = (None, 0, false);
+        self.rides = false;
     }
 
     /// `[P3]` The same, if there is only one range to tell of: mostly nothing was lost lately.
@@ -183,7 +222,9 @@ impl Received {
 
 #[cfg(test)]
 mod tests {
-    use super::{DELAY, MOST_LEFT, Received};
+    use core::time::Duration;
+
+    use super::{DELAY, MOST_LEFT, RIDE, Received};
     use crate::time::Instant;
     use crate::wire::frame::Ecn;
 
@@ -253,6 +294,50 @@ mod tests {
         assert_eq!(presses(next + 4, false, Ecn::Congested), [true; 2], "CE");
         received.again(now);
         assert!(received.is_pressing(now), "again");
+    }
+
+    // [P4]
+    #[test]
+    fn a_host_that_sleeps_acknowledges_before_or_with_an_answer_that_comes_soon() {
+        let at = |us: u64| Instant::from_nanos(us * 1000);
+        let mut received = Received::default();
+        // The time of every answer, and when an acknowledgement is due for a host that sleeps.
+        let mut due = |number: u64, answer: u64, ask: bool| {
+            let now = at(number * 100_000);
+            received.note(now, number, ask, Ecn::NotCapable);
+            received.hurry(now + DELAY / 2);
+            let due = received.due().expect("an acknowledgement");
+            received.report(now, 0, &mut [0; 200]).unwrap();
+            received.answer(now + Duration::from_micros(answer));
+            due.nanos_since(now) / 1000
+        };
+        assert!(
+            (0..14).all(|number| due(number, 100, false) <= 12),
+            "at first"
+        );
+        assert!((14..30).all(|number| due(number, 1400, false) == 1500));
+        assert_eq!(due(30, 100, true), 0, "one that asks");
+        assert!((31..34).all(|number| due(number, 2000, false) == 1500));
+        assert!((34..50).all(|number| due(number, 2000, false) <= 12));
+    }
+
+    // [P4]
+    #[test]
+    fn no_acknowledgement_waits_for_an_answer_if_the_peer_does_not() {
+        let now = Instant::from_nanos(1000);
+        let mut received = Received {
+            answers: u16::MAX,
+            ..Received::default()
+        };
+        received.note(now, 0, false, Ecn::NotCapable);
+        received.hurry(now);
+        assert_eq!(received.due(), Some(now + RIDE));
+        received.note(now, 1, true, Ecn::NotCapable);
+        assert_eq!(received.due(), Some(now));
+        received.report(now, 0, &mut [0; 200]).unwrap();
+        received.note(now, 2, false, Ecn::NotCapable);
+        received.hurry(now);
+        assert_eq!(received.due(), Some(now));
     }
 
     // [P3]

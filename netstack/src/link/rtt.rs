@@ -4,6 +4,8 @@ use core::time::Duration;
 
 /// Before anything is known: a round trip inside a cluster, and then some.
 const FIRST: u64 = 1_000_000;
+/// An acknowledgement that the peer's host had for longer waited for an answer ([P4]).
+const LONG_DELAY: u64 = 100_000;
 
 /// All in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -27,26 +29,27 @@ impl Default for Rtt {
 
 impl Rtt {
     /// `[R1]` A packet was acknowledged after `passed`, of which the peer's host had it for `delay`; the
-    /// rest, which counts.
+    /// rest, which counts, if it says anything.
     #[inline]
-    pub fn sample(&mut self, passed: u64, delay: u64) -> u64 {
+    pub fn sample(&mut self, passed: u64, delay: u64) -> Option<u64> {
         let Some(least) = self.least else {
             (self.smoothed, self.variation) = (passed, passed / 2);
             self.least = Some(passed);
             self.latest = passed;
-            return passed;
+            return Some(passed);
         };
         let least = least.min(passed);
         self.least = Some(least);
         // A delay that would make the trip shorter than any is a lie or a mistake.
         let sample = match passed.checked_sub(delay) {
             Some(rest) if rest >= least => rest,
+            _ if delay > LONG_DELAY => return None,
             _ => passed,
         };
         self.variation = (self.variation * 3 + self.smoothed.abs_diff(sample)) / 4;
         self.smoothed = (self.smoothed * 7 + sample) / 8;
         self.latest = sample;
-        sample
+        Some(sample)
     }
 
     pub fn is_known(&self) -> bool {
@@ -102,11 +105,15 @@ mod tests {
     fn the_hosts_delay_does_not_count_but_lies_do_not_either() {
         let mut rtt = Rtt::default();
         assert!(!rtt.is_known());
-        assert_eq!(rtt.sample(100 * US, 50 * US), 100 * US);
-        assert_eq!(rtt.sample(130 * US, 20 * US), 110 * US);
-        assert_eq!(rtt.sample(130 * US, 90 * US), 130 * US);
+        assert_eq!(rtt.sample(100 * US, 50 * US), Some(100 * US));
+        assert_eq!(rtt.sample(130 * US, 20 * US), Some(110 * US));
+        assert_eq!(rtt.sample(130 * US, 90 * US), Some(130 * US));
         assert_eq!(rtt.least(), Duration::from_micros(100));
-        assert_eq!(rtt.sample(130 * US, 900 * US), 130 * US);
+        assert_eq!(rtt.sample(130 * US, 100 * US), Some(130 * US));
+        let before = rtt.smoothed();
+        assert_eq!(rtt.sample(130 * US, 900 * US), None);
+        assert_eq!(rtt.smoothed(), before);
+        assert_eq!(rtt.sample(1030 * US, 900 * US), Some(130 * US));
         for _ in 0..100 {
             rtt.sample(200 * US, 0);
         }

@@ -258,7 +258,7 @@ impl<W: Window + Clone> Link<W> {
             offset: sent.start,
             length: length as u32,
         };
-        path.sent(now, total, content);
+        path.sent(now, total, content, self.sleepy);
         if !conn.send.sent(sent) {
             self.counters.bytes_again += length as u64;
         }
@@ -327,7 +327,7 @@ impl<W: Window + Clone> Link<W> {
         let crc = path.outgoing.head(top).over(&body[..length]);
         packet::seal(out, crc);
         if let Some(content) = content {
-            path.sent(now, head + length, content);
+            path.sent(now, head + length, content, self.sleepy);
         }
         Some(head + length)
     }

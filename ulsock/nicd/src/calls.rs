@@ -206,6 +206,9 @@ impl Nicd {
 
     /// Says something to another daemon, if it can be reached.
     pub(super) fn tell(&mut self, host: usize, message: PeerMessage, time: Instant) {
+        if message.is_urgent() {
+            self.idle_spin.stay_awake(time);
+        }
         if !self.hosts[host].say(message) {
             self.hang_up(host, "it does not read", time);
             return;
@@ -261,6 +264,9 @@ impl Nicd {
     /// `false`: it makes no sense.
     fn hear_message(&mut self, host: usize, message: PeerMessage, time: Instant) -> bool {
         let greeted = self.hosts[host].is_in_touch();
+        if message.is_urgent() {
+            self.idle_spin.stay_awake(time);
+        }
         match message {
             PeerMessage::Hello {
                 version,

@@ -27,7 +27,7 @@ use super::host::Host;
 use super::identity::Identity;
 use super::idle_spin::IdleSpin;
 use super::impair::Impairment;
-use super::interface::{Interface, Make, PortKind};
+use super::interface::{self, Interface, Make, PortKind};
 use super::notify::Manager;
 use super::peers::{Peer, Peers, is_here};
 use super::program::Program;
@@ -112,7 +112,7 @@ pub struct Nicd {
     pub(super) life: u64,
     pub(super) next_number: u32,
     pub(super) next_name: u64,
-    idle_spin: IdleSpin,
+    pub(super) idle_spin: IdleSpin,
     sweep_at: Instant,
     /// When an acknowledgement may be overdue for somebody for whom we speak.
     pub(super) orphans_at: Option<Instant>,
@@ -320,8 +320,10 @@ impl Nicd {
     /// One poll of everything that bytes go through. When the engines want to be polled again.
     fn poll(&mut self) -> (bool, Option<Instant>) {
         let time = now();
+        let expects = self.idle_spin.expects_news();
         let (mut busy, mut due) = (false, None::<Instant>);
         for interface in &mut self.interfaces {
+            interface.engine.expect_answers(expects);
             let rest = interface.poll(time);
             busy |= rest.busy;
             due = due.into_iter().chain(rest.deadline).min();
@@ -334,6 +336,9 @@ impl Nicd {
     }
 
     fn sleep(&mut self, due: Option<Instant>) {
+        if interface::hurry(&mut self.interfaces, now(), due) {
+            return;
+        }
         // A program that posts from now on rings; what it has posted before is seen here.
         self.waiter.lie_down();
         if self.has_rings()

@@ -21,7 +21,7 @@ use super::clock::now;
 use super::connection::ConnectionId;
 use super::engine_messages::{Command, Entry, Reach, Report};
 use super::idle_spin::IdleSpin;
-use super::interface::{Interface, Make};
+use super::interface::{self, Interface, Make};
 use super::say;
 use rendezvous::engine_endpoint::Block;
 use shm::waiter::{Waiter, ring_if_asleep};
@@ -124,8 +124,10 @@ impl Running {
         if told != Turn::Done {
             return told;
         }
+        let expects = self.idle_spin.expects_news();
         let (mut busy, mut due) = (false, None::<Instant>);
         for interface in &mut self.interfaces {
+            interface.engine.expect_answers(expects);
             let rest = interface.poll(time);
             busy |= rest.busy;
             due = due.into_iter().chain(rest.deadline).min();
@@ -304,6 +306,7 @@ impl Running {
     }
 
     fn enter(&mut self, entry: Entry, time: Instant) {
+        self.idle_spin.stay_awake(time);
         let Entry {
             id,
             host,
@@ -393,6 +396,9 @@ impl Running {
     }
 
     fn sleep(&mut self, due: Option<Instant>) {
+        if interface::hurry(&mut self.interfaces, now(), due) {
+            return;
+        }
         self.show();
         let waiter = self.its.shared.waiter;
         // Who commands from now on rings; what was commanded before is seen here.

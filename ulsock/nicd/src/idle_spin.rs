@@ -2,24 +2,51 @@
 //!
 //! To sleep and be woken takes longer than everything else that happens between a program and the wire. So
 //! the daemon goes on looking for a while, and at each look gives way to whoever wants its CPU: the programs
-//! run there, and what they answer is found without anybody having slept. Whether that pays is known from the
-//! last times, as for a program that waits (`os::spin`); a daemon whose programs are quiet sleeps at once.
+//! run there, and what they answer is found without anybody having slept.
+//!
+//! That pays only if something comes almost every time: a spin in vain costs as much CPU time as ten sleeps. So the
+//! last pauses between news are remembered, those that were slept through, too. If some of them were long, requests
+//! are sparse, and the daemon sleeps at once; if all were short it stays awake.
 
 use std::time::Duration;
 
 use netstack::time::Instant;
 
-use os::spin::History;
+/// The longest idle spin: two hops and back, with four processes on two CPUs.
+const LONGEST_SPIN: Duration = Duration::from_micros(100);
+/// Of the last pauses, which are the bits of a word, so many may have been longer.
+const LONG_PAUSES: u32 = 2;
+/// After a message between daemons about a promotion: a program waits for it, 5 ms at first, and it takes two messages and
+/// four wake-ups. On a busy host who sleeps meanwhile is often too late.
+const PROMOTION: Duration = Duration::from_millis(2);
 
-/// The longest idle spin, in microseconds: two hops and back, with four processes on two CPUs.
-const LONGEST_SPIN_US: u32 = 100;
+/// After a program that only computes had our CPU, nobody spins for so long: to give way to it takes some
+/// milliseconds, in which a promotion fails, while who sleeps is woken in time.
+const CROWDED: Duration = Duration::from_millis(100);
 
-#[derive(Default)]
 pub struct IdleSpin {
-    history: History,
+    /// Of the last pauses between news, the latest in the lowest bit: whether it was short.
+    pauses: u16,
     /// Frames that had come and gone when there was news.
     frames: u64,
-    since: Option<(Instant, Duration)>,
+    /// When the pause began that goes on.
+    since: Option<Instant>,
+    /// A promotion may be under way until then.
+    awake_until: Instant,
+    /// Until then a program that only computes may want our CPU: nobody spins beside it.
+    crowded_until: Instant,
+}
+
+impl Default for IdleSpin {
+    fn default() -> IdleSpin {
+        IdleSpin {
+            pauses: u16::MAX,
+            frames: 0,
+            since: None,
+            awake_until: Instant::ZERO,
+            crowded_until: Instant::ZERO,
+        }
+    }
 }
 
 impl IdleSpin {
@@ -27,6 +54,16 @@ impl IdleSpin {
     /// how many have come and gone by now.
     pub fn goes_on(&mut self, time: Instant, busy: bool, frames: u64) -> bool {
         self.goes_on_if(time, busy, frames, os::spin::give_way)
+    }
+
+    /// The last pauses were short: the next news may come at once.
+    pub fn expects_news(&self) -> bool {
+        self.pauses.count_zeros() <= LONG_PAUSES
+    }
+
+    /// The daemons talk about a promotion.
+    pub fn stay_awake(&mut self, time: Instant) {
+        self.awake_until = time + PROMOTION;
     }
 
     /// `give_way`: whether anybody gives way now.
@@ -39,35 +76,23 @@ impl IdleSpin {
     ) -> bool {
         if self.frames != frames {
             self.frames = frames;
-            if self.since.take().is_some() {
-                self.history.note(true);
+            if let Some(begin) = self.since.take() {
+                let short = time.since(begin) <= LONGEST_SPIN;
+                self.pauses = self.pauses << 1 | u16::from(short);
             }
             return true;
         }
-        let (begin, budget) = match self.since {
-            Some(idle_spin) => idle_spin,
-            None => *self
-                .since
-                .insert((time, self.history.budget(LONGEST_SPIN_US))),
-        };
-        if !busy && time - begin >= budget {
-            self.end(budget);
-            return false;
+        let begin = *self.since.get_or_insert(time);
+        let expects = self.expects_news() && time.since(begin) < LONGEST_SPIN;
+        let spins = expects || time < self.awake_until;
+        if !busy && !spins || time < self.crowded_until {
+            return busy;
         }
-        // To a program that only computes nobody gives way for long: who sleeps is woken in time.
-        let patient = give_way() || busy;
+        let patient = give_way();
         if !patient {
-            self.since = None;
+            self.crowded_until = time + CROWDED;
         }
-        patient
-    }
-
-    /// Nothing has come.
-    fn end(&mut self, budget: Duration) {
-        self.since = None;
-        if !budget.is_zero() {
-            self.history.note(false);
-        }
+        patient || busy
     }
 }
 
@@ -83,40 +108,66 @@ mod tests {
         idle_spin.goes_on_if(at(us), false, frames, || true)
     }
 
-    /// How long an idle spin lasts in which nothing comes.
-    fn wait(idle_spin: &mut IdleSpin, from: u64) -> u64 {
-        (from..)
-            .take_while(|us| look(idle_spin, *us, idle_spin.frames))
-            .count() as u64
+    /// News come every so many microseconds, so often; how long is spun for the next.
+    fn spun(idle_spin: &mut IdleSpin, pauses: &[u64], times: usize) -> u64 {
+        let mut now = idle_spin.frames * 1_000_000;
+        for pause in pauses.iter().cycle().take(times * pauses.len()) {
+            assert!(look(idle_spin, now, idle_spin.frames + 1), "news");
+            look(idle_spin, now, idle_spin.frames);
+            now += pause;
+        }
+        assert!(look(idle_spin, now, idle_spin.frames + 1), "news");
+        let spins = |us: &u64| look(idle_spin, now + us, idle_spin.frames);
+        (0..).take_while(spins).count() as u64
     }
 
     #[test]
-    fn what_comes_is_waited_for() {
+    fn what_comes_soon_is_waited_for() {
         let mut idle_spin = IdleSpin::default();
-        for frames in 1..100 {
-            let begin = frames * 1000;
-            assert!(look(&mut idle_spin, begin, frames), "news");
-            assert!(look(&mut idle_spin, begin, frames));
-            assert!(look(&mut idle_spin, begin + 90, frames));
+        assert_eq!(spun(&mut idle_spin, &[90], 100), 100);
+        assert_eq!(spun(&mut idle_spin, &[3, 7, 20], 100), 100);
+    }
+
+    #[test]
+    fn one_pause_of_the_program_is_no_reason_to_sleep() {
+        let mut idle_spin = IdleSpin::default();
+        spun(&mut idle_spin, &[500], 1);
+        assert_eq!(spun(&mut idle_spin, &[20], 10), 100);
+    }
+
+    /// A request is followed by its answer and acknowledgements, which come soon.
+    #[test]
+    fn sparse_requests_are_slept_through() {
+        for pause in [1_000, 10_000, 100_000] {
+            let mut idle_spin = IdleSpin::default();
+            assert_eq!(spun(&mut idle_spin, &[60, 30, pause], 10), 0, "{pause}");
+            assert!(!idle_spin.expects_news());
+            // Until they come one after the other.
+            assert_eq!(spun(&mut idle_spin, &[60], 20), 100);
         }
     }
 
     #[test]
-    fn spins_in_vain_get_shorter() {
+    fn a_promotion_is_waited_for_once() {
         let mut idle_spin = IdleSpin::default();
-        let long = wait(&mut idle_spin, 0);
-        assert_eq!(long, u64::from(LONGEST_SPIN_US));
-        assert!(wait(&mut idle_spin, 1000) < long);
-        for time in 2..64 {
-            wait(&mut idle_spin, time * 1000);
-        }
-        assert_eq!(wait(&mut idle_spin, 100_000), 0, "it sleeps at once");
+        assert_eq!(spun(&mut idle_spin, &[10_000], 20), 0);
+        let now = 1_000_000_000;
+        idle_spin.stay_awake(at(now));
+        let frames = idle_spin.frames;
+        let spins = |us: &u64| look(&mut idle_spin, now + us, frames);
+        assert_eq!((0..).take_while(spins).count(), 2_000);
     }
 
     #[test]
     fn nobody_keeps_awake_beside_a_program_that_computes() {
         let mut idle_spin = IdleSpin::default();
         assert!(!idle_spin.goes_on_if(at(0), false, 0, || false));
+        assert!(!look(&mut idle_spin, 1, 0));
+        assert!(look(&mut idle_spin, 2, 1), "news");
+        idle_spin.stay_awake(at(3));
+        assert!(!look(&mut idle_spin, 3, 1), "nor for a promotion");
+        assert!(idle_spin.goes_on_if(at(3), true, 1, || panic!("not asked")));
+        assert!(look(&mut idle_spin, 200_000, 2) && look(&mut idle_spin, 200_000, 2));
     }
 
     #[test]

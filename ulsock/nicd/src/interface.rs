@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use firmware::{Bells, EndpointId, Engine, Rest};
+use netstack::link::ACK_DELAY;
 use netstack::link::window::Adaptive;
 use netstack::phy::xdp::{self, Mode, Refusal, Steering};
 use netstack::phy::{
@@ -204,6 +205,16 @@ impl Interface {
     pub fn poll(&mut self, now: Instant) -> Rest {
         self.engine.poll(now, &mut self.port, &mut self.ropes)
     }
+}
+
+/// `[P4]` Their thread is about to sleep until `due`: acknowledgements that would wake it at once leave before. `true`:
+/// the next poll sends them.
+pub fn hurry(interfaces: &mut [Interface], time: Instant, due: Option<Instant>) -> bool {
+    if due.is_none_or(|due| due > time + ACK_DELAY) {
+        return false;
+    }
+    let all = interfaces.iter_mut();
+    all.fold(false, |any, interface| interface.engine.hurry(time) | any)
 }
 
 impl Make {

@@ -91,6 +91,11 @@ const DECLINE: u8 = 6;
 const READY: u8 = 7;
 
 impl PeerMessage {
+    /// Somebody waits for what comes of it.
+    pub fn is_urgent(&self) -> bool {
+        matches!(self, PeerMessage::Prepare(_) | PeerMessage::Agree { .. })
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64);
         let mut put = |kind: u8, fields: &[u64]| {

@@ -117,7 +117,7 @@ impl<W: Window> Path<W> {
         let mut sample = None;
         if newly.newest == largest {
             let passed = now.nanos_since(newly.sent);
-            sample = Some(self.rtt.sample(passed, ack.delay_nanos()));
+            sample = self.rtt.sample(passed, ack.delay_nanos());
         }
         let marked = match advances {
             true => self.ecn.on_ack(newly.packets, ack.marks()),

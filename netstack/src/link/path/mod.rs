@@ -25,6 +25,8 @@ const THRESHOLD: u64 = 3;
 /// `[R4]` Bounds of the time before a probe.
 const LEAST_PROBE: Duration = Duration::from_micros(100);
 const MOST_PROBE: Duration = Duration::from_secs(1);
+/// `[R4]` The least if this host sleeps, and the peer perhaps, too: longer than it waits for an answer ([P4]).
+const LEAST_SLEEPY_PROBE: Duration = Duration::from_millis(3);
 /// `[R5]` Probes in a row after which all is lost.
 const MOST_PROBES: u32 = 3;
 
@@ -69,6 +71,7 @@ pub struct Path<W> {
     /// Probes in a row without an answer.
     probes: u32,
     longest_probe: Duration,
+    least_probe: Duration,
     last_asking: Instant,
     /// `[R7]` Asking packets have been without an answer since.
     silent_since: Option<Instant>,
@@ -110,6 +113,7 @@ impl<W: Window> Path<W> {
             loss_at: None,
             probes: 0,
             longest_probe: MOST_PROBE.min(config.patience / 4),
+            least_probe: LEAST_PROBE,
             last_asking: Instant::ZERO,
             silent_since: None,
             last_answer: None,
@@ -131,12 +135,17 @@ impl<W: Window> Path<W> {
     /// `[R4]` How long to wait for an answer before a probe.
     #[inline]
     pub fn probe_time(&self) -> Duration {
-        (self.rtt.longest() + received::DELAY).max(LEAST_PROBE)
+        (self.rtt.longest() + received::DELAY).max(self.least_probe)
     }
 
-    /// An asking packet leaves.
+    /// An asking packet leaves, of a host that sleeps until its answer or not.
     #[inline]
-    pub fn sent(&mut self, now: Instant, bytes: usize, content: Content) {
+    pub fn sent(&mut self, now: Instant, bytes: usize, content: Content, sleepy: bool) {
+        self.received.answer(now);
+        self.least_probe = match sleepy {
+            true => LEAST_SLEEPY_PROBE,
+            false => LEAST_PROBE,
+        };
         self.silent_since = self.silent_since.or(Some(now));
         self.last_asking = now;
         if self.ledger.in_flight() == 0 {

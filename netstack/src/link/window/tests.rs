@@ -46,7 +46,7 @@ impl Bench {
                 now: self.now,
                 bytes: PACKET,
                 sent: if packet + 1 == packets { last } else { sent },
-                sample: Some(sample),
+                sample,
                 rtt: &self.rtt,
                 in_flight: self.window.size(),
                 limited: self.limited,
