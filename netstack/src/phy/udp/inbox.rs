@@ -10,7 +10,7 @@ use std::vec;
 use rustix::io;
 
 use super::NO_PIECE;
-use super::message::{BATCH, LONGEST, Received, receive};
+use super::message::{BATCH, LONGEST, Received, receive, receive_one};
 use crate::phy::sys::Fd;
 use crate::wire::frame::{Ecn, Offload, Route};
 
@@ -38,9 +38,14 @@ pub struct Inbox {
     at: usize,
     /// The socket that all of it is from.
     pub socket: usize,
-    /// Nothing had come behind it, when it was taken in.
+    /// Nothing had come behind it when it was taken in, as far as is known.
     is_drained: bool,
+    /// Looks in a row that have found something: there may be more.
+    found: u32,
 }
+
+/// So many of them, and the next look asks for several pieces. In a ping-pong one is often alone.
+const BUSY: u32 = 2;
 
 impl Inbox {
     /// Pages of it that are never used are never there.
@@ -53,6 +58,7 @@ impl Inbox {
             at: 0,
             socket: 0,
             is_drained: false,
+            found: 0,
         }
     }
 
@@ -66,23 +72,41 @@ impl Inbox {
         (self.count, self.piece, self.at) = (0, 0, 0);
     }
 
-    /// Takes in what has come by this socket.
+    /// Takes in what has come by this socket: one piece after a vain look, so that who waits for an answer gets it
+    /// sooner; several where much comes.
     pub fn fill(&mut self, number: usize, socket: &Fd) -> io::Result<bool> {
         self.clear();
+        self.is_drained = false;
+        self.socket = number;
+        let found = core::mem::take(&mut self.found);
+        let several = found >= BUSY;
+        self.count = match several {
+            true => self.fill_all(socket)?,
+            false => self.fill_one(socket)?,
+        };
+        self.is_drained = !several || self.count < BATCH;
+        if self.count > 0 {
+            self.found = found.saturating_add(1);
+        }
+        Ok(self.count > 0)
+    }
+
+    #[inline]
+    fn fill_one(&mut self, socket: &Fd) -> io::Result<usize> {
+        let mut piece = room(&mut self.memory[..PIECE]);
+        // SAFETY: the piece names `LONGEST` bytes of memory that is ours.
+        self.pieces[0] = unsafe { receive_one(socket, &mut piece)? };
+        Ok(1)
+    }
+
+    #[inline(never)]
+    fn fill_all(&mut self, socket: &Fd) -> io::Result<usize> {
         let mut pieces = [NO_PIECE; BATCH];
         for (piece, memory) in pieces.iter_mut().zip(self.memory.chunks_exact_mut(PIECE)) {
-            let room = &mut memory[HEADROOM..];
-            *piece = libc::iovec {
-                iov_base: room.as_mut_ptr().cast(),
-                iov_len: room.len(),
-            };
+            *piece = room(memory);
         }
-        self.is_drained = false;
         // SAFETY: each piece names `LONGEST` bytes of memory that is ours.
-        self.count = unsafe { receive(socket, &mut pieces, &mut self.pieces)? };
-        self.is_drained = self.count < BATCH;
-        self.socket = number;
-        Ok(self.count > 0)
+        unsafe { receive(socket, &mut pieces, &mut self.pieces) }
     }
 
     /// Whether all has just been lent out that there was. It is told once.
@@ -122,6 +146,15 @@ impl Inbox {
 
     pub fn bytes(&self, frame: Range<usize>) -> &[u8] {
         &self.memory[frame]
+    }
+}
+
+/// Where the kernel writes in a piece.
+fn room(piece: &mut [u8]) -> libc::iovec {
+    let room = &mut piece[HEADROOM..];
+    libc::iovec {
+        iov_base: room.as_mut_ptr().cast(),
+        iov_len: room.len(),
     }
 }
 

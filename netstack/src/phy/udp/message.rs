@@ -1,4 +1,4 @@
-//! sendmsg and recvmmsg, with what travels beside the bytes of a datagram: where it is cut into several
+//! sendmsg, recvmsg and recvmmsg, with what travels beside the bytes of a datagram: where it is cut into several
 //! (UDP_SEGMENT, UDP_GRO), and the bits of its IP header that ECN uses. The layouts are the kernel's
 //! (include/linux/socket.h, `struct cmsghdr`); the system calls are our own.
 
@@ -59,6 +59,27 @@ pub fn send(socket: &Fd, pieces: &[libc::iovec], segment: Option<u16>) -> io::Re
     Ok(())
 }
 
+/// Receives one piece of at most [`LONGEST`] bytes. A call for one is cheaper than a call for several that
+/// finds one: the kernel does not look for a second.
+///
+/// # Safety
+/// The piece names `LONGEST` bytes that may be written, and that nobody else uses.
+#[inline]
+pub unsafe fn receive_one(socket: &Fd, piece: &mut libc::iovec) -> io::Result<Received> {
+    let mut control: Control = [0; 8];
+    let mut message = empty();
+    message.msg_iov = piece;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of::<Control>();
+    let fd = socket.as_fd().as_raw_fd() as usize;
+    let args = [fd, &raw mut message as usize, RECEIVE];
+    // SAFETY: the message names memory that outlives the call, and that the kernel may write, as the caller
+    // promises.
+    let length = unsafe { syscall(libc::SYS_recvmsg, args)? };
+    Ok(received(&message, &control, length))
+}
+
 /// Receives into pieces of [`LONGEST`] bytes; how many of them are filled. If not all are, nothing else has
 /// come yet.
 ///
@@ -88,15 +109,21 @@ pub unsafe fn receive(
     let count = unsafe { syscall(libc::SYS_recvmmsg, args)? };
     for at in 0..count.min(BATCH) {
         let message = &messages[at];
-        let mut received = Received {
-            length: message.msg_len as usize,
-            is_truncated: message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
-            ..Received::default()
-        };
-        read_control(&controls[at], message.msg_hdr.msg_controllen, &mut received);
-        into[at] = received;
+        into[at] = received(&message.msg_hdr, &controls[at], message.msg_len as usize);
     }
     Ok(count.min(BATCH))
+}
+
+/// What a call has left in its message.
+#[inline]
+fn received(message: &libc::msghdr, control: &Control, length: usize) -> Received {
+    let mut received = Received {
+        length,
+        is_truncated: message.msg_flags & libc::MSG_TRUNC != 0,
+        ..Received::default()
+    };
+    read_control(control, message.msg_controllen, &mut received);
+    received
 }
 
 fn empty() -> libc::msghdr {
