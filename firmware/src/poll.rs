@@ -24,8 +24,23 @@ pub struct Rest {
 impl<S: Segment, W: Window + Clone> Engine<S, W> {
     /// Does what there is to do, as far as it goes in one poll.
     pub fn poll(&mut self, now: Instant, port: &mut impl Port, bells: &mut impl Bells) -> Rest {
-        self.counters.polls += 1;
         let received = self.receive(now, port);
+        self.go_on(now, received, port, bells)
+    }
+
+    /// As [`Engine::poll`], but does not look for frames: for a caller that has just done so by [`Engine::poll_in`].
+    pub fn poll_out(&mut self, now: Instant, port: &mut impl Port, bells: &mut impl Bells) -> Rest {
+        self.go_on(now, 0, port, bells)
+    }
+
+    fn go_on(
+        &mut self,
+        now: Instant,
+        received: usize,
+        port: &mut impl Port,
+        bells: &mut impl Bells,
+    ) -> Rest {
+        self.counters.polls += 1;
         self.look_around(now);
         self.keep_appointments(now);
         let full = self.transmit(now, port);
@@ -47,8 +62,9 @@ impl<S: Segment, W: Window + Clone> Engine<S, W> {
     /// it gets the bytes before the rest is done. Mostly it answers, and the poll that sends the answer does the
     /// rest as well; a caller that does not answer has to poll soon.
     pub fn poll_in(&mut self, now: Instant, port: &mut impl Port, bells: &mut impl Bells) -> Rest {
-        if self.receive(now, port) == 0 || self.is_pressed(now) {
-            return self.poll(now, port, bells);
+        let received = self.receive(now, port);
+        if received == 0 || received == RECEIVED || self.is_pressed(now) {
+            return self.go_on(now, received, port, bells);
         }
         self.counters.polls += 1;
         self.ring(bells);

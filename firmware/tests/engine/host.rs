@@ -167,10 +167,12 @@ impl Host {
     pub fn poll(&mut self, now: Instant) {
         let mut rung = Rung::default();
         self.is_rung = false;
-        self.owes = self.glances && !self.owes;
-        self.rest = match self.owes {
-            true => self.engine.poll_in(now, &mut self.port, &mut rung),
-            false => self.engine.poll(now, &mut self.port, &mut rung),
+        let owed = self.owes;
+        self.owes = self.glances && !owed;
+        self.rest = match (self.owes, owed) {
+            (true, _) => self.engine.poll_in(now, &mut self.port, &mut rung),
+            (false, true) => self.engine.poll_out(now, &mut self.port, &mut rung),
+            (false, false) => self.engine.poll(now, &mut self.port, &mut rung),
         };
         for (name, bell, slots) in rung.0 {
             if let Some(program) = self.programs.get_mut(&name) {

@@ -180,8 +180,12 @@ impl EngineState {
     }
 
     pub fn poll(&mut self, now: Instant) {
-        let rest = self.engine.poll(now, &mut self.port, &mut self.served);
-        self.owes = false;
+        let (port, served) = (&mut self.port, &mut self.served);
+        // What came was taken in a moment ago: another look would mostly be in vain, and is a system call.
+        let rest = match std::mem::take(&mut self.owes) {
+            true => self.engine.poll_out(now, port, served),
+            false => self.engine.poll(now, port, served),
+        };
         self.has_polled(rest);
     }
 
