@@ -78,7 +78,7 @@ pub struct Path<W> {
     last_answer: Option<Instant>,
     /// `[R8]` Nobody uses it any more; it is tried again from then on.
     left_until: Option<Instant>,
-    /// `[G7]` When the packets below were sent the window let nothing more go.
+    /// `[G7]` When the packets below were sent more than half of the window was in use.
     limited_below: u64,
     /// `[G2]` The loss of packets below has been answered for.
     reduced_below: u64,
@@ -152,6 +152,9 @@ impl<W: Window> Path<W> {
             self.pacer.begin();
         }
         self.ledger.sent(now, bytes, content);
+        if 2 * self.ledger.in_flight() > self.window.size() {
+            self.limited_below = self.ledger.next_number();
+        }
         self.pacer
             .on_sent(now, bytes as u64, self.window.rate(&self.rtt));
     }

@@ -27,7 +27,7 @@ pub struct Acked<'a> {
     pub rtt: &'a Rtt,
     /// Bytes in flight before these were acknowledged.
     pub in_flight: u64,
-    /// `[G7]` Whether the sender was held back by the window meanwhile.
+    /// `[G7]` Whether the sender used more than half of the window meanwhile.
     pub limited: bool,
     /// Packets newly acknowledged, and how many of them came with a CE mark; both zero unless ECN is
     /// known to work on the path.

@@ -13,7 +13,7 @@ pub struct Round {
     /// Packets that ECN can speak for, and those with a mark.
     pub packets: u32,
     pub marked: u32,
-    /// `[G7]` The window was what held the sender back.
+    /// `[G7]` The sender used more than half of the window.
     pub limited: bool,
 }
 
