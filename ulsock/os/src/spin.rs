@@ -13,6 +13,8 @@ pub struct History {
     waits: AtomicU32,
     /// Pauses before the first look.
     pub pauses: AtomicU32,
+    /// When the last wait began, in nanoseconds, if the waiter keeps a rhythm.
+    began: AtomicU64,
     /// Who waits for several peers: messages to come from other CPUs before it spins again.
     near: AtomicU32,
     /// It may touch the table of those who spin, as far as it has asked.
@@ -39,6 +41,15 @@ impl History {
         }
         let us = most >> failures.min(3);
         Duration::from_micros(us.max(LEAST.min(most)).into())
+    }
+
+    /// A wait begins now; whether the last one began less than so many microseconds ago. Its answer then came within
+    /// that time even if the waiter slept, and a spin as long as that would have found it.
+    pub fn is_in_rhythm(&self, us: u32) -> bool {
+        let now = Clock::now().nanos();
+        let last = self.began.load(Ordering::Relaxed);
+        self.began.store(now, Ordering::Relaxed);
+        now.saturating_sub(last) < u64::from(us) * 1000
     }
 
     /// One more wait: how many there have been.

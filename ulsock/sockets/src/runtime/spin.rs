@@ -30,7 +30,7 @@ pub fn until(history: &History, near: impl Fn() -> bool, mut ready: impl FnMut()
         Spin::Auto(_) if near() => return give_way() && ready(),
         Spin::Auto(most) => {
             let budget = history.budget(most.max(engine()));
-            (with_engine(budget, engine()), true)
+            (with_engine(history, budget, engine()), true)
         }
         Spin::Fixed(us) => (Duration::from_micros(us.into()), false),
         // The caller looks at the kernel in between and comes back.
@@ -58,8 +58,12 @@ fn engine() -> u32 {
 }
 
 /// Who polls an engine spins for half of that, or not at all: of two that have taken to sleep each would find the
-/// other's answers too late, and neither would find back to spinning.
-fn with_engine(budget: Duration, engine: u32) -> Duration {
+/// other's answers too late, and neither would find back to spinning. Whose last answer came within all of that spins
+/// for all of it, whatever became of earlier spins.
+fn with_engine(history: &History, budget: Duration, engine: u32) -> Duration {
+    if engine != 0 && history.is_in_rhythm(engine) {
+        return budget.max(Duration::from_micros(engine.into()));
+    }
     match budget.is_zero() {
         true => budget,
         false => budget.max(Duration::from_micros((engine / 2).into())),
@@ -90,6 +94,11 @@ fn spin(history: &History, budget: Duration, ready: &mut impl FnMut() -> bool) -
             }
         }
         spent = begin.elapsed();
+        // Most answers have come by now. Who is to give this one may want to run on this CPU: a thread of the peer's
+        // program, if it is on this host, or of ours.
+        if crate::runtime::engine_flag::is_on() {
+            rustix::thread::sched_yield();
+        }
     }
     None
 }
@@ -130,8 +139,18 @@ mod tests {
     fn two_that_poll_engines_find_back_to_spinning() {
         // What eight answers that came too late have left of 100 us, and the time of an answer of a sleeper.
         let (left, answer) = (Duration::from_micros(12), Duration::from_micros(45));
-        assert!(with_engine(left, 100) > answer);
-        assert_eq!(with_engine(left, 0), left);
-        assert_eq!(with_engine(Duration::ZERO, 100), Duration::ZERO, "given up");
+        let budget = |budget, engine| with_engine(&History::default(), budget, engine);
+        assert!(budget(left, 100) > answer);
+        assert_eq!(budget(left, 0), left);
+        assert_eq!(budget(Duration::ZERO, 100), Duration::ZERO, "given up");
+    }
+
+    /// A second, so that the test's own pauses do not matter.
+    #[test]
+    fn who_has_given_up_spins_again_when_answers_come_soon() {
+        let (history, second) = (History::default(), 1_000_000);
+        let budget = || with_engine(&history, Duration::ZERO, second);
+        assert_eq!(budget(), Duration::ZERO, "the first wait");
+        assert_eq!(budget(), Duration::from_secs(1));
     }
 }
