@@ -41,6 +41,7 @@ use crate::install::{Install, LIBRARY};
 use crate::preload;
 
 use cores::Ends;
+use daemons::ProgramsPort;
 use measure::Plan;
 use own::Own;
 use programs::Need;
@@ -69,6 +70,9 @@ pub struct CompareOptions {
     /// Between two hosts instead of on one: network namespaces with a cable between them; needs root
     #[arg(long)]
     hosts: bool,
+    /// Between hosts: nicd leases each program a queue of the NIC, for ULSOCK_NIC=inline; else it opens UDP sockets for them
+    #[arg(long, requires = "hosts")]
+    lease: bool,
     /// Where all ends run: each contender at its best, which is the default, or all left to the scheduler, on two cores, on one
     #[arg(long, value_enum, default_value_t = Ends::Best, hide_default_value = true)]
     ends: Ends,
@@ -111,6 +115,14 @@ impl CompareOptions {
         }
     }
 
+    /// How the programs get at the NIC, if they are on two hosts.
+    fn hosts(&self) -> Option<ProgramsPort> {
+        self.hosts.then_some(match self.lease {
+            true => ProgramsPort::Queue,
+            false => ProgramsPort::Sockets,
+        })
+    }
+
     fn seconds(&self) -> f64 {
         self.seconds.unwrap_or(if self.full { 0.5 } else { 0.25 })
     }
@@ -140,7 +152,7 @@ pub fn run(options: CompareOptions) -> Outcome {
     files.extend(PROGRAMS);
     install.prepare(&files)?;
     let seconds = Duration::from_secs_f64(options.seconds());
-    let stage = Stage::new(install, seconds, WARM_UP, options.hosts)?;
+    let stage = Stage::new(install, seconds, WARM_UP, options.hosts())?;
     let plans = match own {
         Some(own) => {
             let plan = own.plan(&stage)?;

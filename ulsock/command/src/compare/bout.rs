@@ -95,10 +95,13 @@ impl Bout<'_> {
     pub fn fight_once(
         &self,
         ready: Ready,
-        server: Command,
-        client: Command,
+        mut server: Command,
+        mut client: Command,
         stop: Stop,
     ) -> Result<Ran, String> {
+        for end in [&mut server, &mut client] {
+            self.stage.take_rights(self.how, end)?;
+        }
         let duel = Duel {
             server,
             ready,

@@ -10,10 +10,20 @@ use std::time::{Duration, Instant};
 use super::guard::Guard;
 use super::namespace::Namespace;
 use super::process::Process;
+use super::user;
 use crate::failure::Failure;
 
 /// How long the link between them may take to come up.
 const LINK_UP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What engines inside programs may have of the NIC.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ProgramsPort {
+    /// UDP sockets, as any program can.
+    Sockets,
+    /// A queue each.
+    Queue,
+}
 
 /// They end when this is dropped.
 pub struct Daemons {
@@ -32,11 +42,13 @@ impl Daemons {
     pub fn start(
         folder: &Path,
         places: &[Place<'_>],
+        port: ProgramsPort,
         guard: &Rc<Guard>,
     ) -> Result<Daemons, Failure> {
         let failed =
             |why: String| Failure::setup(format!("compare --hosts cannot start nicd: {why}"));
-        let running = start(folder, places, guard).map_err(|error| failed(error.to_string()))?;
+        let running =
+            start(folder, places, port, guard).map_err(|error| failed(error.to_string()))?;
         let deadline = Instant::now() + LINK_UP_TIMEOUT;
         for process in &running {
             let is_up = || process.errors().contains("link up");
@@ -53,7 +65,12 @@ impl Daemons {
     }
 }
 
-fn start(folder: &Path, places: &[Place<'_>], guard: &Rc<Guard>) -> io::Result<Vec<Process>> {
+fn start(
+    folder: &Path,
+    places: &[Place<'_>],
+    port: ProgramsPort,
+    guard: &Rc<Guard>,
+) -> io::Result<Vec<Process>> {
     let key = |place: &Place<'_>| folder.join(format!("key-{}", place.address));
     let peers = folder.join("peers");
     let mut lines = String::new();
@@ -66,9 +83,13 @@ fn start(folder: &Path, places: &[Place<'_>], guard: &Rc<Guard>) -> io::Result<V
         let mut command = nicd()?;
         command.arg("--peers").arg(&peers);
         command.arg("--key").arg(key(place));
-        // The programs are of our own user.
-        let uid = rustix::process::geteuid().as_raw();
-        command.arg("--lease-to").arg(uid.to_string());
+        if port == ProgramsPort::Queue {
+            // Own programs are of our own user.
+            let own = rustix::process::geteuid().as_raw();
+            let users = [Some(own), user::for_servers().map(|user| user.uid)];
+            let users: Vec<String> = users.iter().flatten().map(u32::to_string).collect();
+            command.arg("--lease-to").arg(users.join(","));
+        }
         command.env("ULSOCK_RUN_DIR", &place.run_dir);
         let log = folder.join(format!("nicd-{}", place.address.replace('.', "-")));
         let start = || Process::start(&mut command, &log, guard);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rendezvous::rundir::RunDir;
 
 use super::contender::Contender;
-use super::daemons::{Daemons, Place};
+use super::daemons::{Daemons, Place, ProgramsPort};
 use super::guard::Guard;
 use super::namespace::Namespace;
 use super::usage::End;
@@ -55,7 +55,7 @@ pub fn check() -> Result<(), Failure> {
 
 impl Hosts {
     /// `folder` is where the run directories will be.
-    pub fn new(folder: PathBuf, guard: &Rc<Guard>) -> Result<Hosts, Failure> {
+    pub fn new(folder: PathBuf, port: ProgramsPort, guard: &Rc<Guard>) -> Result<Hosts, Failure> {
         let pairs = || Ok((Pair::new()?, Pair::new()?));
         let (kernel, ulsock) = pairs().map_err(|error: io::Error| {
             Failure::setup(format!("compare --hosts cannot make two hosts: {error}"))
@@ -78,7 +78,7 @@ impl Hosts {
             run_dir: hosts.run_dir(end),
         };
         let places = [place(End::Server, SERVER), place(End::Client, CLIENT)];
-        let daemons = Daemons::start(&hosts.folder, &places, guard)?;
+        let daemons = Daemons::start(&hosts.folder, &places, port, guard)?;
         hosts.daemons = Some(daemons);
         Ok(hosts)
     }

@@ -3,10 +3,11 @@
 
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
@@ -16,11 +17,13 @@ use rustix::process::Signal;
 
 use super::contender::Contender;
 use super::cores::Placement;
+use super::daemons::ProgramsPort;
 use super::guard::Guard;
 use super::hosts::{self, Hosts};
 use super::process::{Ended, Process};
 use super::procfs;
 use super::usage::{End, Usage, UsageFiles};
+use super::user;
 use crate::failure::Failure;
 use crate::install::Install;
 use crate::preload;
@@ -100,14 +103,14 @@ impl Stage {
         install: Install,
         seconds: Duration,
         warm_up: Duration,
-        hosts: bool,
+        hosts: Option<ProgramsPort>,
     ) -> Result<Stage, Failure> {
         let library = install.library()?;
         // The path is checked here, once.
         preload::with_library(&library, None)?;
         let setup = || -> io::Result<(Vec<PathBuf>, UsageFiles, Guard)> {
             let mut folders = vec![create_folder(&std::env::temp_dir())?];
-            if hosts {
+            if hosts.is_some() {
                 folders.push(create_folder(Path::new("/dev/shm"))?);
             }
             let guard = Guard::start(&folders)?;
@@ -119,7 +122,8 @@ impl Stage {
         })?;
         let folder = folders.remove(0);
         let guard = Rc::new(guard);
-        let hosts = folders.pop().map(|folder| Hosts::new(folder, &guard));
+        let hosts = hosts.zip(folders.pop());
+        let hosts = hosts.map(|(port, folder)| Hosts::new(folder, port, &guard));
         let hosts = hosts.transpose()?;
         Ok(Stage {
             folder,
@@ -142,6 +146,17 @@ impl Stage {
     pub fn fresh(&self, name: &str) -> PathBuf {
         let number = self.runs.replace(self.runs.get() + 1);
         self.folder.join(format!("{name}-{number}"))
+    }
+
+    /// An empty one that programs can write to, whichever user they run as.
+    pub fn fresh_file(&self, name: &str) -> Result<PathBuf, String> {
+        let path = self.fresh(name);
+        let made = File::create_new(&path)
+            .and_then(|file| file.set_permissions(Permissions::from_mode(0o666)));
+        match made {
+            Ok(()) => Ok(path),
+            Err(error) => Err(format!("{}: {error}", path.display())),
+        }
     }
 
     /// Where a server can make a Unix socket, whichever user it runs as.
@@ -183,6 +198,10 @@ impl Stage {
             .install
             .find(name)
             .map_err(|failure| failure.to_string())?;
+        let path = match self.between_hosts() {
+            true => self.shared(&path)?,
+            false => path,
+        };
         Ok(self.command(how, end, path))
     }
 
@@ -217,14 +236,31 @@ impl Stage {
         }
     }
 
+    /// A program of a scenario between hosts runs as a user without rights, as it would on a cluster.
+    pub fn take_rights(&self, how: &How, command: &mut Command) -> Result<(), String> {
+        let Some(user) = user::for_servers().filter(|_| self.between_hosts()) else {
+            return Ok(());
+        };
+        command.uid(user.uid).gid(user.gid);
+        if how.contender == Contender::Ulsock {
+            command.env("LD_PRELOAD", self.shared_library()?);
+        }
+        Ok(())
+    }
+
     /// The library where other users can read it; for programs that are started as one.
     pub fn shared_library(&self) -> Result<OsString, String> {
-        let copy = self.folder.join(crate::install::LIBRARY);
+        self.shared(&self.library).map(|copy| self.preload(&copy))
+    }
+
+    /// A copy of a file that other users can read.
+    fn shared(&self, file: &Path) -> Result<PathBuf, String> {
+        let name = file.file_name().unwrap_or_default();
+        let copy = self.folder.join(name);
         if !copy.exists() {
-            fs::copy(&self.library, &copy)
-                .map_err(|error| format!("{}: {error}", copy.display()))?;
+            fs::copy(file, &copy).map_err(|error| format!("{}: {error}", copy.display()))?;
         }
-        Ok(self.preload(&copy))
+        Ok(copy)
     }
 
     fn preload(&self, library: &Path) -> OsString {

@@ -88,7 +88,7 @@ impl Range {
         if bout.how.contender == Contender::Ucx {
             return ucx::times(bout, self.sizes, self.repeats(bout));
         }
-        let path = bout.stage.fresh("netpipe");
+        let path = bout.stage.fresh_file("netpipe")?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let ran = match bout.how.contender {
             Contender::Mpi { .. } => self.over_mpi(bout, &name)?,

@@ -1,6 +1,7 @@
 //! nginx: wrk on connections that stay, and ab with a new one for each request.
 
 use std::fs;
+use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::Command;
 
@@ -107,19 +108,24 @@ impl Case for Load {
 /// A small file, and the configuration.
 fn prepare(folder: &Path, bout: &Bout) -> std::io::Result<()> {
     fs::create_dir_all(folder.join("www"))?;
+    let own = folder.join("own");
+    fs::create_dir_all(&own)?;
+    if let Some(user) = user::for_servers() {
+        chown(&own, Some(user.uid), Some(user.gid))?;
+    }
     fs::write(folder.join("www/file"), vec![b'x'; FILE_SIZE])?;
     let user = user::for_servers().map(|user| format!("user {} {};", user.name, user.group));
     let user = user.unwrap_or_default();
     let folder_text = folder.display();
     let listen = bout.fill("{host}:{port}");
     let config = format!(
-        "daemon off; worker_processes 1; pid {folder_text}/nginx.pid; {user}
+        "daemon off; worker_processes 1; pid {folder_text}/own/nginx.pid; {user}
          events {{ worker_connections 1024; }}
          http {{
              access_log off; keepalive_requests 1000000000;
-             client_body_temp_path {folder_text}/body; proxy_temp_path {folder_text}/proxy;
-             fastcgi_temp_path {folder_text}/fastcgi; uwsgi_temp_path {folder_text}/uwsgi;
-             scgi_temp_path {folder_text}/scgi;
+             client_body_temp_path {folder_text}/own/body; proxy_temp_path {folder_text}/own/proxy;
+             fastcgi_temp_path {folder_text}/own/fastcgi; uwsgi_temp_path {folder_text}/own/uwsgi;
+             scgi_temp_path {folder_text}/own/scgi;
              server {{ listen {listen}; root {folder_text}/www; }}
          }}
 "
