@@ -32,9 +32,6 @@ pub fn attempt(
     if attempt.record.state() != State::Plain || attempt.record.has(flag::PINNED) {
         return Ok(Progress::Waiting);
     }
-    attempt.check_kind()?;
-    let cookie = tcp::cookie(attempt.socket).map_err(|_| Reason::Call)?;
-    let connected = attempt.record.role() == Role::Connected;
     let Some((pair, daemons)) = control.daemon(netns) else {
         return here;
     };
@@ -44,12 +41,37 @@ pub fn attempt(
             other => other,
         };
     }
+    let cookie = tcp::cookie(attempt.socket).map_err(|_| Reason::Call)?;
+    if daemons.has_shown(cookie) {
+        return Ok(Progress::Shown);
+    }
+    if let Some(reason) = nic::stays_plain(attempt.record) {
+        return not_shown(attempt, here, reason);
+    }
+    attempt.check_kind()?;
+    let connected = attempt.record.role() == Role::Connected;
     if !daemons.show(&pair, attempt.number, cookie, connected, attempt.socket) {
         return here;
     }
     attempt.record.set(flag::PENDING);
     attempt.record.set_reason(Reason::NoPeer);
     Ok(Progress::Shown)
+}
+
+/// It is not shown yet. Its peer may be on this host.
+fn not_shown(
+    attempt: &Attempt<'_>,
+    here: Result<Progress, Reason>,
+    reason: Reason,
+) -> Result<Progress, Reason> {
+    match here {
+        Err(Reason::NoPeer | Reason::Scope) => Err(reason),
+        Ok(Progress::Waiting) => {
+            attempt.record.set_reason(reason);
+            here
+        }
+        _ => here,
+    }
 }
 
 /// No daemon leads it to another host. Its peer may yet turn out to be on this one, if that is in scope.

@@ -19,6 +19,7 @@ mod tests;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
 
+use crate::conn::nic;
 use crate::runtime::process;
 use crate::runtime::thread::Thread;
 use crate::state::control::Control;
@@ -32,6 +33,10 @@ use rendezvous::reason::Reason;
 const MOST_MISSED: u32 = 4;
 /// Looks are spaced by at most this many calls.
 const FARTHEST_LOOK: u32 = 256;
+/// Between looks for an answer of the daemons, where the program leaves it to us whether there shall be one.
+const ANSWER_LOOK: u32 = 16;
+/// After the link was slower than the kernel: for a second or more nobody tries it.
+const SLOWER_LOOK: u32 = 16_384;
 
 /// Counts a data call on a plain connection and, now and then, tries to upgrade it.
 #[inline]
@@ -161,6 +166,14 @@ fn conclude(
     }
     match result {
         Ok(Progress::Waiting) => {}
+        // Its other end decides whether it ever comes, and when.
+        Ok(Progress::Shown) if nic::is_asked() => {
+            if record.role() == Role::Connected {
+                record
+                    .next_look
+                    .store(calls + ANSWER_LOOK, Ordering::Relaxed);
+            }
+        }
         // The answer may come any time now: look again soon.
         Ok(Progress::Soon | Progress::Shown) => {
             record.next_look.store(calls + 1, Ordering::Relaxed);
@@ -168,6 +181,10 @@ fn conclude(
         // It has withdrawn its offer, for the reason that it gave.
         Err(Reason::NoPeer) if record.has(flag::REFUSED) => {}
         Err(reason) => record.set_reason(reason),
+    }
+    if record.reason() == Reason::Slower && !record.has(flag::PINNED) {
+        let later = calls.saturating_add(SLOWER_LOOK);
+        record.next_look.store(later, Ordering::Relaxed);
     }
 }
 

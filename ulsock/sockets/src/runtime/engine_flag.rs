@@ -1,4 +1,4 @@
-//! Is there an engine in this process that whoever waits has to poll?
+//! Does an engine in this process serve connections, so that whoever waits has to poll it?
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -77,7 +77,12 @@ impl DaemonClient {
         known.pair.clone()
     }
 
-    /// Shows it a connection, once.
+    /// It has been shown a connection, and has not answered yet.
+    pub fn has_shown(&self, cookie: u64) -> bool {
+        self.shown.contains_key(&cookie)
+    }
+
+    /// Shows it a connection.
     pub fn show(
         &mut self,
         pair: &Pair,
@@ -86,9 +91,6 @@ impl DaemonClient {
         connected: bool,
         socket: BorrowedFd<'_>,
     ) -> bool {
-        if self.shown.contains_key(&cookie) {
-            return true;
-        }
         self.ask_for_engine(pair);
         let shown = pair.tell(&Message::Show { cookie, connected }, Some(socket));
         if shown {
@@ -194,8 +196,8 @@ fn meet(dir: &RunDir, netns: u64) -> Option<Arc<Pair>> {
 /// Which carrier a connection gets is decided later; without an engine of ours it cannot be that one.
 fn wants_engine() -> bool {
     match process::config().nic {
-        Nic::Inline | Nic::Auto => true,
-        Nic::Off | Nic::Daemon | Nic::Measured => false,
+        Nic::Inline | Nic::Auto | Nic::Measured => true,
+        Nic::Off | Nic::Daemon => false,
     }
 }
 

@@ -24,7 +24,7 @@ pub use nic::{NOTHING_WAITS, Nic};
 pub use owed::Owed;
 use rendezvous::reason::Reason;
 use shm::order;
-pub use worth::Worth;
+pub use worth::{PerMessage, Worth};
 
 /// Who carries the connection, as far as this side is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

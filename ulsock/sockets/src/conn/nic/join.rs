@@ -109,11 +109,9 @@ impl Conn<'_> {
             && self.link.mine().promotion.epoch.load(Ordering::Relaxed) == 0
             && !self.record.has(NOT_NOW | flag::RECORD_MAY_COME)
             && !self.record.tx.is_on_ring()
-            && self.is_worth_trying()
             && os::clock::coarse_ms() >= self.record.nic.next.load(Ordering::Relaxed)
             && self.may_use_ring()
             && self.may_wait()
-            && self.may_try_link()
     }
 
     fn is_small(&self, len: usize) -> bool {

@@ -31,6 +31,7 @@ use crate::state::ring_pair::RingPair;
 
 pub use hear::Heard;
 pub use watch::{LOOK, before_sleep, has_sent, look as look_after};
+pub use worth::{is_asked, stays_plain};
 
 /// What both ends and the engine have of a promotion.
 struct Segment<'a>(&'a RingPair);

@@ -29,7 +29,8 @@ const TICK: Duration = Duration::from_millis(1);
 const LONGEST_TICK: Duration = Duration::from_millis(8);
 /// Polls in a row, on duty.
 const POLLS: u32 = 256;
-/// Between two looks while nothing is due and somebody sleeps, who has told what he has sent;
+/// Between two looks while nothing is due, and somebody sleeps, who has told what he has sent, or the engine serves
+/// nobody;
 const LONGEST: Duration = Duration::from_secs(1);
 /// and while all of the program computes, which does not tell.
 const LONGEST_ALONE: Duration = Duration::from_millis(20);
@@ -123,8 +124,8 @@ fn run(number: usize, watch: &InternalFd) {
     // Nobody has called since the last look.
     let mut idle = false;
     let mut length = TICK;
-    while is_on() && LATEST.load(Ordering::Relaxed) == number {
-        let on_duty = waiter::somebody_sleeps() || idle;
+    while LATEST.load(Ordering::Relaxed) == number {
+        let on_duty = !is_on() || waiter::somebody_sleeps() || idle;
         let polls = match on_duty {
             true => wait_for_frames(watch, work()),
             false => tick(length),
@@ -169,7 +170,7 @@ fn tick(length: Duration) -> u32 {
 fn wait_for_frames(watch: &InternalFd, polls: u32) -> u32 {
     let now = now();
     let due = Instant::from_nanos(DUE.load(Ordering::Relaxed));
-    let longest = match waiter::somebody_sleeps() {
+    let longest = match waiter::somebody_sleeps() || !is_on() {
         true => LONGEST,
         false => LONGEST_ALONE,
     };

@@ -15,6 +15,7 @@ mod slot;
 mod state;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use netstack::time::Instant;
@@ -38,6 +39,11 @@ pub use helper::wake as take_duty;
 /// So long a close waits until the peer has everything; then the daemon sees to it, by the kernel.
 const FAREWELL: Duration = Duration::from_millis(2);
 
+os::process_wide! {
+    /// There is one. Calls poll it only while it serves a connection ([`engine_flag`]); else its helper does.
+    static PRESENT: AtomicBool = AtomicBool::new(false);
+}
+
 /// The daemon leases us a queue. In place of an earlier one, whose daemon is gone.
 pub fn begin(pair: &Arc<Pair>, queue: Queue, socket: InternalFd) {
     if let Some(port) = EnginePort::over_queue(queue, socket) {
@@ -48,7 +54,7 @@ pub fn begin(pair: &Arc<Pair>, queue: Queue, socket: InternalFd) {
 fn begin_with(station: EngineState) {
     let watch = station.watch();
     if let Some(watch) = watch.filter(|_| wait_for_slot(|seat| *seat = Some(station)).is_some()) {
-        engine_flag::set(true);
+        PRESENT.store(true, Ordering::Release);
         helper::start(watch);
     }
 }
@@ -82,7 +88,8 @@ fn enter_route(pair: &Arc<Pair>, route: &Route, socket: Option<InternalFd>) {
 
 /// In a forked child: the engine is its parent's.
 pub fn after_fork() {
-    if engine_flag::set(false) {
+    engine_flag::set(false);
+    if PRESENT.swap(false, Ordering::AcqRel) {
         SLOT.forget();
         helper::forget();
     }

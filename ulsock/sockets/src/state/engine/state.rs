@@ -15,6 +15,7 @@ use netstack::wire::Addresses;
 
 use super::helper;
 use super::port::EnginePort;
+use crate::runtime::engine_flag;
 use os::fds;
 use os::fds::InternalFd;
 use os::random;
@@ -159,6 +160,7 @@ impl EngineState {
             end_acked: false,
         };
         self.served.by_block.insert(place, known);
+        engine_flag::set(true);
         true
     }
 
@@ -240,6 +242,9 @@ impl Served {
                 let known = self.by_block.get(&place);
                 if known.is_some_and(|known| known.endpoint == endpoint) {
                     self.by_block.remove(&place);
+                }
+                if self.by_block.is_empty() {
+                    engine_flag::set(false);
                 }
             }
             Event::Up(_) | Event::Down(..) | Event::Open(_) => {}
