@@ -4,7 +4,7 @@ use core::time::Duration;
 
 /// Before anything is known: a round trip inside a cluster, and then some.
 const FIRST: u64 = 1_000_000;
-/// An acknowledgement that the peer's host had for longer waited for an answer ([P4]).
+/// An acknowledgement that the peer's host had for longer waited for an answer (`[P4]`).
 const LONG_DELAY: u64 = 100_000;
 
 /// All in nanoseconds.

@@ -25,7 +25,7 @@ const THRESHOLD: u64 = 3;
 /// `[R4]` Bounds of the time before a probe.
 const LEAST_PROBE: Duration = Duration::from_micros(100);
 const MOST_PROBE: Duration = Duration::from_secs(1);
-/// `[R4]` The least if this host sleeps, and the peer perhaps, too: longer than it waits for an answer ([P4]).
+/// `[R4]` The least if this host sleeps, and the peer perhaps, too: longer than it waits for an answer (`[P4]`).
 const LEAST_SLEEPY_PROBE: Duration = Duration::from_millis(3);
 /// `[R5]` Probes in a row after which all is lost.
 const MOST_PROBES: u32 = 3;
