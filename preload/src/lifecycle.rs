@@ -117,9 +117,8 @@ hooks! {
     redhook fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
         answer!(api::before_connect(fd, addr, len), {
             let result = real()(fd, addr, len);
-            let error = if result == 0 { 0 } else { errno::get() };
-            if matches!(error, 0 | EINPROGRESS | EINTR) {
-                errno::keep(|| api::connected(fd, addr, len, error == EINPROGRESS));
+            if result == 0 || matches!(errno::get(), EINPROGRESS | EINTR) {
+                errno::keep(|| api::connected(fd, addr, len));
             }
             result
         })

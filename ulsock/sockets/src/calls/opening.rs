@@ -165,11 +165,12 @@ fn dissolves(addr: *const sockaddr, len: socklen_t) -> bool {
     len as usize >= size_of::<sa_family_t>() && family == Some(libc::AF_UNSPEC as sa_family_t)
 }
 
-/// After `connect` succeeded, or is `under_way` because calls on this socket do not wait, or was interrupted.
+/// After `connect` succeeded or is under way. That tells nothing of how later calls wait: with a limit of time
+/// (SO_SNDTIMEO) one on a blocking socket can end under way, too.
 ///
 /// # Safety
 /// `addr` has `len` bytes.
-pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t, under_way: bool) {
+pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t) {
     let Some((family, number, record)) =
         crate::state::process_group::record_of(fd).filter(|_| process::is_on())
     else {
@@ -186,9 +187,6 @@ pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t, under_
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
     let known = record.is_connection().then(|| tcp::peer_addr(socket).ok());
     let peer = known.flatten().unwrap_or(named);
-    if under_way {
-        record.set(flag::NONBLOCK);
-    }
     become_connection(
         family,
         number,

@@ -79,7 +79,7 @@ impl Program {
             let before = unsafe { api::before_connect(fd, addr, len) };
             answer(before, || net::connect(Fd(fd).kernel(), &to).map(|()| 0)).expect("to connect");
             // SAFETY: the address lives as long as the calls.
-            unsafe { api::connected(fd, addr, len, false) };
+            unsafe { api::connected(fd, addr, len) };
         });
         Fd(fd)
     }
