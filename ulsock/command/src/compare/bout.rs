@@ -100,7 +100,7 @@ impl Bout<'_> {
         stop: Stop,
     ) -> Result<Ran, String> {
         for end in [&mut server, &mut client] {
-            self.stage.take_rights(self.how, end)?;
+            self.stage.take_rights(end)?;
         }
         let duel = Duel {
             server,

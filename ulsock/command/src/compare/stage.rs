@@ -237,12 +237,17 @@ impl Stage {
     }
 
     /// A program of a scenario between hosts runs as a user without rights, as it would on a cluster.
-    pub fn take_rights(&self, how: &How, command: &mut Command) -> Result<(), String> {
+    pub fn take_rights(&self, command: &mut Command) -> Result<(), String> {
         let Some(user) = user::for_servers().filter(|_| self.between_hosts()) else {
             return Ok(());
         };
         command.uid(user.uid).gid(user.gid);
-        if how.contender == Contender::Ulsock {
+        // One of the two ends may be without it.
+        let ours = self.preload(&self.library);
+        let has_ours = |(name, value): (&OsStr, Option<&OsStr>)| {
+            name == "LD_PRELOAD" && value == Some(ours.as_os_str())
+        };
+        if command.get_envs().any(has_ours) {
             command.env("LD_PRELOAD", self.shared_library()?);
         }
         Ok(())
