@@ -298,7 +298,8 @@ impl Nicd {
                 return;
             }
             polls += 1;
-            if !self.idle_spin.goes_on(now(), busy, self.frames()) {
+            let frames = interface::frames(&self.interfaces);
+            if !self.idle_spin.goes_on(now(), busy, frames) {
                 self.sleep(due);
             } else if polls % POLLS == 0 {
                 // One and the same moment: the shortest sleep would last as long as the timers' slack.
@@ -308,26 +309,11 @@ impl Nicd {
         }
     }
 
-    /// All that have come and gone.
-    fn frames(&self) -> u64 {
-        let counters = self
-            .interfaces
-            .iter()
-            .map(|interface| interface.engine.counters());
-        counters.map(|it| it.frames_received + it.frames_sent).sum()
-    }
-
     /// One poll of everything that bytes go through. When the engines want to be polled again.
     fn poll(&mut self) -> (bool, Option<Instant>) {
         let time = now();
         let expects = self.idle_spin.expects_news();
-        let (mut busy, mut due) = (false, None::<Instant>);
-        for interface in &mut self.interfaces {
-            interface.engine.expect_answers(expects);
-            let rest = interface.poll(time);
-            busy |= rest.busy;
-            due = due.into_iter().chain(rest.deadline).min();
-        }
+        let (mut busy, due) = interface::poll_all(&mut self.interfaces, expects, time);
         self.hear_engines(time);
         self.hear_threads(time);
         self.take_rings(time);

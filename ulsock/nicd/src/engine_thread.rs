@@ -125,19 +125,12 @@ impl Running {
             return told;
         }
         let expects = self.idle_spin.expects_news();
-        let (mut busy, mut due) = (false, None::<Instant>);
-        for interface in &mut self.interfaces {
-            interface.engine.expect_answers(expects);
-            let rest = interface.poll(time);
-            busy |= rest.busy;
-            due = due.into_iter().chain(rest.deadline).min();
-        }
+        let (mut busy, due) = interface::poll_all(&mut self.interfaces, expects, time);
         busy |= self.hear_engines() | self.send_reports();
         if self.sweep_at <= time {
             self.sweep(time);
         }
-        let counters = self.interfaces.iter().map(|it| it.engine.counters());
-        let frames = counters.map(|it| it.frames_received + it.frames_sent).sum();
+        let frames = interface::frames(&self.interfaces);
         if !self.idle_spin.goes_on(now(), busy, frames) {
             self.sleep(due);
         }

@@ -207,6 +207,29 @@ impl Interface {
     }
 }
 
+/// One poll of each, by their thread, which says whether it expects news soon. Whether there is more to do, and when their
+/// engines want to be polled again.
+pub fn poll_all(
+    interfaces: &mut [Interface],
+    expects: bool,
+    time: Instant,
+) -> (bool, Option<Instant>) {
+    let (mut busy, mut due) = (false, None::<Instant>);
+    for interface in interfaces {
+        interface.engine.expect_answers(expects);
+        let rest = interface.poll(time);
+        busy |= rest.busy;
+        due = due.into_iter().chain(rest.deadline).min();
+    }
+    (busy, due)
+}
+
+/// Frames that have come to them and gone.
+pub fn frames(interfaces: &[Interface]) -> u64 {
+    let counters = interfaces.iter().map(|it| it.engine.counters());
+    counters.map(|it| it.frames_received + it.frames_sent).sum()
+}
+
 /// `[P4]` Their thread is about to sleep until `due`: acknowledgements that would wake it at once leave before. `true`:
 /// the next poll sends them.
 pub fn hurry(interfaces: &mut [Interface], time: Instant, due: Option<Instant>) -> bool {
