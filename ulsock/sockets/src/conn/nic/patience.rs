@@ -5,6 +5,9 @@
 //! So the first ones are short, and where they were in vain the next is twice as long, while the connection goes on
 //! by the kernel. Long ones are rationed: whatever its peers do, a process loses a small share of its time.
 //!
+//! Where more threads want a CPU than there are, each step of a promotion waits for its turn: the first wait is longer
+//! by as many turns.
+//!
 //! A stream without answers has one try (`[F18]`: an end that has given up must read a byte before it can propose
 //! again), so that one is long.
 
@@ -13,7 +16,8 @@ use std::time::Duration;
 
 use super::super::ration::Ration;
 use crate::runtime::deadline::Deadline;
-use crate::runtime::thread;
+use crate::runtime::spinners::Spinners;
+use crate::runtime::{process, thread};
 
 const SHORTEST: Duration = Duration::from_millis(5);
 /// In a process with other threads: on a crowded host the answer takes a few turns of the scheduler, and the next try
@@ -21,6 +25,7 @@ const SHORTEST: Duration = Duration::from_millis(5);
 const CROWDED: Duration = Duration::from_millis(20);
 /// Up to 160 ms: two hosts on different continents.
 const MOST_DOUBLINGS: u32 = 5;
+const LONGEST: Duration = doubled(MOST_DOUBLINGS);
 
 os::process_wide! {
     /// What this process has seen of its peers.
@@ -34,8 +39,14 @@ struct Patience {
     long: Ration,
 }
 
-fn doubled(times: u32) -> Duration {
-    SHORTEST * (1 << times)
+const fn doubled(times: u32) -> Duration {
+    SHORTEST.saturating_mul(1 << times)
+}
+
+/// How many threads share a CPU of this host, right now.
+fn threads_per_cpu() -> u32 {
+    let cpus = process::spinners().map_or(1, Spinners::cpus).max(1);
+    os::load::runnable().map_or(1, |count| count.div_ceil(cpus))
 }
 
 impl Patience {
@@ -57,10 +68,33 @@ impl Patience {
         }
     }
 
-    fn was_in_vain(&self, granted: Duration, now: u64) {
+    /// How long a call waits for which so much was granted: never less than a promotion takes among so many threads.
+    fn stretched(
+        &self,
+        granted: Duration,
+        alone: bool,
+        threads_per_cpu: u32,
+        now: u64,
+    ) -> Duration {
+        let turn = match alone {
+            true => SHORTEST,
+            false => CROWDED,
+        };
+        let turns = match self.allows_long_waits(now) {
+            true => threads_per_cpu.max(1),
+            false => 1,
+        };
+        granted.max(turn.saturating_mul(turns).min(LONGEST))
+    }
+
+    fn was_in_vain(&self, granted: Duration, waited: Duration, now: u64) {
         let doublings = self.doublings.load(Ordering::Relaxed);
-        if granted > SHORTEST {
-            self.long.was_in_vain(granted, now);
+        let lost = match waited > CROWDED {
+            true => waited,
+            false => granted,
+        };
+        if lost > SHORTEST {
+            self.long.was_in_vain(lost, now);
         }
         if granted == doubled(doublings) && doublings < MOST_DOUBLINGS {
             self.doublings.store(doublings + 1, Ordering::Relaxed);
@@ -89,14 +123,12 @@ pub struct LinkWait {
 impl LinkWait {
     /// `only`: there will be no other.
     pub fn begin(only: bool) -> LinkWait {
+        let now = os::clock::coarse_ms();
         let granted = match only {
-            true => doubled(MOST_DOUBLINGS),
-            false => PATIENCE.granted(os::clock::coarse_ms()),
+            true => LONGEST,
+            false => PATIENCE.granted(now),
         };
-        let most = match thread::is_alone() {
-            true => granted,
-            false => granted.max(CROWDED),
-        };
+        let most = PATIENCE.stretched(granted, thread::is_alone(), threads_per_cpu(), now);
         LinkWait {
             granted,
             most,
@@ -108,7 +140,7 @@ impl LinkWait {
     pub fn is_over(&self) -> bool {
         let over = self.deadline.passed();
         if over {
-            PATIENCE.was_in_vain(self.granted, os::clock::coarse_ms());
+            PATIENCE.was_in_vain(self.granted, self.most, os::clock::coarse_ms());
         }
         over
     }
@@ -143,7 +175,7 @@ mod tests {
             }
             now += granted.as_millis() as u64;
             lost += granted;
-            patience.was_in_vain(granted, now);
+            patience.was_in_vain(granted, granted, now);
             now += 10;
         }
         None
@@ -175,6 +207,26 @@ mod tests {
         assert_eq!(patience.granted(100_000), SHORTEST);
     }
 
+    #[test]
+    fn crowds_are_waited_for() {
+        let patience = Patience::new();
+        let stretched = |alone, threads| patience.stretched(SHORTEST, alone, threads, 0);
+        assert_eq!(stretched(true, 1), SHORTEST);
+        assert_eq!(stretched(false, 1), CROWDED);
+        assert_eq!(stretched(true, 4), 4 * SHORTEST);
+        assert_eq!(stretched(false, 4), 4 * CROWDED);
+        assert_eq!(stretched(false, u32::MAX), LONGEST);
+    }
+
+    /// In vain: the next wait is no longer than on a host that is not crowded, until its ration allows it again.
+    #[test]
+    fn vain_waits_in_a_crowd_are_rationed() {
+        let patience = Patience::new();
+        patience.was_in_vain(SHORTEST, 4 * CROWDED, 0);
+        assert_eq!(patience.stretched(SHORTEST, false, 4, 1_000), CROWDED);
+        assert_eq!(patience.stretched(SHORTEST, false, 4, 2_000), 4 * CROWDED);
+    }
+
     /// Peers that never agree: beyond the short waits, which each connection has for itself, a small share of the time.
     #[test]
     fn long_waits_are_rationed() {
@@ -185,7 +237,7 @@ mod tests {
             assert!(granted <= ms(160));
             now += granted.as_millis() as u64;
             lost += granted - SHORTEST;
-            patience.was_in_vain(granted, now);
+            patience.was_in_vain(granted, granted, now);
         }
         assert!(lost > ms(1_000) && lost < ms(100_000 / 15), "{lost:?}");
     }
