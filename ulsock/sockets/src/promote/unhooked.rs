@@ -7,7 +7,7 @@
 //! many there are.
 
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use crate::runtime::process;
 use crate::runtime::upcalls;
@@ -25,10 +25,13 @@ const END: i32 = 1024;
 os::process_wide! {
     static RING_MADE: AtomicBool = AtomicBool::new(false);
     static NEXT: AtomicI32 = AtomicI32::new(0);
-    /// The number of a set that was not in our table when it was looked at.
+    /// The number of a set that was not in our table when it was looked at, and when that was.
     static SUSPECT: AtomicI32 = AtomicI32::new(NONE);
+    static SUSPECTED_AT: AtomicU64 = AtomicU64::new(0);
 }
 const NONE: i32 = -1;
+/// In ms. A thread that has made a set may wait that long for its turn on a CPU before it tells us.
+const PROVEN_AFTER: u64 = 100;
 
 /// The process has made a ring of io_uring.
 pub fn ring_made() {
@@ -46,10 +49,8 @@ pub fn found() -> Option<Reason> {
     if cfg!(test) {
         return None;
     }
-    let suspect = SUSPECT.swap(NONE, Ordering::Relaxed);
-    if suspect != NONE && kind(suspect) == Some(Reason::Waiters) {
-        (upcalls::get().return_all)(Reason::Waiters);
-        return Some(Reason::Waiters);
+    if let Some(reason) = suspected() {
+        return Some(reason);
     }
     let begin = NEXT.load(Ordering::Relaxed);
     let end = if begin == 0 { FIRST } else { begin + STEP };
@@ -57,10 +58,30 @@ pub fn found() -> Option<Reason> {
     let (number, reason) = (begin..end).find_map(|fd| Some((fd, kind(fd)?)))?;
     match reason {
         Reason::IoUring => ring_made(),
-        // Another thread may have made it just now, and be about to tell us: the next look decides.
-        _ => SUSPECT.store(number, Ordering::Relaxed),
+        _ => {
+            SUSPECTED_AT.store(os::clock::coarse_ms(), Ordering::Relaxed);
+            SUSPECT.store(number, Ordering::Relaxed);
+        }
     }
     Some(reason)
+}
+
+/// There is a set that nobody has told us of. Another thread may have made it just now, and be about to: nothing is
+/// upgraded meanwhile, and a later look decides.
+fn suspected() -> Option<Reason> {
+    let suspect = SUSPECT.load(Ordering::Relaxed);
+    if suspect == NONE {
+        return None;
+    }
+    if kind(suspect) != Some(Reason::Waiters) {
+        SUSPECT.store(NONE, Ordering::Relaxed);
+        return None;
+    }
+    let since = SUSPECTED_AT.load(Ordering::Relaxed);
+    if os::clock::coarse_ms() >= since + PROVEN_AFTER {
+        (upcalls::get().return_all)(Reason::Waiters);
+    }
+    Some(Reason::Waiters)
 }
 
 /// What the descriptor would mean for our connections, if it is none of ours.
