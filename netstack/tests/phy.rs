@@ -3,6 +3,8 @@
 //!
 //!     cargo test -p netstack --release --features std --test phy
 
+#[path = "phy/checksums.rs"]
+mod checksums;
 #[path = "phy/conformance.rs"]
 mod conformance;
 #[path = "phy/figures.rs"]

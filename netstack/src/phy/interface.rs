@@ -63,7 +63,7 @@ impl Interface {
 }
 
 /// A socket to ask about interfaces with.
-fn asker() -> io::Result<Fd> {
+pub fn asker() -> io::Result<Fd> {
     let (family, kind) = (AddressFamily::INET, SocketType::DGRAM);
     socket_with(family, kind, SocketFlags::CLOEXEC, None).map(Fd::from)
 }

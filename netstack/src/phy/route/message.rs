@@ -9,6 +9,9 @@ const ATTRIBUTE: usize = 4;
 /// The upper two bits of an attribute's kind are flags.
 const KIND: u16 = 0x3fff;
 
+/// Bytes of the fixed part of generic netlink (`struct genlmsghdr` of linux/genetlink.h): command, version, nothing.
+pub const GENERIC_HEADER: usize = 4;
+
 fn aligned(length: usize) -> usize {
     length.saturating_add(3) & !3
 }
@@ -28,6 +31,12 @@ impl NetlinkRequest {
         bytes.extend(fixed);
         bytes.resize(aligned(bytes.len()), 0);
         NetlinkRequest(bytes)
+    }
+
+    /// A command of generic netlink, to the family of this number.
+    pub fn generic(family: u16, command: u8) -> NetlinkRequest {
+        let fixed: [u8; GENERIC_HEADER] = [command, 1, 0, 0];
+        NetlinkRequest::new(family, 0, &fixed)
     }
 
     #[must_use]
@@ -98,6 +107,10 @@ impl<'a> Attributes<'a> {
 
     pub fn number(self, kind: u16) -> Option<u32> {
         u32_at(self.find(kind)?, 0)
+    }
+
+    pub fn half(self, kind: u16) -> Option<u16> {
+        u16_at(self.find(kind)?, 0)
     }
 
     fn iter(self) -> impl Iterator<Item = (u16, &'a [u8])> {

@@ -6,8 +6,8 @@ use std::vec;
 use std::vec::Vec;
 
 use rustix::io::{self, Errno};
-use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::netlink::{GENERIC, SocketAddrNetlink};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::net::{bind, recvfrom, sendto, socket_with};
 
 use super::message::{Message, NetlinkRequest, messages, u32_at};
@@ -26,9 +26,18 @@ pub struct Netlink {
 impl Netlink {
     /// In the network namespace of the calling thread. Hears of these groups.
     pub fn open(groups: u32) -> io::Result<Netlink> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         // NETLINK_ROUTE is protocol zero.
-        let fd = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+        Netlink::to(None, groups)
+    }
+
+    /// To what is not about routes.
+    pub fn generic() -> io::Result<Netlink> {
+        Netlink::to(Some(GENERIC), 0)
+    }
+
+    fn to(protocol: Option<Protocol>, groups: u32) -> io::Result<Netlink> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
         let fd = Fd::from(fd);
         bind(&fd, &SocketAddrNetlink::new(0, groups))?;
         Ok(Netlink {

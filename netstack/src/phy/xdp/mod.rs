@@ -7,6 +7,7 @@
 pub(super) mod assembler;
 mod attach;
 pub(super) mod bpf;
+mod metadata;
 mod program;
 mod ring;
 mod socket;
@@ -86,6 +87,8 @@ pub struct Xdp {
     /// Slots that are ours, and chunks of each of the others that the kernel still has.
     free: Vec<u32>,
     outstanding: Vec<u32>,
+    /// `[W6]` UDP checksums are left to the interface.
+    completes: bool,
     /// The driver was busy: when to ask it again.
     retry: Option<Instant>,
     counters: PortCounters,
@@ -97,12 +100,7 @@ impl Xdp {
     /// thread. Waits a little for a queue whose socket has just been closed.
     pub fn open(steering: &Arc<Steering>, options: XdpOptions) -> io::Result<Xdp> {
         let interface = steering.interface();
-        let capabilities = Capabilities {
-            mtu: interface.mtu,
-            address: interface.address,
-            offload: Offload::default(),
-        };
-        let frame = capabilities.frame();
+        let frame = ETHERNET + interface.mtu;
         let longest = match steering.mode() {
             Mode::Native => frame,
             Mode::Generic => frame.max(ETHERNET + usize::from(u16::MAX)),
@@ -121,9 +119,17 @@ impl Xdp {
             scattered: shape.is_scattered(longest),
         };
         let socket = Socket::open(binding, &umem, shape)?;
+        let completes = socket.has_metadata && metadata::completes(interface, socket.zero_copy);
         steering.set_socket(options.queue, socket.fd.as_fd())?;
         Ok(Xdp {
-            capabilities,
+            capabilities: Capabilities {
+                mtu: interface.mtu,
+                address: interface.address,
+                offload: Offload {
+                    udp_sent: completes,
+                    udp_received: false,
+                },
+            },
             socket,
             umem,
             shape,
@@ -135,6 +141,7 @@ impl Xdp {
             joining: false,
             free: (0..shape.slots).rev().collect(),
             outstanding: vec![0; shape.slots as usize],
+            completes,
             retry: None,
             counters: PortCounters::default(),
             _steering: Arc::clone(steering),
@@ -245,6 +252,22 @@ impl Xdp {
         self.socket.completed.give_back();
     }
 
+    /// Writes the metadata of a frame whose checksum is to be completed; whether that is so.
+    fn leave_checksum(&mut self, slot: u32, length: usize) -> bool {
+        if !self.completes {
+            return false;
+        }
+        let bytes = self.umem.slot(slot, length);
+        // SAFETY: inside the slot, which is ours until it is published.
+        let frame = unsafe { core::slice::from_raw_parts(bytes, length) };
+        let Some(metadata) = metadata::of(frame) else {
+            return false;
+        };
+        // SAFETY: inside the slot's chunk, and before its bytes: nobody else reads or writes it now.
+        unsafe { self.umem.metadata(slot).write(metadata) };
+        true
+    }
+
     /// Tells the kernel to send.
     fn kick(&mut self) -> Result<(), Errno> {
         self.counters.calls += 1;
@@ -337,10 +360,13 @@ impl Port for Xdp {
             return;
         };
         let start = self.umem.slot_address(slot);
+        let has_metadata = self.leave_checksum(slot, length);
         for at in (0..length).step_by(chunk) {
             let rest = length - at;
             let options = if rest > chunk {
                 XdpDescOptions::XDP_PKT_CONTD
+            } else if has_metadata {
+                XdpDescOptions::from_bits_retain(metadata::DESCRIPTOR_FLAG)
             } else {
                 XdpDescOptions::empty()
             };

@@ -43,6 +43,8 @@ pub struct Socket {
     /// Chunks that the kernel has sent.
     pub completed: Consumer<u64>,
     pub zero_copy: bool,
+    /// The kernel reads metadata before frames that are sent.
+    pub has_metadata: bool,
 }
 
 impl Socket {
@@ -66,7 +68,10 @@ impl Socket {
             flags,
             None,
         )?);
-        option::set_xdp_umem_reg(&fd, umem.registration())?;
+        let has_metadata = shape.lead > 0 && register(&fd, umem)?;
+        if !has_metadata {
+            option::set_xdp_umem_reg(&fd, umem.registration(false))?;
+        }
         let (receiving, sending) = (shape.receiving, shape.sending());
         option::set_xdp_umem_fill_ring_size(&fd, receiving)?;
         option::set_xdp_umem_completion_ring_size(&fd, sending)?;
@@ -93,8 +98,18 @@ impl Socket {
             sent: Producer::new(sent, tx, sending),
             completed: Consumer::new(completed, cr, sending),
             zero_copy: options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY),
+            has_metadata,
             fd,
         })
+    }
+}
+
+/// Registers the memory, with metadata. `false`: the kernel knows of none, and nothing is registered.
+fn register(fd: &Fd, umem: &Umem) -> io::Result<bool> {
+    match option::set_xdp_umem_reg(fd, umem.registration(true)) {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL) => Ok(false),
+        Err(errno) => Err(errno),
     }
 }
 

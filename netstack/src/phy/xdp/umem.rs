@@ -1,9 +1,11 @@
 //! The memory that a socket's frames lie in: chunks to receive into, then slots to send from. A frame
 //! that is larger than a chunk arrives in several, and leaves from several that follow each other.
+//! Before a frame that is sent from one chunk there is room for its metadata.
 
 use rustix::io;
 use rustix::net::xdp::{XdpUmemReg, XdpUmemRegFlags};
 
+use super::metadata::{METADATA, METADATA_FLAG};
 use crate::phy::sys::Map;
 
 /// What the kernel keeps free before a received frame (`XDP_PACKET_HEADROOM`).
@@ -11,6 +13,10 @@ const HEADROOM: usize = 256;
 /// The kernel takes these sizes of chunks.
 const SMALL: usize = 2048;
 const LARGE: usize = 4096;
+/// What lies before a frame that is sent, in its chunk: its metadata, and a whole line of the cache, so that the frame begins
+/// with one.
+const LEAD: usize = 64;
+const _: () = assert!(METADATA <= LEAD);
 
 /// How the memory is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +27,9 @@ pub struct UmemShape {
     /// Slots to send from, and chunks of each.
     pub slots: u32,
     pub parts: u32,
+    /// Bytes before a frame that is sent. None where it takes several chunks: the kernel would want them in each
+    /// (`xp_aligned_validate_desc` in net/xdp/xsk_queue.h), and the frame lies in one piece.
+    pub lead: usize,
 }
 
 impl UmemShape {
@@ -37,6 +46,7 @@ impl UmemShape {
             receiving: (receiving * pieces).next_power_of_two(),
             slots,
             parts: frame.div_ceil(chunk) as u32,
+            lead: if LEAD + frame <= chunk { LEAD } else { 0 },
         }
     }
 
@@ -75,14 +85,20 @@ impl Umem {
         Ok(Umem { shape, map })
     }
 
-    pub fn registration(&self) -> XdpUmemReg {
+    /// With metadata before frames that are sent, or without.
+    pub fn registration(&self, has_metadata: bool) -> XdpUmemReg {
+        let (flags, length) = if has_metadata {
+            (METADATA_FLAG, METADATA)
+        } else {
+            (0, 0)
+        };
         XdpUmemReg {
             addr: self.map.at(0, 0) as u64,
             len: self.shape.bytes() as u64,
             chunk_size: self.shape.chunk as u32,
             headroom: 0,
-            flags: XdpUmemRegFlags::empty(),
-            tx_metadata_len: 0,
+            flags: XdpUmemRegFlags::from_bits_retain(flags),
+            tx_metadata_len: length as u32,
         }
     }
 
@@ -108,12 +124,20 @@ impl Umem {
 
     /// The bytes of a slot.
     pub fn slot(&self, slot: u32, length: usize) -> *mut u8 {
-        assert!(slot < self.shape.slots && length <= self.shape.slot());
+        assert!(slot < self.shape.slots && self.shape.lead + length <= self.shape.slot());
         self.map.at(self.slot_address(slot) as usize, length)
     }
 
+    /// The metadata of a slot, just before its bytes.
+    pub fn metadata(&self, slot: u32) -> *mut [u8; METADATA] {
+        assert!(slot < self.shape.slots && self.shape.lead >= METADATA);
+        let address = self.slot_address(slot) as usize - METADATA;
+        self.map.at(address, METADATA).cast()
+    }
+
     pub fn slot_address(&self, slot: u32) -> u64 {
-        (self.shape.sending_at() + slot as usize * self.shape.slot()) as u64
+        let start = self.shape.sending_at() + slot as usize * self.shape.slot();
+        (start + self.shape.lead) as u64
     }
 
     /// The slot that an address lies in.
@@ -139,6 +163,11 @@ mod tests {
         assert_eq!((jumbo.chunk, jumbo.receiving, jumbo.parts), (4096, 4096, 3));
         assert_eq!(jumbo.sending(), 1024);
         assert!(jumbo.is_scattered(9014));
+        // With metadata a frame does not reach beyond its chunk.
+        let lead = |frame| UmemShape::new(frame, 1024, 256).lead;
+        let page = 4096;
+        assert_eq!([usual.lead, lead(page - LEAD)], [LEAD; 2]);
+        assert_eq!([jumbo.lead, lead(page - LEAD + 1)], [0; 2]);
     }
 
     #[test]
@@ -160,5 +189,14 @@ mod tests {
         assert_eq!(umem.received(4096 + 256, 3841), None);
         assert_eq!(umem.received(16 * 4096, 1), None);
         assert_eq!(umem.received(u64::MAX, 1), None);
+        let umem = Umem::new(UmemShape::new(1514, 4, 3)).expect("memory");
+        for slot in 0..3 {
+            let address = umem.slot_address(slot);
+            assert_eq!(address, (4 + u64::from(slot)) * 2048 + LEAD as u64);
+            assert_eq!(umem.slot_of(address), Some(slot));
+            let metadata = umem.metadata(slot).cast::<u8>();
+            let distance = umem.slot(slot, 1514) as usize - metadata as usize;
+            assert_eq!(distance, METADATA);
+        }
     }
 }
