@@ -22,6 +22,7 @@ mod proposals;
 mod rest;
 mod strangers;
 mod transfer;
+mod trials;
 
 use tests::hosts::Hosts;
 use tests::program::Program;

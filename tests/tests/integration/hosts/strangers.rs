@@ -52,29 +52,6 @@ fn few_cpus() {
     all_stay("auto", "few-cpus");
 }
 
-/// Both programs can have engines, and the one that connects tries them, when it has measured kernel TCP.
-#[test]
-fn engines_are_tried() {
-    if kernel_only() {
-        return;
-    }
-    let hosts = Hosts::two().with("ULSOCK_NIC", "measured");
-    let server = hosts.own(0, "echo_threads");
-    let server = server.args("conns=1 host=:: port=7000").start();
-    let server = server.listening(7000);
-    let client = hosts.own(1, "echo_client");
-    let client = client.args("conns=1 rounds=30000 port=7000");
-    let address = hosts.host(0).address();
-    client.args(&format!("host={address}")).run();
-    server.succeed();
-    for host in [0, 1] {
-        let (report, _) = hosts.host(host).report();
-        assert!(report.ring_bytes() > 0, "{report:?}");
-        assert!(report.kernel_tx_bytes > 0, "{report:?}");
-    }
-    hosts.check_quiet();
-}
-
 /// The daemon knows by its peers file that nobody is to be found on this host.
 #[test]
 fn turned_off() {
