@@ -3,9 +3,10 @@
 use core::net::{IpAddr, SocketAddr};
 
 use smoltcp::wire::{
-    EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet, UdpPacket,
+    EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6Packet, UdpPacket,
 };
 
+use super::checksum::{self, address_sum};
 use super::{Arrival, Ecn, NotOurs, Offload, Outline};
 use crate::wire::Addresses;
 
@@ -76,10 +77,9 @@ fn parse_udp(
     offload: Offload,
 ) -> Result<Arrival<'_>, NotOurs> {
     let udp = UdpPacket::new_checked(bytes).map_err(|_| NotOurs::Malformed)?;
-    let (from, to): (IpAddress, IpAddress) = (source.into(), destination.into());
     // RFC 8200, 8.1: no zero checksum on IPv6.
     let missing = source.is_ipv6() && udp.checksum() == 0;
-    if !offload.udp_received && (missing || !udp.verify_checksum(&from, &to)) {
+    if !offload.udp_received && (missing || !is_right(&udp, bytes, source, destination)) {
         return Err(NotOurs::Checksum);
     }
     Ok(Arrival {
@@ -90,4 +90,16 @@ fn parse_udp(
         ecn,
         payload: udp.payload(),
     })
+}
+
+/// Whether its checksum is, or there is none.
+fn is_right(udp: &UdpPacket<&[u8]>, bytes: &[u8], source: IpAddr, destination: IpAddr) -> bool {
+    let sum = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => address_sum(&ip.octets()),
+        IpAddr::V6(ip) => address_sum(&ip.octets()),
+    };
+    // It says how long it is, and has been found to be at least so long.
+    let datagram = bytes.get(..usize::from(udp.len()));
+    udp.checksum() == 0
+        || datagram.is_some_and(|it| checksum::is_right(sum(source) + sum(destination), it))
 }

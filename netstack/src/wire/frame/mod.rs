@@ -1,6 +1,7 @@
 //! Ethernet, IP and UDP around a packet.
 
 mod any;
+mod checksum;
 mod outline;
 mod plain;
 mod route;

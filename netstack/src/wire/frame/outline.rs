@@ -1,7 +1,8 @@
 //! The headers of a whole UDP datagram in a frame of its own, as we write them: where they end, and the fields that
 //! depend on its length. What hardware does with frames (checksums, segmentation) is described in their terms.
 
-use super::plain::{self, fold};
+use super::checksum::{address_sum, pseudo_sum};
+use super::plain;
 use super::{ETHERNET, IPV4, IPV6, UDP};
 
 /// The longest headers.
@@ -124,19 +125,6 @@ impl Outline {
             put(headers, ETHERNET + 4, next);
         }
     }
-}
-
-/// The sum of the words of two addresses.
-#[inline]
-pub fn address_sum(addresses: &[u8]) -> u64 {
-    let words = addresses.as_chunks::<2>().0.iter();
-    words.map(|word| u64::from(u16::from_be_bytes(*word))).sum()
-}
-
-/// What the checksum field holds if hardware completes it.
-#[inline]
-pub fn pseudo_sum(addresses: u64, counted: u16) -> u16 {
-    fold(addresses + u64::from(UDP_PROTOCOL) + u64::from(counted))
 }
 
 #[inline]

@@ -8,8 +8,8 @@ use smoltcp::wire::{
     Ipv4Repr, Ipv6Packet, Ipv6Repr, UdpPacket,
 };
 
-use super::outline::{address_sum, pseudo_sum};
-use super::plain::{self, fold};
+use super::checksum::{self, address_sum, fold, pseudo_sum};
+use super::plain;
 use super::{ETHERNET, Ecn, IPV4, IPV6, Offload, UDP};
 use crate::wire::Addresses;
 
@@ -142,8 +142,6 @@ impl V4 {
 struct V6 {
     /// Lengths and checksum are zero.
     bytes: [u8; ETHERNET + IPV6 + UDP],
-    from: Ipv6Addr,
-    to: Ipv6Addr,
     addresses: u64,
 }
 
@@ -159,12 +157,7 @@ impl V6 {
         };
         repr.emit(&mut Ipv6Packet::new_unchecked(&mut bytes[ETHERNET..]));
         let addresses = address_sum(&bytes[ETHERNET + 8..ETHERNET + 40]);
-        V6 {
-            bytes,
-            from,
-            to,
-            addresses,
-        }
+        V6 { bytes, addresses }
     }
 
     fn emit(&self, frame: &mut [u8], ecn: Ecn, length: usize, offload: Offload) -> Option<usize> {
@@ -182,7 +175,7 @@ impl V6 {
         // [W6]
         match offload.udp_sent {
             true => udp.set_checksum(pseudo_sum(self.addresses, counted)),
-            false => udp.fill_checksum(&self.from.into(), &self.to.into()),
+            false => checksum::fill(self.addresses, ip.payload_mut()),
         }
         Some(size)
     }
