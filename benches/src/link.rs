@@ -1,6 +1,6 @@
 //! Two links in one process, from frame to frame: what a packet costs without a network.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use netstack::crc32c::Crc;
@@ -8,7 +8,7 @@ use netstack::link::window::Fixed;
 use netstack::link::{Config, Event, Frozen, Id, Identity, Link, Streams, Terms, Way};
 use netstack::time::Instant;
 use netstack::wire::Addresses;
-use netstack::wire::frame::{self, Offload, Route};
+use netstack::wire::frame::{self, Offload, Outline, Route};
 
 /// Bytes of a message, and of the body of each packet.
 pub const SIZE: usize = 1024;
@@ -56,10 +56,56 @@ impl Streams for StreamRings {
     }
 }
 
+/// `[W6]` Who computes and who checks UDP checksums, and in which packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Checksums {
+    pub is_ipv6: bool,
+    /// The sender leaves them to its NIC.
+    pub completed: bool,
+    /// The receiver's NIC has checked them.
+    pub checked: bool,
+}
+
+impl Checksums {
+    fn offload(self) -> Offload {
+        Offload {
+            udp_sent: self.completed,
+            udp_received: self.checked,
+        }
+    }
+
+    fn address(self, host: u8) -> IpAddr {
+        if self.is_ipv6 {
+            Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, host.into()).into()
+        } else {
+            Ipv4Addr::new(10, 0, 0, host).into()
+        }
+    }
+}
+
 /// A frame, and how long it is.
 pub struct Frame {
     bytes: [u8; 2048],
     length: usize,
+}
+
+impl Frame {
+    /// What the sender's NIC does, if the checksum is left to it.
+    pub fn complete(&mut self) {
+        let frame = &mut self.bytes[..self.length];
+        let open = |outline: &Outline| outline.is_open(frame);
+        let Some(outline) = Outline::of(frame).filter(open) else {
+            return;
+        };
+        // The field has the sum of the pseudo header.
+        let words = frame[outline.udp()..].chunks(2);
+        let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+        let sum: u32 = words.map(word).sum();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        let field = outline.udp() + 6;
+        frame[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+    }
 }
 
 impl Default for Frame {
@@ -75,12 +121,13 @@ pub struct LinkHost {
     link: Link<Fixed>,
     rings: StreamRings,
     route: Route,
+    offload: Offload,
     connection: Option<Id>,
 }
 
 impl LinkHost {
-    fn new(me: u8, peer: u8) -> LinkHost {
-        let end = |host| SocketAddr::new(Ipv4Addr::new(10, 0, 0, host).into(), 4690);
+    fn new(me: u8, peer: u8, checksums: Checksums) -> LinkHost {
+        let end = |host| SocketAddr::new(checksums.address(host), 4690);
         let outgoing = Addresses {
             source: end(me),
             destination: end(peer),
@@ -103,6 +150,7 @@ impl LinkHost {
             rings: StreamRings::new(),
             route: Route::new([2, 0, 0, 0, 0, me], [2, 0, 0, 0, 0, peer], &outgoing)
                 .expect("one family"),
+            offload: checksums.offload(),
             connection: None,
         }
     }
@@ -114,8 +162,7 @@ impl LinkHost {
             return false;
         };
         let (ecn, length) = (departure.ecn, departure.length);
-        let offload = Offload::default();
-        let length = self.route.emit(&mut out.bytes, ecn, length, offload);
+        let length = self.route.emit(&mut out.bytes, ecn, length, self.offload);
         out.length = length.unwrap_or(0);
         length.is_some()
     }
@@ -131,7 +178,7 @@ impl LinkHost {
     /// Takes a frame in.
     pub fn receive(&mut self, now: Instant, frame: &Frame) -> bool {
         let bytes = &frame.bytes[..frame.length];
-        match &frame::parse(bytes, Offload::default()) {
+        match &frame::parse(bytes, self.offload) {
             Ok(arrival) => self.link.receive(now, arrival, &mut self.rings).is_ok(),
             Err(_) => false,
         }
@@ -149,11 +196,16 @@ pub struct LinkPair {
 }
 
 impl LinkPair {
+    /// Over IPv4, without UDP checksums.
     pub fn new() -> LinkPair {
+        LinkPair::with(Checksums::default())
+    }
+
+    pub fn with(checksums: Checksums) -> LinkPair {
         let mut pair = LinkPair {
             now: Instant::from_nanos(1_000_000_000),
-            from: LinkHost::new(1, 2),
-            to: LinkHost::new(2, 1),
+            from: LinkHost::new(1, 2, checksums),
+            to: LinkHost::new(2, 1, checksums),
             sent: 0,
             frame: Frame::default(),
         };

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::hint::black_box;
 
 use benches::engine;
-use benches::link::{self, SIZE};
+use benches::link::{self, Checksums, SIZE};
 use benches::tcp;
 use netstack::wire::{Addresses, HEADER, Seal};
 
@@ -150,11 +150,23 @@ mod steps {
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [what, count] = arguments.as_slice() else {
-        return Err("wanted: carried link|tcp|engine|glance|crc COUNT".into());
+        return Err(
+            "wanted: carried link|v4_nic|v4_own|v6|v6_nic|tcp|engine|glance|crc COUNT".into(),
+        );
     };
     let count = count.parse()?;
     match what.as_str() {
-        "link" => over_link(count),
+        "link" => over_link(count, Checksums::default()),
+        "v4_nic" => over_link(count, by_nics(false, true)),
+        "v4_own" => over_link(count, by_nics(false, false)),
+        "v6_nic" => over_link(count, by_nics(true, true)),
+        "v6" => over_link(
+            count,
+            Checksums {
+                is_ipv6: true,
+                ..Checksums::default()
+            },
+        ),
         "tcp" => over_tcp(count),
         "engine" => through_engines(count),
         "glance" => for_who_waits(count),
@@ -163,8 +175,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn over_link(count: u32) -> Result<(), Box<dyn Error>> {
-    let mut pair = link::LinkPair::new();
+/// Completed by the sender's NIC, and perhaps checked by the receiver's.
+fn by_nics(is_ipv6: bool, checked: bool) -> Checksums {
+    Checksums {
+        is_ipv6,
+        completed: true,
+        checked,
+    }
+}
+
+fn over_link(count: u32, checksums: Checksums) -> Result<(), Box<dyn Error>> {
+    let mut pair = link::LinkPair::with(checksums);
     for _ in 0..count {
         pair.sent += SIZE as u64;
         let link::LinkPair {
@@ -175,11 +196,13 @@ fn over_link(count: u32) -> Result<(), Box<dyn Error>> {
             frame,
         } = &mut pair;
         check(steps::counted_link_send(from, *now, *sent, frame))?;
+        frame.complete();
         check(steps::counted_link_receive(to, *now, frame))?;
         pair.read();
         // The acknowledgement waits for a packet to ride on.
         pair.pass(std::time::Duration::from_micros(25));
         check(pair.to.send(pair.now, &mut pair.frame))?;
+        pair.frame.complete();
         check(steps::counted_link_ack(
             &mut pair.from,
             pair.now,

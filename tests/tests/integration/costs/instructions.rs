@@ -38,32 +38,41 @@ const HEADER: &str = "\
 # Counted by callgrind (benches/src/bin/counted.rs). To accept a change: BLESS=1 tests/run instructions
 ";
 
-/// Steps of a packet, and what of `carried` does them.
-const STEPS: [(&str, &str); 18] = [
-    ("link_send", "link"),
-    ("link_receive", "link"),
-    ("link_ack", "link"),
-    ("tcp_send", "tcp"),
-    ("tcp_receive", "tcp"),
-    ("tcp_ack", "tcp"),
-    ("engine_send", "engine"),
-    ("engine_receive", "engine"),
-    ("engine_owe", "engine"),
-    ("engine_ack", "engine"),
-    ("engine_idle", "engine"),
-    ("glance_send", "glance"),
-    ("glance_receive", "glance"),
-    ("crc_copy", "crc"),
-    ("copy", "crc"),
-    ("crc_head", "crc"),
-    ("crc_ack", "crc"),
-    ("ip_sum", "crc"),
+/// Steps of a packet, the function that is counted, and what of `carried` calls it.
+const STEPS: [(&str, &str, &str); 25] = [
+    ("link_send", "link_send", "link"),
+    ("link_receive", "link_receive", "link"),
+    ("link_ack", "link_ack", "link"),
+    ("v4_nic_send", "link_send", "v4_nic"),
+    ("v4_nic_receive", "link_receive", "v4_nic"),
+    ("v4_own_receive", "link_receive", "v4_own"),
+    ("v6_send", "link_send", "v6"),
+    ("v6_receive", "link_receive", "v6"),
+    ("v6_nic_send", "link_send", "v6_nic"),
+    ("v6_nic_receive", "link_receive", "v6_nic"),
+    ("tcp_send", "tcp_send", "tcp"),
+    ("tcp_receive", "tcp_receive", "tcp"),
+    ("tcp_ack", "tcp_ack", "tcp"),
+    ("engine_send", "engine_send", "engine"),
+    ("engine_receive", "engine_receive", "engine"),
+    ("engine_owe", "engine_owe", "engine"),
+    ("engine_ack", "engine_ack", "engine"),
+    ("engine_idle", "engine_idle", "engine"),
+    ("glance_send", "glance_send", "glance"),
+    ("glance_receive", "glance_receive", "glance"),
+    ("crc_copy", "crc_copy", "crc"),
+    ("copy", "copy", "crc"),
+    ("crc_head", "crc_head", "crc"),
+    ("crc_ack", "crc_ack", "crc"),
+    ("ip_sum", "ip_sum", "crc"),
 ];
 const LINK_HEADER: &str = "\
 # Instructions of one packet of 1 KiB, from frame to frame: sent, received in order, its acknowledgement
 # heard. link is ours, with every checksum computed: CRC32C and that of the IPv4 header. tcp is smoltcp's,
 # on a device that takes all checksums off it. What the CRC of the body costs is crc_copy less copy; crc_head
 # is that of DATA's header, crc_ack that of an ACK, ip_sum the check of the IPv4 header.
+# link is over IPv4, without UDP checksums; v6 over IPv6, where they are computed and checked by us. With _nic both are
+# left to the NICs; with _own the sender's NIC has computed, and we check.
 # engine is a whole poll of an engine with one endpoint, from ring to frame or from frame to ring: a message of
 # 64 B sent and received where each is the answer to the one before (so that it acknowledges that); the ACK of
 # one that nobody answers, sent and heard; a poll in which nothing happens. glance is the first two where who
@@ -107,16 +116,16 @@ fn collected(report: &str) -> u64 {
 }
 
 /// A step of a packet needs no sockets.
-fn count_step(step: &str, what: &str) -> u64 {
+fn count_step(function: &str, what: &str) -> u64 {
     let mut valgrind = Command::new("valgrind");
     valgrind
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(format!("--toggle-collect=counted_{step}"))
+        .arg(format!("--toggle-collect=counted_{function}"))
         .arg(built("carried"))
         .args([what, &COUNT.to_string()]);
     let output = valgrind.output().expect("valgrind");
     let report = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{step}: {report}");
+    assert!(output.status.success(), "{function}: {report}");
     collected(&report)
 }
 
@@ -193,7 +202,7 @@ fn ratios(counts: &[(&str, u64)]) -> String {
 
 #[test]
 fn of_a_packet() {
-    let counts = STEPS.map(|(step, what)| (step, count_step(step, what)));
+    let counts = STEPS.map(|(step, function, what)| (step, count_step(function, what)));
     let header = format!("{LINK_HEADER}{}", ratios(&counts));
     check("link.txt", &header, &counts);
 }
