@@ -76,6 +76,14 @@ fn carries(port: &str) {
     let world = World::new(port);
     let mut ends = promoted(&world);
     exchange(&mut ends, 3_000_000);
+    // [W6] veth completes checksums, for both ports.
+    for host in &world.hosts {
+        let interfaces = host.status().expect("a status").interfaces;
+        let words = interfaces
+            .iter()
+            .map(|it| it.checksums_computed_by.as_str());
+        assert!(words.eq(["interface"]));
+    }
     // A half-close: the other direction goes on.
     ends[0].say_end();
     eventually("the end of A", || ends[1].has_ended().then_some(()));
