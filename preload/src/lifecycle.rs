@@ -18,6 +18,7 @@ unsafe fn accepting(
     flags: c_int,
     real: RealAccept,
 ) -> c_int {
+    errno::keep(|| api::before_accept(fd));
     // SAFETY: `addr` and `addrlen` are the program's own; ours are sized as `len` says, and the
     // kernel fills at most that much.
     unsafe {

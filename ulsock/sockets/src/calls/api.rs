@@ -17,7 +17,7 @@ pub use crate::calls::limits::{
     raised as raised_limit,
 };
 pub use crate::calls::opening::{
-    accepted, before_connect, connected, is_listener, listening, socket_opened,
+    accepted, before_accept, before_connect, connected, is_listener, listening, socket_opened,
 };
 pub use crate::calls::options::{fcntl, ioctl};
 pub use crate::calls::passing::{Passing, passing_fds, peek_begins, peek_ends, received_fds};

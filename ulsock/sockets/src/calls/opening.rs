@@ -18,8 +18,9 @@ use crate::ready::epoll;
 use crate::runtime::process;
 use crate::runtime::signal::fault;
 use crate::runtime::thread::Thread;
+use crate::state::begin::begin as begin_process;
 use crate::state::give_record::{claim, give_back, give_record, note_number};
-use crate::state::process_group::ProcessGroup;
+use crate::state::process_group::{self, ProcessGroup};
 use crate::state::record::{Record, Role, State, flag};
 use crate::state::table::{self, Slot};
 use crate::state::upgrade_history;
@@ -87,6 +88,15 @@ pub fn listening(fd: RawFd) {
 /// Is it known to be TCP's?
 pub fn is_listener(fd: RawFd) -> bool {
     table::get(fd) == Slot::Listener
+}
+
+/// Before an `accept`, which may sleep: what the process needs for its first connection is there when that comes. Otherwise its
+/// first bytes would wait for it, by which the kernel judges how large a buffer the program needs.
+#[inline]
+pub fn before_accept(listener: RawFd) {
+    if process_group::own().is_none() && is_listener(listener) {
+        begin_process();
+    }
 }
 
 /// After a successful `accept`, with the peer's address if that is known, and the flags of `accept4`.
