@@ -200,6 +200,8 @@ static KINDS: [u8; NUMBERS] = numbers![
     SYS_prlimit64,
     SYS_chroot,
     SYS_io_uring_setup,
+    SYS_io_uring_enter,
+    SYS_io_uring_register,
 ];
 
 /// The call of this number through its hook. libc's forms have the kernel's arguments, but for
@@ -306,7 +308,12 @@ unsafe fn hooked_process(number: c_long, a: usize, b: usize, c: usize, d: usize,
                 api::before_sandbox();
                 pass()
             }
-            libc::SYS_io_uring_setup => io_uring::made(pass()),
+            libc::SYS_io_uring_setup => io_uring::making(b, pass),
+            libc::SYS_io_uring_enter => io_uring::entering(a, b, d, |to_submit, flags| real()(number, a, to_submit, c, flags, e, f)),
+            libc::SYS_io_uring_register => {
+                io_uring::registering(b, c, d);
+                pass()
+            }
             _ => pass(),
         }
     }

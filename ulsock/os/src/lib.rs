@@ -35,6 +35,7 @@ pub mod spin;
 pub mod tcp;
 pub mod text;
 pub mod unix;
+pub mod uring;
 pub mod users;
 pub mod window;
 pub mod word;

@@ -44,6 +44,15 @@ pub fn describe(fd: impl AsFd, target: &mut [u8]) -> io::Result<usize> {
     readlinkat_raw(dir, &*path, target)
 }
 
+/// Is it an io_uring?
+pub fn is_uring(fd: impl AsFd) -> bool {
+    let mut room = [0_u8; 32];
+    describe(fd, &mut room).is_ok_and(|len| room[..len] == *URING)
+}
+
+/// What [`describe`] says of an io_uring.
+pub const URING: &[u8] = b"anon_inode:[io_uring]";
+
 /// A number that is another after each start of the system.
 pub fn boot() -> io::Result<u64> {
     let (dir, path) = within(format_args!("sys/kernel/random/boot_id"))?;

@@ -26,10 +26,10 @@ pub use crate::calls::return_all::{
     before_chroot, before_plugin, before_sandbox, before_spawn, before_spawn_of_all,
 };
 pub use crate::calls::sockopt::{getsockopt, option_read, option_set, setsockopt};
+pub use crate::calls::uring;
 pub use crate::calls::vfork::{
     child as vfork_child, parent as vfork_parent, prepare as vfork_prepare,
 };
-pub use crate::promote::unhooked::ring_made as io_uring_made;
 pub use crate::ready::epoll::{Begun, KernelWait, epoll_ctl, epoll_wait, time_of_wait};
 pub use crate::ready::poll::poll;
 pub use crate::ready::select::{select, select_limit};
@@ -51,6 +51,11 @@ pub fn epoll_opened(fd: c_int) {
 /// Has there been any TCP connection?
 pub fn has_connections() -> bool {
     crate::runtime::process::is_on() && crate::state::process_group::own().is_some()
+}
+
+/// An io_uring is used in a way that we cannot follow.
+pub fn uring_is_unseen() {
+    crate::promote::unhooked::uring_is_unseen();
 }
 
 /// Before a new program is started that this descriptor is handed to.

@@ -13,6 +13,7 @@ use crate::runtime::thread;
 use crate::state::kernel_only;
 use crate::state::record::State;
 use crate::state::table::{self, Slot};
+use crate::state::urings;
 use crate::state::verdict::Verdict;
 use os::raw;
 use rendezvous::reason::Reason;
@@ -76,6 +77,7 @@ fn release(fd: RawFd, still_open: bool) {
             drop_reference(fd, number, still_open);
         }
         Some(Slot::Epoll(set)) => crate::ready::epoll::closed(set),
+        Some(Slot::Uring(uring)) => urings::closed(uring),
         _ => {}
     }
 }
@@ -156,6 +158,10 @@ pub fn duped(old: RawFd, new: RawFd) {
         Slot::Listener => drop(table::set(new, slot)),
         Slot::Epoll(set) => {
             crate::ready::epoll::duped(set);
+            table::set(new, slot);
+        }
+        Slot::Uring(uring) => {
+            urings::duped(uring);
             table::set(new, slot);
         }
         Slot::Foreign | Slot::Fresh | Slot::Internal => {}

@@ -51,7 +51,7 @@ fn carry(fd: c_int, way: Way, flags: c_int) -> Carry {
         return Carry::Verdict(Verdict::Bypass);
     };
     match word.slot() {
-        Slot::Foreign | Slot::Fresh | Slot::Listener | Slot::Epoll(_) => {
+        Slot::Foreign | Slot::Fresh | Slot::Listener | Slot::Epoll(_) | Slot::Uring(_) => {
             Carry::Verdict(Verdict::Bypass)
         }
         Slot::Internal => Carry::Verdict(Verdict::Fail(libc::EBADF)),

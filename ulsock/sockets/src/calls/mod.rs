@@ -16,6 +16,7 @@ pub mod return_all;
 pub mod sockopt;
 pub mod splice_process;
 pub mod stand_in;
+pub mod uring;
 pub mod vfork;
 
 #[cfg(test)]

@@ -147,7 +147,7 @@ fn is_tcp_listener(fd: RawFd) -> bool {
             }
             tcp
         }
-        Slot::Internal | Slot::Epoll(_) => false,
+        Slot::Internal | Slot::Epoll(_) | Slot::Uring(_) => false,
     }
 }
 

@@ -106,7 +106,9 @@ fn is_another(fd: c_int, way: Way) -> bool {
     let number = match table::get(fd) {
         Slot::Record(number) => number,
         Slot::Internal => return true,
-        Slot::Foreign | Slot::Fresh | Slot::Listener | Slot::Epoll(_) => return false,
+        Slot::Foreign | Slot::Fresh | Slot::Listener | Slot::Epoll(_) | Slot::Uring(_) => {
+            return false;
+        }
     };
     let Some(record) = crate::state::process_group::own().map(|family| family.record(number))
     else {

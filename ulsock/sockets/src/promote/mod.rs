@@ -10,6 +10,7 @@ mod by_broker;
 mod by_daemon;
 mod confirm;
 mod elsewhere;
+pub mod for_good;
 mod stay;
 pub mod unhooked;
 

@@ -1,10 +1,10 @@
-//! Descriptors by which a program passes our hooks, and what it does there we do not see: rings of io_uring, whose
-//! operations name a socket, and epoll sets that were made past libc (the crate rustix does so), to which sockets are added
-//! in the same way. A process that has one keeps its sockets on kernel TCP.
+//! Descriptors by which a program passes our hooks, and what it does there we do not see: io_urings that we cannot look
+//! into ([`crate::calls::uring`] says which), whose operations name a socket, and epoll sets that were made past libc (the crate
+//! rustix does so), to which sockets are added in the same way. A process that has one keeps its sockets on kernel TCP.
 //!
-//! A ring is noticed when libc's `syscall` or liburing makes it. What is made by the instruction itself, or inherited, is found
-//! out when a connection is about to be upgraded: at a few of the descriptors each time, so that it costs little however
-//! many there are.
+//! An io_uring is noticed when libc's `syscall` or liburing makes it. What is made by the instruction itself, or inherited, is
+//! found out when a connection is about to be upgraded: at a few of the descriptors each time, so that it costs little
+//! however many there are.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -23,19 +23,19 @@ const STEP: i32 = 8;
 const END: i32 = 1024;
 
 os::process_wide! {
-    static RING_MADE: AtomicBool = AtomicBool::new(false);
+    static UNSEEN: AtomicBool = AtomicBool::new(false);
     static NEXT: AtomicI32 = AtomicI32::new(0);
-    /// The number of a set that was not in our table when it was looked at, and when that was.
+    /// The number of a set or an io_uring that was not in our table when it was looked at, and when that was.
     static SUSPECT: AtomicI32 = AtomicI32::new(NONE);
     static SUSPECTED_AT: AtomicU64 = AtomicU64::new(0);
 }
 const NONE: i32 = -1;
-/// In ms. A thread that has made a set may wait that long for its turn on a CPU before it tells us.
+/// In ms. A thread that has made one may wait that long for its turn on a CPU before it tells us.
 const PROVEN_AFTER: u64 = 100;
 
-/// The process has made a ring of io_uring.
-pub fn ring_made() {
-    if process::is_on() && !RING_MADE.swap(true, Ordering::AcqRel) {
+/// The process has an io_uring that we cannot look into, or not any more.
+pub fn uring_is_unseen() {
+    if process::is_on() && !UNSEEN.swap(true, Ordering::AcqRel) {
         (upcalls::get().return_all)(Reason::IoUring);
     }
 }
@@ -56,32 +56,27 @@ pub fn found() -> Option<Reason> {
     let end = if begin == 0 { FIRST } else { begin + STEP };
     NEXT.store(if end >= END { 1 } else { end }, Ordering::Relaxed);
     let (number, reason) = (begin..end).find_map(|fd| Some((fd, kind(fd)?)))?;
-    match reason {
-        Reason::IoUring => ring_made(),
-        _ => {
-            SUSPECTED_AT.store(os::clock::coarse_ms(), Ordering::Relaxed);
-            SUSPECT.store(number, Ordering::Relaxed);
-        }
-    }
+    SUSPECTED_AT.store(os::clock::coarse_ms(), Ordering::Relaxed);
+    SUSPECT.store(number, Ordering::Relaxed);
     Some(reason)
 }
 
-/// There is a set that nobody has told us of. Another thread may have made it just now, and be about to: nothing is
-/// upgraded meanwhile, and a later look decides.
+/// There is a set or an io_uring that nobody has told us of. Another thread may have made it just now, and be about to:
+/// nothing is upgraded meanwhile, and a later look decides.
 fn suspected() -> Option<Reason> {
     let suspect = SUSPECT.load(Ordering::Relaxed);
     if suspect == NONE {
         return None;
     }
-    if kind(suspect) != Some(Reason::Waiters) {
+    let Some(reason) = kind(suspect) else {
         SUSPECT.store(NONE, Ordering::Relaxed);
         return None;
-    }
+    };
     let since = SUSPECTED_AT.load(Ordering::Relaxed);
     if os::clock::coarse_ms() >= since + PROVEN_AFTER {
-        (upcalls::get().return_all)(Reason::Waiters);
+        (upcalls::get().return_all)(reason);
     }
-    Some(Reason::Waiters)
+    Some(reason)
 }
 
 /// What the descriptor would mean for our connections, if it is none of ours.
@@ -94,9 +89,10 @@ fn kind(fd: i32) -> Option<Reason> {
     let mut room = [0_u8; 32];
     let len = proc::describe(socket, &mut room).ok()?;
     match &room[..len] {
-        b"anon_inode:[io_uring]" => Some(Reason::IoUring),
         // Ours by now, if a thread was about to say so.
-        b"anon_inode:[eventpoll]" if table::get(fd) == Slot::Foreign => Some(Reason::Waiters),
+        _ if table::get(fd) != Slot::Foreign => None,
+        proc::URING => Some(Reason::IoUring),
+        b"anon_inode:[eventpoll]" => Some(Reason::Waiters),
         _ => None,
     }
 }

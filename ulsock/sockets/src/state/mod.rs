@@ -19,4 +19,5 @@ pub mod slips;
 pub mod stats;
 pub mod table;
 pub mod upgrade_history;
+pub mod urings;
 pub mod verdict;

@@ -125,6 +125,8 @@ pub mod flag {
     pub const AWAKE: u32 = 1 << 27;
     /// What a look must know of the socket has been read: see [`crate::calls::io`].
     pub const LOOKED_UP: u32 = 1 << 28;
+    /// An io_uring may work on it: it was returned to the kernel for that, exactly and for good.
+    pub const BY_URING: u32 = 1 << 29;
 }
 
 /// Bytes and calls of one direction, by carrier.

@@ -17,6 +17,8 @@ const INTERNAL: u32 = u32::MAX;
 const FRESH: u32 = u32::MAX - 1;
 const LISTENER: u32 = u32::MAX - 2;
 const EPOLL: u32 = 1 << 31;
+/// With the highest bit: an io_uring.
+const URING: u32 = EPOLL | 1 << 30;
 /// Of a connection that is not left alone. So whose data calls concern us is one comparison.
 const ATTENDED: u32 = 1 << 30;
 
@@ -32,6 +34,8 @@ pub enum Slot {
     Listener,
     /// An epoll set, by its number in [`crate::ready::epoll`].
     Epoll(u32),
+    /// An io_uring, by its number in [`crate::state::urings`].
+    Uring(u32),
     /// A TCP connection, by its record's number.
     Record(u32),
 }
@@ -142,6 +146,7 @@ fn decode(word: u32) -> Slot {
         INTERNAL => Slot::Internal,
         FRESH => Slot::Fresh,
         LISTENER => Slot::Listener,
+        other if other & URING == URING => Slot::Uring(other & !URING),
         other if other & EPOLL != 0 => Slot::Epoll(other & !EPOLL),
         other => Slot::Record((other & !ATTENDED) - 1),
     }
@@ -155,6 +160,7 @@ fn encode(slot: Slot) -> u32 {
         Slot::Fresh => FRESH,
         Slot::Listener => LISTENER,
         Slot::Epoll(number) => number | EPOLL,
+        Slot::Uring(number) => number | URING,
         Slot::Record(number) => (number + 1) | ATTENDED,
     }
 }
@@ -255,6 +261,7 @@ mod tests {
             Slot::Fresh,
             Slot::Listener,
             Slot::Epoll(7),
+            Slot::Uring(7),
             Slot::Record(0),
             Slot::Record(65_535),
         ] {
@@ -275,7 +282,13 @@ mod tests {
         assert_eq!(ours(FD).and_then(Word::record), Some(65_535));
         attend(FD, 65_535);
         assert!(attended(FD).is_some());
-        for slot in [Slot::Internal, Slot::Fresh, Slot::Listener, Slot::Epoll(7)] {
+        for slot in [
+            Slot::Internal,
+            Slot::Fresh,
+            Slot::Listener,
+            Slot::Epoll(7),
+            Slot::Uring(7),
+        ] {
             assert!(replace(FD, slot).is_some());
             assert!(attended(FD).is_some(), "{slot:?}");
         }

@@ -58,7 +58,7 @@ fn follow(call: CtlCall, event: *const epoll_event) -> Verdict {
     if call.op == EPOLL_CTL_DEL {
         return followed(call, (slot, target), None);
     }
-    if matches!(target, Slot::Foreign) && !faults::are_caught() {
+    if matches!(target, Slot::Foreign | Slot::Uring(_)) && !faults::are_caught() {
         return kernel_first(call, set_of(slot), event);
     }
     // SAFETY: any bytes are an event, and a bad place is found out.

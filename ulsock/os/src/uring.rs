@@ -1,0 +1,261 @@
+//! io_uring: its submission queue, as the program and the kernel share it.
+//!
+//! The queue lies in memory that the program writes. An entry is copied before it is looked at, and an index that the
+//! program wrote is checked before it is used. Layouts: linux/io_uring.h.
+
+use std::os::fd::BorrowedFd;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::io;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+
+use crate::access;
+
+/// Flags of io_uring_setup(2).
+pub mod setup {
+    pub const IOPOLL: u32 = 1 << 0;
+    /// A thread of the kernel's takes the entries, whenever it likes.
+    pub const SQPOLL: u32 = 1 << 1;
+    pub const SQ_AFF: u32 = 1 << 2;
+    pub const SQE128: u32 = 1 << 10;
+    pub const NO_MMAP: u32 = 1 << 14;
+    /// There is no descriptor, but an index that only this task knows.
+    pub const REGISTERED_FD_ONLY: u32 = 1 << 15;
+    pub const NO_SQARRAY: u32 = 1 << 16;
+    /// The flags that are known, up to CQE_MIXED of Linux 6.18.
+    pub const KNOWN: u32 = (1 << 19) - 1;
+}
+
+/// Flags of io_uring_enter(2).
+pub mod enter {
+    pub const GETEVENTS: u32 = 1 << 0;
+    /// The ring is named by an index that only this task knows.
+    pub const REGISTERED_RING: u32 = 1 << 4;
+}
+
+/// Flags of an entry.
+pub mod sqe {
+    pub const FIXED_FILE: u8 = 1 << 0;
+    pub const IO_DRAIN: u8 = 1 << 1;
+    pub const IO_LINK: u8 = 1 << 2;
+    pub const IO_HARDLINK: u8 = 1 << 3;
+    pub const ASYNC: u8 = 1 << 4;
+    pub const CQE_SKIP_SUCCESS: u8 = 1 << 6;
+}
+
+/// struct io_sqring_offsets.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct SqOffsets {
+    pub head: u32,
+    pub tail: u32,
+    pub ring_mask: u32,
+    pub ring_entries: u32,
+    pub flags: u32,
+    pub dropped: u32,
+    pub array: u32,
+    pub resv1: u32,
+    pub user_addr: u64,
+}
+
+/// struct io_cqring_offsets.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CqOffsets {
+    pub words: [u32; 8],
+    pub user_addr: u64,
+}
+
+/// struct io_uring_params, as the kernel has filled it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Params {
+    pub sq_entries: u32,
+    pub cq_entries: u32,
+    pub flags: u32,
+    pub sq_thread_cpu: u32,
+    pub sq_thread_idle: u32,
+    pub features: u32,
+    pub wq_fd: u32,
+    pub resv: [u32; 3],
+    pub sq_off: SqOffsets,
+    pub cq_off: CqOffsets,
+}
+
+/// struct io_uring_sqe. Names are those of its usual meaning; other operations use the places otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Sqe {
+    pub opcode: u8,
+    pub flags: u8,
+    pub ioprio: u16,
+    pub fd: i32,
+    pub off: u64,
+    pub addr: u64,
+    pub len: u32,
+    pub op_flags: u32,
+    pub user_data: u64,
+    pub buf_index: u16,
+    pub personality: u16,
+    pub splice_fd_in: i32,
+    pub rest: [u64; 2],
+}
+
+const _: () = assert!(size_of::<Sqe>() == 64 && size_of::<Params>() == 120);
+
+impl Sqe {
+    /// The next entry begins when this one has ended, if at all.
+    pub fn links_next(&self) -> bool {
+        self.flags & (sqe::IO_LINK | sqe::IO_HARDLINK) != 0
+    }
+}
+
+/// Where the program and the kernel hand entries over.
+#[derive(Clone, Copy, Debug)]
+pub struct SubmissionQueue {
+    pub head: *const AtomicU32,
+    pub tail: *const AtomicU32,
+    /// Which entry is at which place of the queue; null: the one of the same number.
+    pub array: *const AtomicU32,
+    pub entries: *mut Sqe,
+    /// Places, a power of two.
+    pub count: u32,
+    /// In units of 64 bytes.
+    pub entry_size: usize,
+}
+
+// SAFETY: shared memory of the whole process, of which only atomics and copies are used.
+unsafe impl Send for SubmissionQueue {}
+// SAFETY: as above.
+unsafe impl Sync for SubmissionQueue {}
+
+impl SubmissionQueue {
+    pub fn head(&self) -> u32 {
+        // SAFETY: a word of the queue, which is mapped as long as the ring is used.
+        unsafe { (*self.head).load(Ordering::Acquire) }
+    }
+
+    /// What stands before it is the program's last word.
+    pub fn tail(&self) -> u32 {
+        // SAFETY: a word of the queue, which is mapped as long as the ring is used.
+        unsafe { (*self.tail).load(Ordering::Acquire) }
+    }
+
+    /// Where the entry of this position is; `None` if the kernel will find none there.
+    pub fn place(&self, position: u32) -> Option<*mut Sqe> {
+        let at = position & (self.count - 1);
+        let index = match self.array.is_null() {
+            true => at,
+            // SAFETY: the array has `count` words.
+            false => unsafe { (*self.array.add(at as usize)).load(Ordering::Relaxed) },
+        };
+        (index < self.count).then(|| self.entry(index))
+    }
+
+    /// The entry of this number.
+    pub fn entry(&self, index: u32) -> *mut Sqe {
+        let index = (index & (self.count - 1)) as usize;
+        // SAFETY: there are `count` entries of this size.
+        unsafe { self.entries.add(index * self.entry_size) }
+    }
+}
+
+/// Copies an entry.
+///
+/// # Safety
+/// `place` is an entry of a queue that is mapped.
+pub unsafe fn copy(place: *const Sqe) -> Sqe {
+    // SAFETY: as the caller says; any bytes are an entry, and the program may write them meanwhile.
+    unsafe { place.read_volatile() }
+}
+
+/// Overwrites an entry that the kernel has not taken yet; `false` if it is gone.
+pub fn overwrite(place: *mut Sqe, entry: Sqe) -> bool {
+    access::store(place, entry)
+}
+
+/// A second mapping of a ring's submission queue. It does not outlive the ring's last descriptor: whoever made it unmaps it
+/// before. A forked child does not have it.
+#[derive(Debug)]
+pub struct MappedQueue {
+    pub queue: SubmissionQueue,
+    parts: [(usize, usize); 2],
+}
+
+const OFF_SQ_RING: u64 = 0;
+const OFF_SQES: u64 = 0x1000_0000;
+
+impl MappedQueue {
+    /// Of a ring that was just made, with these parameters as the kernel has filled them.
+    pub fn new(ring: BorrowedFd<'_>, params: &Params) -> io::Result<MappedQueue> {
+        let count = params.sq_entries;
+        if !count.is_power_of_two() || count > 1 << 20 {
+            return Err(io::Errno::INVAL);
+        }
+        let entry_size = if params.flags & setup::SQE128 != 0 {
+            2
+        } else {
+            1
+        };
+        let has_array = params.flags & setup::NO_SQARRAY == 0;
+        let offsets = &params.sq_off;
+        let mut parts = [(0, 0); 2];
+        let (words, entries) = if params.flags & setup::NO_MMAP != 0 {
+            // The program's own memory.
+            (params.cq_off.user_addr as usize, offsets.user_addr as usize)
+        } else {
+            let end = match has_array {
+                true => offsets.array as usize + count as usize * 4,
+                false => offsets.head.max(offsets.tail) as usize + 4,
+            };
+            let size = count as usize * entry_size * size_of::<Sqe>();
+            parts[0] = (map(ring, OFF_SQ_RING, end)?, end);
+            match map(ring, OFF_SQES, size) {
+                Ok(at) => parts[1] = (at, size),
+                Err(error) => {
+                    unmap(parts);
+                    return Err(error);
+                }
+            }
+            (parts[0].0, parts[1].0)
+        };
+        let word = |offset: u32| (words + offset as usize) as *const AtomicU32;
+        let queue = SubmissionQueue {
+            head: word(offsets.head),
+            tail: word(offsets.tail),
+            array: if has_array {
+                word(offsets.array)
+            } else {
+                null_mut()
+            },
+            entries: entries as *mut Sqe,
+            count,
+            entry_size,
+        };
+        Ok(MappedQueue { queue, parts })
+    }
+
+    /// In the process that made it.
+    pub fn unmap(self) {
+        unmap(self.parts);
+    }
+}
+
+fn map(ring: BorrowedFd<'_>, offset: u64, size: usize) -> io::Result<usize> {
+    let prot = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::SHARED | MapFlags::POPULATE;
+    // SAFETY: the kernel chooses the address, so no existing mapping is touched.
+    let at = unsafe { mmap(null_mut(), size, prot, flags, ring, offset) }?;
+    // A child that has the descriptor too does not speak for its parent; and what it has mapped would keep the ring alive.
+    // SAFETY: the mapping just made.
+    let _ = unsafe { madvise(at, size, Advice::LinuxDontFork) };
+    Ok(at as usize)
+}
+
+fn unmap(parts: [(usize, usize); 2]) {
+    for (at, size) in parts.into_iter().filter(|(_, size)| *size > 0) {
+        // SAFETY: exactly what `map` mapped, and its owner is at its end.
+        let _ = unsafe { munmap(at as *mut _, size) };
+    }
+}

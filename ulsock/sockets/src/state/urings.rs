@@ -1,0 +1,272 @@
+//! The io_urings of this process: which descriptor is one, its submission queue, and how far that was looked at.
+//!
+//! An io_uring is known from its making to the close of its last number. Like epoll sets they are numbered and never
+//! freed, only used again.
+//!
+//! Several threads may submit to one at the same time, and whoever enters the kernel takes the entries that are first in
+//! the queue, whoever wrote them. So what one may take is granted under a lock ([`Uring::grant`]): all positions before
+//! `granted` belong to calls under way, and none is granted that was not looked at. The kernel takes exactly as many entries as
+//! it is asked to, if they are there, or fewer; what it has left is given back ([`Uring::ended`]). Thus it never comes
+//! to an entry that nobody has looked at, although the lock is not held while it works.
+
+use std::cell::UnsafeCell;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use netstack::ring::SideLock;
+
+use crate::runtime::thread::Critical;
+use crate::state::table::{self, Slot};
+use os::backoff::Backoff;
+use os::uring::{MappedQueue, Params, SubmissionQueue, setup};
+
+/// Of one process at a time.
+const MOST_URINGS: usize = 4096;
+
+os::process_wide! {
+    static URINGS: [AtomicPtr<Uring>; MOST_URINGS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST_URINGS];
+    static HIGHEST: AtomicU32 = AtomicU32::new(0);
+}
+
+/// One io_uring.
+pub struct Uring {
+    lock: SideLock,
+    /// Numbers of this process that name it; 0: free.
+    numbers: AtomicU32,
+    /// The process that made it.
+    pid: AtomicU32,
+    state: UnsafeCell<UringState>,
+}
+
+// SAFETY: `state` is touched only under `lock`.
+unsafe impl Sync for Uring {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for Uring {}
+
+#[derive(Default)]
+pub struct UringState {
+    /// `None` if liburing has made it: its functions are given where the queue is.
+    mapped: Option<MappedQueue>,
+    /// It only polls: operations that it does not know there fail.
+    pub polls: bool,
+    /// An entry has waited for all before it, and those behind it for this one: nothing may be done early any more.
+    pub drains: bool,
+    /// Entries before this position were looked at.
+    pub looked: u32,
+    /// Was the entry before that position linked to the next one?
+    pub linked: bool,
+    /// Positions before this one belong to calls under way, of which there are so many.
+    granted: u32,
+    calls: u32,
+    /// The thread that acts on entries it has found, outside of the lock; 0: none.
+    pub acting: u32,
+}
+
+/// The lock of one, within a critical section.
+pub struct Held<'a> {
+    uring: &'a Uring,
+    pub me: u32,
+    _critical: Critical,
+}
+
+impl Held<'_> {
+    pub fn state(&mut self) -> &mut UringState {
+        // SAFETY: the lock is held, and this guard is the only way to the state.
+        unsafe { &mut *self.uring.state.get() }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.uring.lock.unlock();
+    }
+}
+
+pub fn get(number: u32) -> Option<&'static Uring> {
+    // SAFETY: null or leaked by `place`.
+    unsafe {
+        URINGS
+            .get(number as usize)?
+            .load(Ordering::Acquire)
+            .as_ref()
+    }
+}
+
+/// The io_uring behind a descriptor.
+pub fn of(fd: RawFd) -> Option<&'static Uring> {
+    match table::get(fd) {
+        Slot::Uring(number) => get(number),
+        _ => None,
+    }
+}
+
+/// May it be looked at, if it was made with these flags?
+pub fn are_supported(flags: u32) -> bool {
+    const NOT: u32 = setup::SQPOLL | setup::SQ_AFF | setup::REGISTERED_FD_ONLY | !setup::KNOWN;
+    flags & NOT == 0
+}
+
+/// One was made, and this is its descriptor. `false`: nobody could look at what it is asked.
+pub fn opened(fd: RawFd, params: &Params) -> bool {
+    // SAFETY: the program has just been given the number.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    let mapped = are_supported(params.flags).then(|| MappedQueue::new(socket, params).ok());
+    match mapped.flatten() {
+        Some(mapped) => begin(fd, params.flags, Some(mapped)),
+        None => false,
+    }
+}
+
+/// The same by a function of liburing's.
+pub fn opened_by_liburing(fd: RawFd, flags: u32) -> bool {
+    are_supported(flags) && begin(fd, flags, None)
+}
+
+fn begin(fd: RawFd, flags: u32, mapped: Option<MappedQueue>) -> bool {
+    let place = place();
+    let held = place.and_then(|(number, uring)| Some((number, uring, uring.hold()?)));
+    let Some((number, uring, mut held)) = held else {
+        if let Some(mapped) = mapped {
+            mapped.unmap();
+        }
+        return false;
+    };
+    uring.pid.store(os::pid::get(), Ordering::Relaxed);
+    *held.state() = UringState {
+        mapped,
+        polls: flags & setup::IOPOLL != 0,
+        ..UringState::default()
+    };
+    drop(held);
+    table::set(fd, Slot::Uring(number))
+}
+
+/// A free one, with one number.
+fn place() -> Option<(u32, &'static Uring)> {
+    let known =
+        (0..HIGHEST.load(Ordering::Acquire)).filter_map(|number| Some((number, get(number)?)));
+    let take = |uring: &Uring| {
+        let order = (Ordering::AcqRel, Ordering::Relaxed);
+        uring
+            .numbers
+            .compare_exchange(0, 1, order.0, order.1)
+            .is_ok()
+    };
+    if let Some(free) = known.into_iter().find(|(_, uring)| take(uring)) {
+        return Some(free);
+    }
+    let number = HIGHEST.fetch_add(1, Ordering::AcqRel);
+    if number as usize >= MOST_URINGS {
+        HIGHEST.store(MOST_URINGS as u32, Ordering::Release);
+        return None;
+    }
+    let new = Box::new(Uring {
+        lock: SideLock::new(),
+        numbers: AtomicU32::new(1),
+        pid: AtomicU32::new(0),
+        state: UnsafeCell::new(UringState::default()),
+    });
+    URINGS[number as usize].store(Box::into_raw(new), Ordering::Release);
+    Some((number, get(number)?))
+}
+
+/// One more number for it.
+pub fn duped(number: u32) {
+    if let Some(uring) = get(number) {
+        uring.numbers.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// One number less. With the last one our mapping goes: it would keep the io_uring, and all that it holds, alive.
+pub fn closed(number: u32) {
+    let Some(uring) = get(number) else { return };
+    // Whoever takes it for another finds it without a queue.
+    if uring.numbers.load(Ordering::Acquire) == 1
+        && uring.is_mine()
+        && let Some(mapped) = uring.hold().and_then(|mut held| held.state().mapped.take())
+    {
+        mapped.unmap();
+    }
+    uring.numbers.fetch_sub(1, Ordering::AcqRel);
+}
+
+impl Uring {
+    /// A forked child has its parent's number, but not its memory, and both may submit.
+    pub fn is_mine(&self) -> bool {
+        self.pid.load(Ordering::Relaxed) == os::pid::get()
+    }
+
+    /// `None`: this thread cannot have it.
+    pub fn hold(&self) -> Option<Held<'_>> {
+        let mut backoff = Backoff::default();
+        loop {
+            let critical = Critical::enter()?;
+            let me = critical.0.id();
+            match self.lock.try_lock(me) {
+                Ok(()) => {
+                    return Some(Held {
+                        uring: self,
+                        me,
+                        _critical: critical,
+                    });
+                }
+                Err(owner) if owner == me => return None,
+                Err(_) => drop(critical),
+            }
+            backoff.pause();
+        }
+    }
+
+    /// A call is over that was granted so many entries, and has taken these.
+    pub fn ended(&self, granted: u32, taken: u32) {
+        if let Some(mut held) = self.hold() {
+            let state = held.state();
+            state.calls = state.calls.saturating_sub(1);
+            let left = granted.saturating_sub(taken);
+            state.granted = state.granted.wrapping_sub(left);
+        }
+    }
+}
+
+impl UringState {
+    pub fn queue(&self) -> Option<SubmissionQueue> {
+        self.mapped.as_ref().map(|mapped| mapped.queue)
+    }
+
+    /// The positions that nobody has looked at yet. While no call is under way those are all that the kernel has left: a
+    /// program may have changed what was not taken.
+    pub fn unseen(&mut self, queue: &SubmissionQueue) -> std::ops::Range<u32> {
+        let (head, tail) = (queue.head(), queue.tail());
+        let is_inside = tail.wrapping_sub(self.looked) <= queue.count;
+        if self.calls == 0 || !is_inside {
+            (self.looked, self.granted, self.linked) = (head, head, false);
+        }
+        // An entry that the kernel could not find is passed without being counted.
+        if is_behind(self.granted, head) {
+            self.granted = head;
+        }
+        if is_behind(self.looked, head) {
+            self.looked = head;
+        }
+        let end = match tail.wrapping_sub(self.looked) <= queue.count {
+            true => tail,
+            // No queue that the kernel would go by.
+            false => self.looked,
+        };
+        self.looked..end
+    }
+
+    /// How many of `wanted` entries a call may take that begins now.
+    pub fn grant(&mut self, wanted: u32) -> u32 {
+        let granted = wanted.min(self.looked.wrapping_sub(self.granted));
+        if granted > 0 {
+            self.granted = self.granted.wrapping_add(granted);
+            self.calls += 1;
+        }
+        granted
+    }
+}
+
+fn is_behind(position: u32, other: u32) -> bool {
+    position.wrapping_sub(other).cast_signed() < 0
+}
