@@ -233,12 +233,11 @@ impl UringState {
         self.mapped.as_ref().map(|mapped| mapped.queue)
     }
 
-    /// The positions that nobody has looked at yet. While no call is under way those are all that the kernel has left: a
-    /// program may have changed what was not taken.
-    pub fn unseen(&mut self, queue: &SubmissionQueue) -> std::ops::Range<u32> {
+    /// A call begins. While no other is under way, all that the kernel has left is looked at again: a program may have changed
+    /// what was not taken.
+    pub fn begin(&mut self, queue: &SubmissionQueue) {
         let (head, tail) = (queue.head(), queue.tail());
-        let is_inside = tail.wrapping_sub(self.looked) <= queue.count;
-        if self.calls == 0 || !is_inside {
+        if self.calls == 0 || tail.wrapping_sub(self.looked) > queue.count {
             (self.looked, self.granted, self.linked) = (head, head, false);
         }
         // An entry that the kernel could not find is passed without being counted.
@@ -248,12 +247,16 @@ impl UringState {
         if is_behind(self.looked, head) {
             self.looked = head;
         }
-        let end = match tail.wrapping_sub(self.looked) <= queue.count {
-            true => tail,
+    }
+
+    /// The positions that nobody has looked at yet.
+    pub fn unseen(&self, queue: &SubmissionQueue) -> std::ops::Range<u32> {
+        let tail = queue.tail();
+        match tail.wrapping_sub(self.looked) <= queue.count {
+            true => self.looked..tail,
             // No queue that the kernel would go by.
-            false => self.looked,
-        };
-        self.looked..end
+            false => self.looked..self.looked,
+        }
     }
 
     /// How many of `wanted` entries a call may take that begins now.

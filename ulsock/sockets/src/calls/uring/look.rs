@@ -60,16 +60,24 @@ impl Batch {
 /// looked at.
 pub fn look(uring: &Uring, wanted: u32) -> Option<u32> {
     let mut backoff = Backoff::default();
-    let patience = Deadline::after(ACTING);
+    let mut patience = None;
+    let mut has_begun = false;
     loop {
         let mut held = uring.hold()?;
         let me = held.me;
         let state = held.state();
         let queue = state.queue()?;
-        if state.acting != 0 && state.acting != me && !patience.passed() {
-            drop(held);
-            backoff.pause();
-            continue;
+        if state.acting != 0 && state.acting != me {
+            let patience = patience.get_or_insert_with(|| Deadline::after(ACTING));
+            if !patience.passed() {
+                drop(held);
+                backoff.pause();
+                continue;
+            }
+        }
+        if !has_begun {
+            state.begin(&queue);
+            has_begun = true;
         }
         let (batch, end) = scan(state, &queue);
         if batch.len == 0 {
