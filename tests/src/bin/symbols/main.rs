@@ -18,6 +18,7 @@ mod scene;
 mod signals;
 mod special;
 mod streams;
+mod uring;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -41,6 +42,7 @@ const GROUPS: &[&[Case]] = &[
     process::CASES,
     signals::CASES,
     special::CASES,
+    uring::CASES,
 ];
 
 /// A case takes no longer.

@@ -1,6 +1,6 @@
-//! System calls by number, io_uring, and calls after which a process may do less.
+//! System calls by number, and calls after which a process may do less.
 
-use std::ffi::{CString, c_char, c_int, c_long, c_uint, c_ulong, c_void};
+use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 
 use crate::Case;
 use crate::scene::{Scene, call};
@@ -18,11 +18,6 @@ pub const CASES: &[Case] = &[
     ("prlimit64", prlimit),
     ("dlopen", dlopen),
     ("dlmopen", dlmopen),
-    ("io_uring_queue_init", queue_init),
-    ("io_uring_queue_init_params", queue_init_params),
-    ("io_uring_queue_init_mem", queue_init_mem),
-    ("io_uring_queue_init_try_nosqarr", queue_init_params),
-    ("io_uring_setup", setup),
 ];
 
 /// Numbers of hooked calls, with their arguments, and two others; and calls that make descriptors and processes.
@@ -258,81 +253,6 @@ fn dlmopen(scene: &mut Scene, name: &'static str) {
             0,
             path.as_ptr(),
             libc::RTLD_NOW
-        );
-    }
-}
-
-/// Is this function in the liburing of this machine? One that is not is ENOSYS with ulsock.
-fn exists(scene: &mut Scene, name: &'static str) -> bool {
-    let symbol = CString::new(name).expect("name");
-    // SAFETY: C strings.
-    let found = unsafe {
-        let library = libc::dlopen(
-            c"liburing.so.2".as_ptr(),
-            libc::RTLD_NOW | libc::RTLD_GLOBAL,
-        );
-        assert!(!library.is_null(), "liburing is not installed");
-        // A library's own lookup finds the hook too, as long as it is in front.
-        !libc::dlsym(library, symbol.as_ptr()).is_null()
-    };
-    scene.note("exists", found);
-    scene.ended = !found;
-    found
-}
-
-fn queue_init(scene: &mut Scene, name: &'static str) {
-    let mut ring = [0_u64; 64];
-    if exists(scene, name) {
-        call!(
-            scene,
-            name,
-            fn(c_uint, *mut c_void, c_uint) -> c_int,
-            8,
-            ring.as_mut_ptr(),
-            0
-        );
-    }
-}
-
-fn queue_init_params(scene: &mut Scene, name: &'static str) {
-    let (mut ring, mut params) = ([0_u64; 64], [0_u64; 32]);
-    if exists(scene, name) {
-        call!(
-            scene,
-            name,
-            fn(c_uint, *mut c_void, *mut c_void) -> c_int,
-            8,
-            ring.as_mut_ptr(),
-            params.as_mut_ptr()
-        );
-    }
-}
-
-fn queue_init_mem(scene: &mut Scene, name: &'static str) {
-    let (mut ring, mut params, mut memory) = ([0_u64; 64], [0_u64; 32], [0_u64; 8]);
-    if exists(scene, name) {
-        call!(
-            scene,
-            name,
-            fn(c_uint, *mut c_void, *mut c_void, *mut c_void, usize) -> c_int,
-            8,
-            ring.as_mut_ptr(),
-            params.as_mut_ptr(),
-            memory.as_mut_ptr(),
-            64
-        );
-    }
-}
-
-fn setup(scene: &mut Scene, name: &'static str) {
-    let mut params = [0_u64; 32];
-    if exists(scene, name) {
-        call!(
-            scene,
-            name,
-            fn(c_uint, *mut c_void) -> c_int,
-            8,
-            params.as_mut_ptr()
         );
     }
 }

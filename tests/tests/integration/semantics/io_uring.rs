@@ -1,14 +1,15 @@
-//! Programs that use a connection through an io_uring: before the ring is made the connection may be
-//! accelerated, with the ring it is not, and no byte is lost on the way. And through an epoll set that passes our hooks.
+//! Programs that have an io_uring: a connection that it works on returns to the kernel, and no byte is lost on the way;
+//! others stay accelerated. And programs with an epoll set that passes our hooks.
 
 use tests::compile::compile;
-use tests::ends::{Ends, Side};
+use tests::ends::{Ends, Side, kernel_only};
 use tests::place::Place;
 use tests::ports;
+use tests::report::Report;
 
 const ROUNDS: u32 = 300;
 
-/// Both ends use the ring after `plain` rounds without.
+/// Both ends use the io_uring after `plain` rounds without.
 fn run(how: &str, plain: u32) {
     for &ends in Ends::all() {
         let place = Place::new(ends).eager();
@@ -72,5 +73,108 @@ fn an_epoll_set_made_past_libc() {
         place.check_quiet();
         let (report, _) = place.report(Side::Client);
         assert_eq!(report.upgraded, 0, "{report:?}");
+    }
+}
+
+/// Steps of `beside_uring`, and how many ends each returns because of the io_uring; all others stay accelerated.
+const BESIDE: &[(&str, u64)] = &[
+    ("files", 0),
+    ("sets", 0),
+    ("chains", 2),
+    ("operations", 8),
+    ("endings", 3),
+    ("shots", 1),
+    ("closed", 2),
+    ("number", 1),
+];
+
+fn beside(how: &str, step: &str) -> (Report, usize) {
+    let place = Place::new(Ends::both()).eager();
+    let program = compile(
+        "cc",
+        "beside_uring.c",
+        "-luring -pthread",
+        place.folder(),
+        "beside",
+    );
+    let program = program.to_str().expect("a path");
+    place.client(program).args(&format!("{how} {step}")).run();
+    place.check_quiet();
+    place.report(Side::Client)
+}
+
+fn returned(report: &Report) -> u64 {
+    report.reasons.get("io-uring").copied().unwrap_or(0)
+}
+
+fn all_beside(how: &str) {
+    for (step, ends) in BESIDE {
+        let (report, _) = beside(how, step);
+        if !kernel_only() {
+            assert_eq!(report.upgraded, report.connections, "{step}: {report:?}");
+            assert_eq!(returned(&report), *ends, "{step}: {report:?}");
+            assert_eq!(report.reasons.values().sum::<u64>(), *ends, "{report:?}");
+        }
+    }
+}
+
+#[test]
+fn connections_beside_liburing() {
+    all_beside("liburing");
+}
+
+#[test]
+fn connections_beside_syscall() {
+    all_beside("syscall");
+}
+
+/// Several threads submit to one io_uring at the same time.
+#[test]
+fn threads_that_submit() {
+    let (report, _) = beside("syscall", "threads");
+    if !kernel_only() {
+        assert_eq!((report.upgraded, returned(&report)), (8, 4), "{report:?}");
+    }
+}
+
+/// An epoll set that an io_uring waits for is the kernel's, with its members.
+#[test]
+fn a_set_that_is_polled() {
+    for how in ["liburing", "syscall"] {
+        let (report, _) = beside(how, "set");
+        if !kernel_only() {
+            assert_eq!(report.reasons.get("waiters"), Some(&1), "{report:?}");
+        }
+    }
+}
+
+/// What an io_uring connects or accepts, and drives alone, is never looked at.
+#[test]
+fn connections_of_an_io_uring_alone() {
+    for how in ["liburing", "syscall"] {
+        let (report, _) = beside(how, "alone");
+        assert_eq!(report.connections, 0, "{report:?}");
+    }
+}
+
+/// A child can be seen submitting to what it has inherited if liburing says where the queue is; else it keeps its
+/// connections on the kernel.
+#[test]
+fn an_inherited_io_uring() {
+    for how in ["liburing", "syscall"] {
+        let (report, lines) = beside(how, "child");
+        if !kernel_only() {
+            assert_eq!(lines, 2, "{report:?}");
+            assert!(returned(&report) > 0, "{report:?}");
+        }
+    }
+}
+
+/// The kernel's own thread takes the entries, whenever it likes.
+#[test]
+fn an_io_uring_that_is_polled_by_the_kernel() {
+    for step in ["files", "sets", "operations"] {
+        let (report, _) = beside("polled", step);
+        assert_eq!(report.upgraded, 0, "{step}: {report:?}");
     }
 }

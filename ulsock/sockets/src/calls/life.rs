@@ -32,6 +32,7 @@ use crate::state::process_group::{self, ProcessGroup};
 use crate::state::record::{Record, State};
 use crate::state::stats;
 use crate::state::table::{self, Slot};
+use crate::state::urings;
 use os::access;
 use os::fds;
 use os::log;
@@ -198,6 +199,7 @@ pub fn note_new_process() {
     waiter::after_fork();
     mlock::after_fork();
     thread::after_fork();
+    urings::after_fork();
 }
 
 fn join_family(family: &ProcessGroup) {

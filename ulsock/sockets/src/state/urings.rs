@@ -33,8 +33,6 @@ pub struct Uring {
     lock: SideLock,
     /// Numbers of this process that name it; 0: free.
     numbers: AtomicU32,
-    /// The process that made it.
-    pid: AtomicU32,
     state: UnsafeCell<UringState>,
 }
 
@@ -45,7 +43,7 @@ unsafe impl Send for Uring {}
 
 #[derive(Default)]
 pub struct UringState {
-    /// `None` if liburing has made it: its functions are given where the queue is.
+    /// `None` if liburing has made it, whose functions are given where the queue is; or if it was inherited.
     mapped: Option<MappedQueue>,
     /// It only polls: operations that it does not know there fail.
     pub polls: bool,
@@ -124,14 +122,13 @@ pub fn opened_by_liburing(fd: RawFd, flags: u32) -> bool {
 
 fn begin(fd: RawFd, flags: u32, mapped: Option<MappedQueue>) -> bool {
     let place = place();
-    let held = place.and_then(|(number, uring)| Some((number, uring, uring.hold()?)));
-    let Some((number, uring, mut held)) = held else {
+    let held = place.and_then(|(number, uring)| Some((number, uring.hold()?)));
+    let Some((number, mut held)) = held else {
         if let Some(mapped) = mapped {
             mapped.unmap();
         }
         return false;
     };
-    uring.pid.store(os::pid::get(), Ordering::Relaxed);
     *held.state() = UringState {
         mapped,
         polls: flags & setup::IOPOLL != 0,
@@ -163,7 +160,6 @@ fn place() -> Option<(u32, &'static Uring)> {
     let new = Box::new(Uring {
         lock: SideLock::new(),
         numbers: AtomicU32::new(1),
-        pid: AtomicU32::new(0),
         state: UnsafeCell::new(UringState::default()),
     });
     URINGS[number as usize].store(Box::into_raw(new), Ordering::Release);
@@ -182,7 +178,6 @@ pub fn closed(number: u32) {
     let Some(uring) = get(number) else { return };
     // Whoever takes it for another finds it without a queue.
     if uring.numbers.load(Ordering::Acquire) == 1
-        && uring.is_mine()
         && let Some(mapped) = uring.hold().and_then(|mut held| held.state().mapped.take())
     {
         mapped.unmap();
@@ -190,12 +185,22 @@ pub fn closed(number: u32) {
     uring.numbers.fetch_sub(1, Ordering::AcqRel);
 }
 
-impl Uring {
-    /// A forked child has its parent's number, but not its memory, and both may submit.
-    pub fn is_mine(&self) -> bool {
-        self.pid.load(Ordering::Relaxed) == os::pid::get()
+/// In a forked child, which has this thread alone: it has its parent's numbers, but neither the mappings nor the threads.
+/// Without a queue it cannot look into those that were made by libc's `syscall`; into liburing's it can.
+pub fn after_fork() {
+    for uring in (0..HIGHEST.load(Ordering::Acquire)).filter_map(get) {
+        // SAFETY: no other thread is there that could hold the lock, or be about to.
+        let state = unsafe { &mut *uring.state.get() };
+        *state = UringState {
+            polls: state.polls,
+            drains: state.drains,
+            ..UringState::default()
+        };
+        uring.lock.unlock();
     }
+}
 
+impl Uring {
     /// `None`: this thread cannot have it.
     pub fn hold(&self) -> Option<Held<'_>> {
         let mut backoff = Backoff::default();
@@ -220,10 +225,7 @@ impl Uring {
     /// A call is over that was granted so many entries, and has taken these.
     pub fn ended(&self, granted: u32, taken: u32) {
         if let Some(mut held) = self.hold() {
-            let state = held.state();
-            state.calls = state.calls.saturating_sub(1);
-            let left = granted.saturating_sub(taken);
-            state.granted = state.granted.wrapping_sub(left);
+            held.state().ended(granted, taken);
         }
     }
 }
@@ -268,8 +270,124 @@ impl UringState {
         }
         granted
     }
+
+    fn ended(&mut self, granted: u32, taken: u32) {
+        self.calls = self.calls.saturating_sub(1);
+        self.granted = self.granted.wrapping_sub(granted.saturating_sub(taken));
+    }
 }
 
 fn is_behind(position: u32, other: u32) -> bool {
     position.wrapping_sub(other).cast_signed() < 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use os::uring::Sqe;
+
+    /// A queue of the test's own, whose kernel takes what it is told to.
+    struct Fake {
+        head: AtomicU32,
+        tail: AtomicU32,
+        entries: Vec<Sqe>,
+    }
+
+    impl Fake {
+        fn new(at: u32) -> Fake {
+            Fake {
+                head: AtomicU32::new(at),
+                tail: AtomicU32::new(at),
+                entries: vec![Sqe::default(); 8],
+            }
+        }
+
+        fn queue(&self) -> SubmissionQueue {
+            SubmissionQueue {
+                head: &self.head,
+                tail: &self.tail,
+                array: std::ptr::null(),
+                entries: self.entries.as_ptr().cast_mut(),
+                count: 8,
+                entry_size: 1,
+            }
+        }
+
+        fn add(&self, count: u32) {
+            self.tail.fetch_add(count, Ordering::Relaxed);
+        }
+
+        fn take(&self, count: u32) {
+            self.head.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    fn look(state: &mut UringState, fake: &Fake) -> u32 {
+        state.begin(&fake.queue());
+        let unseen = state.unseen(&fake.queue());
+        state.looked = unseen.end;
+        unseen.end.wrapping_sub(unseen.start)
+    }
+
+    #[test]
+    fn one_thread_is_granted_what_is_there() {
+        let (fake, mut state) = (Fake::new(u32::MAX - 2), UringState::default());
+        for _ in 0..5 {
+            fake.add(3);
+            assert_eq!(look(&mut state, &fake), 3);
+            assert_eq!(state.grant(7), 3);
+            fake.take(3);
+            state.ended(3, 3);
+        }
+        assert_eq!(look(&mut state, &fake), 0);
+        assert_eq!(state.grant(1), 0);
+    }
+
+    #[test]
+    fn what_the_kernel_leaves_is_looked_at_again() {
+        let (fake, mut state) = (Fake::new(0), UringState::default());
+        fake.add(4);
+        assert_eq!(look(&mut state, &fake), 4);
+        assert_eq!(state.grant(4), 4);
+        fake.take(1);
+        state.ended(4, 1);
+        assert_eq!(look(&mut state, &fake), 3);
+        assert_eq!(state.grant(4), 3);
+    }
+
+    #[test]
+    fn two_calls_are_not_granted_the_same_entries() {
+        let (fake, mut state) = (Fake::new(5), UringState::default());
+        fake.add(1);
+        assert_eq!(look(&mut state, &fake), 1);
+        assert_eq!(state.grant(1), 1);
+        // Another thread wants the same, and there is nothing else.
+        assert_eq!(look(&mut state, &fake), 0);
+        assert_eq!(state.grant(1), 0);
+        // Of two more, it gets these: the first is the other's still, whether the kernel has it or not.
+        fake.add(2);
+        assert_eq!(look(&mut state, &fake), 2);
+        assert_eq!(state.grant(9), 2);
+        fake.take(3);
+        state.ended(1, 1);
+        state.ended(2, 2);
+        assert_eq!(look(&mut state, &fake), 0);
+    }
+
+    #[test]
+    fn an_entry_that_the_kernel_drops_holds_nobody_up() {
+        let (fake, mut state) = (Fake::new(0), UringState::default());
+        fake.add(3);
+        assert_eq!(look(&mut state, &fake), 3);
+        assert_eq!(state.grant(1), 1);
+        assert_eq!(state.grant(2), 2);
+        // The one of the first call was dropped, and counts as not taken; the second is under way.
+        fake.take(3);
+        state.ended(1, 0);
+        assert_eq!(look(&mut state, &fake), 0);
+        assert_eq!(state.grant(1), 0);
+        fake.add(1);
+        assert_eq!(look(&mut state, &fake), 1);
+        assert_eq!(state.grant(1), 1);
+    }
 }

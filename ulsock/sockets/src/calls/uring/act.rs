@@ -47,32 +47,18 @@ impl Found {
 
     /// What it works on is the kernel's.
     fn returned(&self) {
-        for (index, fd) in entry::named(&self.entry).into_iter().enumerate() {
-            if table::get(fd) == Slot::Internal {
-                // To the program it does not exist.
-                let mut entry = self.entry;
-                match index {
-                    0 => entry.fd = -1,
-                    _ => entry.splice_fd_in = -1,
-                }
-                uring::overwrite(self.place, entry);
-            } else {
-                return_one(fd);
-            }
+        let named = entry::named(&self.entry);
+        if named.iter().any(|fd| table::get(*fd) == Slot::Internal) {
+            return self.names_nothing();
         }
+        named.into_iter().for_each(return_one);
     }
 
     /// As before `close`. What the kernel closes later, or not at all, must be its own until then.
     fn closes(&self) {
         let fd = self.entry.fd;
         match table::get(fd) {
-            Slot::Internal => {
-                let entry = Sqe {
-                    fd: -1,
-                    ..self.entry
-                };
-                uring::overwrite(self.place, entry);
-            }
+            Slot::Internal => self.names_nothing(),
             // The kernel refuses to close one in this way.
             Slot::Uring(_) => {}
             _ => {
@@ -106,13 +92,7 @@ impl Found {
             Verdict::Done(_) => self.becomes_nop(0),
             Verdict::Fail(error) if can_tell_errors() => self.becomes_nop(-error),
             // The kernel's set is as ours: it finds the same error.
-            Verdict::Fail(libc::EBADF) => {
-                let entry = Sqe {
-                    fd: -1,
-                    ..self.entry
-                };
-                uring::overwrite(self.place, entry);
-            }
+            Verdict::Fail(libc::EBADF) => self.names_nothing(),
             Verdict::Fail(_) | Verdict::Bypass | Verdict::Kernel(_) | Verdict::Counted(_) => {}
         }
     }
@@ -120,17 +100,17 @@ impl Found {
     /// The kernel does it when its turn comes: it is about something that is the kernel's by then.
     fn control_later(&self) {
         let member = entry::member(&self.entry);
-        match table::get(member) {
-            Slot::Epoll(_) if self.entry.len.cast_signed() != EPOLL_CTL_ADD => {}
-            Slot::Internal => {
-                let entry = Sqe {
-                    fd: -1,
-                    ..self.entry
-                };
-                uring::overwrite(self.place, entry);
-            }
+        match (table::get(self.entry.fd), table::get(member)) {
+            (Slot::Internal, _) | (_, Slot::Internal) => self.names_nothing(),
+            (_, Slot::Epoll(_)) if self.entry.len.cast_signed() != EPOLL_CTL_ADD => {}
             _ => return_one(member),
         }
+    }
+
+    /// To the program there is no such descriptor.
+    fn names_nothing(&self) {
+        let fd = -1;
+        uring::overwrite(self.place, Sqe { fd, ..self.entry });
     }
 
     fn becomes_nop(&self, result: i32) {

@@ -3,7 +3,8 @@
 //! an epoll set of ours are done here; all others pass.
 //!
 //! What cannot be looked at returns every connection, for good: io_urings whose queue a thread of the kernel's reads, that
-//! were made past libc and liburing, or by another process.
+//! were made past libc and liburing, or by another process. One that was inherited by fork can be looked at if it is
+//! liburing's, as in a server that makes one for each child before it forks: its functions say where the queue is.
 
 mod act;
 mod entry;
@@ -98,7 +99,7 @@ pub fn before_enter(fd: RawFd, to_submit: u32, flags: u32) -> Entering {
 
 fn look(entering: &mut Entering, fd: RawFd) {
     let uring = match entering.flags & enter::REGISTERED_RING {
-        0 => urings::of(fd).filter(|uring| uring.is_mine()),
+        0 => urings::of(fd),
         _ => None,
     };
     let granted = uring.and_then(|uring| look::look(uring, entering.to_submit));
@@ -150,8 +151,7 @@ unsafe fn look_all(uring: *const Liburing, known: bool) {
     let looked = known.then(|| unsafe {
         let given = Liburing::load(uring)?;
         let (queue, unflushed) = given.queue()?;
-        let uring = urings::of(given.fd()).filter(|uring| uring.is_mine())?;
-        look::look_all(uring, &queue, unflushed)
+        look::look_all(urings::of(given.fd())?, &queue, unflushed)
     });
     if looked.flatten().is_none() {
         unhooked::uring_is_unseen();
