@@ -58,9 +58,17 @@ static int publish(struct io_uring *to)
 
 static int submit(unsigned wait)
 {
+    unsigned flags = wait ? IORING_ENTER_GETEVENTS : 0, ready = ring.sq.sqe_tail - ring.sq.sqe_head;
+    int result;
+
     if (by_liburing)
         return wait ? io_uring_submit_and_wait(&ring, wait) : io_uring_submit(&ring);
-    return syscall(SYS_io_uring_enter, ring.ring_fd, publish(&ring), wait, wait ? IORING_ENTER_GETEVENTS : 0, NULL, 0);
+    if (!(ring.flags & IORING_SETUP_SQPOLL))
+        return syscall(SYS_io_uring_enter, ring.ring_fd, publish(&ring), wait, flags, NULL, 0);
+    /* The kernel's thread takes them, perhaps all before the call. */
+    publish(&ring);
+    result = syscall(SYS_io_uring_enter, ring.ring_fd, ready, wait, flags | IORING_ENTER_SQ_WAKEUP, NULL, 0);
+    return result < 0 ? result : (int)ready;
 }
 
 static struct io_uring_sqe *entry(unsigned long name)
