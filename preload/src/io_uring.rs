@@ -34,7 +34,9 @@ pub fn entering(
 ) -> c_long {
     let entering = uring::before_enter(fd as c_int, to_submit as c_uint, flags as c_uint);
     let result = real(entering.to_submit as usize, entering.flags as usize);
-    errno::keep(|| entering.done(result as isize));
+    if entering.is_followed() {
+        errno::keep(|| entering.done(result as isize));
+    }
     result
 }
 

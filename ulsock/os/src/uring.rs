@@ -42,6 +42,8 @@ pub mod sqe {
     pub const IO_HARDLINK: u8 = 1 << 3;
     pub const ASYNC: u8 = 1 << 4;
     pub const CQE_SKIP_SUCCESS: u8 = 1 << 6;
+    /// The next entry begins when this one has ended, if at all.
+    pub const LINKS_NEXT: u8 = IO_LINK | IO_HARDLINK;
 }
 
 /// struct io_sqring_offsets.
@@ -104,13 +106,6 @@ pub struct Sqe {
 
 const _: () = assert!(size_of::<Sqe>() == 64 && size_of::<Params>() == 120);
 
-impl Sqe {
-    /// The next entry begins when this one has ended, if at all.
-    pub fn links_next(&self) -> bool {
-        self.flags & (sqe::IO_LINK | sqe::IO_HARDLINK) != 0
-    }
-}
-
 /// Where the program and the kernel hand entries over.
 #[derive(Clone, Copy, Debug)]
 pub struct SubmissionQueue {
@@ -131,18 +126,21 @@ unsafe impl Send for SubmissionQueue {}
 unsafe impl Sync for SubmissionQueue {}
 
 impl SubmissionQueue {
+    #[inline]
     pub fn head(&self) -> u32 {
         // SAFETY: a word of the queue, which is mapped as long as the ring is used.
         unsafe { (*self.head).load(Ordering::Acquire) }
     }
 
     /// What stands before it is the program's last word.
+    #[inline]
     pub fn tail(&self) -> u32 {
         // SAFETY: a word of the queue, which is mapped as long as the ring is used.
         unsafe { (*self.tail).load(Ordering::Acquire) }
     }
 
     /// Where the entry of this position is; `None` if the kernel will find none there.
+    #[inline]
     pub fn place(&self, position: u32) -> Option<*mut Sqe> {
         let at = position & (self.count - 1);
         let index = match self.array.is_null() {
@@ -154,6 +152,7 @@ impl SubmissionQueue {
     }
 
     /// The entry of this number.
+    #[inline]
     pub fn entry(&self, index: u32) -> *mut Sqe {
         let index = (index & (self.count - 1)) as usize;
         // SAFETY: there are `count` entries of this size.
@@ -168,6 +167,16 @@ impl SubmissionQueue {
 pub unsafe fn copy(place: *const Sqe) -> Sqe {
     // SAFETY: as the caller says; any bytes are an entry, and the program may write them meanwhile.
     unsafe { place.read_volatile() }
+}
+
+/// Its first word alone: operation, flags, priority and descriptor, in the order of their addresses.
+///
+/// # Safety
+/// As for [`copy`].
+#[inline]
+pub unsafe fn copy_beginning(place: *const Sqe) -> u64 {
+    // SAFETY: as the caller says; entries are aligned to words.
+    unsafe { place.cast::<u64>().read_volatile() }
 }
 
 /// Overwrites an entry that the kernel has not taken yet; `false` if it is gone.

@@ -6,7 +6,7 @@
 use std::num::NonZeroU32;
 use std::os::fd::RawFd;
 use std::sync::Once;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use crate::runtime::thread;
 
@@ -42,6 +42,14 @@ pub enum Slot {
 
 os::process_wide! {
     static TABLE: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+    /// There has been a TCP socket or an epoll set.
+    static USED: AtomicBool = AtomicBool::new(false);
+}
+
+/// Has there been a TCP socket or an epoll set? If not, nothing that a program does concerns us.
+#[inline]
+pub fn is_used() -> bool {
+    USED.load(Ordering::Relaxed)
 }
 
 /// Load time.
@@ -199,6 +207,9 @@ pub fn end_of_programs() -> RawFd {
 pub fn set(fd: RawFd, slot: Slot) -> bool {
     let word = word(fd);
     if let Some(word) = word {
+        if !matches!(slot, Slot::Foreign | Slot::Internal | Slot::Uring(_)) && !is_used() {
+            USED.store(true, Ordering::Relaxed);
+        }
         word.store(encode(slot), Ordering::Release);
     }
     word.is_some()

@@ -60,6 +60,14 @@ pub struct UringState {
     pub acting: u32,
 }
 
+/// What a call may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Grant {
+    pub entries: u32,
+    /// Its end must be told.
+    pub is_noted: bool,
+}
+
 /// The lock of one, within a critical section.
 pub struct Held<'a> {
     uring: &'a Uring,
@@ -261,14 +269,16 @@ impl UringState {
         }
     }
 
-    /// How many of `wanted` entries a call may take that begins now.
-    pub fn grant(&mut self, wanted: u32) -> u32 {
-        let granted = wanted.min(self.looked.wrapping_sub(self.granted));
-        if granted > 0 {
-            self.granted = self.granted.wrapping_add(granted);
+    /// What a call may take that begins now and wants so many entries; `alone`: there is no other thread.
+    pub fn grant(&mut self, wanted: u32, alone: bool) -> Grant {
+        let entries = wanted.min(self.looked.wrapping_sub(self.granted));
+        // Of a call that cannot meet another one nothing need be known.
+        let is_noted = entries > 0 && (self.calls > 0 || !alone);
+        if is_noted {
+            self.granted = self.granted.wrapping_add(entries);
             self.calls += 1;
         }
-        granted
+        Grant { entries, is_noted }
     }
 
     fn ended(&mut self, granted: u32, taken: u32) {
@@ -329,18 +339,24 @@ mod tests {
         unseen.end.wrapping_sub(unseen.start)
     }
 
+    fn grant(state: &mut UringState, wanted: u32) -> u32 {
+        let grant = state.grant(wanted, false);
+        assert_eq!(grant.is_noted, grant.entries > 0);
+        grant.entries
+    }
+
     #[test]
     fn one_thread_is_granted_what_is_there() {
         let (fake, mut state) = (Fake::new(u32::MAX - 2), UringState::default());
         for _ in 0..5 {
             fake.add(3);
             assert_eq!(look(&mut state, &fake), 3);
-            assert_eq!(state.grant(7), 3);
+            assert_eq!(grant(&mut state, 7), 3);
             fake.take(3);
             state.ended(3, 3);
         }
         assert_eq!(look(&mut state, &fake), 0);
-        assert_eq!(state.grant(1), 0);
+        assert_eq!(grant(&mut state, 1), 0);
     }
 
     #[test]
@@ -348,11 +364,11 @@ mod tests {
         let (fake, mut state) = (Fake::new(0), UringState::default());
         fake.add(4);
         assert_eq!(look(&mut state, &fake), 4);
-        assert_eq!(state.grant(4), 4);
+        assert_eq!(grant(&mut state, 4), 4);
         fake.take(1);
         state.ended(4, 1);
         assert_eq!(look(&mut state, &fake), 3);
-        assert_eq!(state.grant(4), 3);
+        assert_eq!(grant(&mut state, 4), 3);
     }
 
     #[test]
@@ -360,14 +376,14 @@ mod tests {
         let (fake, mut state) = (Fake::new(5), UringState::default());
         fake.add(1);
         assert_eq!(look(&mut state, &fake), 1);
-        assert_eq!(state.grant(1), 1);
+        assert_eq!(grant(&mut state, 1), 1);
         // Another thread wants the same, and there is nothing else.
         assert_eq!(look(&mut state, &fake), 0);
-        assert_eq!(state.grant(1), 0);
+        assert_eq!(grant(&mut state, 1), 0);
         // Of two more, it gets these: the first is the other's still, whether the kernel has it or not.
         fake.add(2);
         assert_eq!(look(&mut state, &fake), 2);
-        assert_eq!(state.grant(9), 2);
+        assert_eq!(grant(&mut state, 9), 2);
         fake.take(3);
         state.ended(1, 1);
         state.ended(2, 2);
@@ -379,15 +395,15 @@ mod tests {
         let (fake, mut state) = (Fake::new(0), UringState::default());
         fake.add(3);
         assert_eq!(look(&mut state, &fake), 3);
-        assert_eq!(state.grant(1), 1);
-        assert_eq!(state.grant(2), 2);
+        assert_eq!(grant(&mut state, 1), 1);
+        assert_eq!(grant(&mut state, 2), 2);
         // The one of the first call was dropped, and counts as not taken; the second is under way.
         fake.take(3);
         state.ended(1, 0);
         assert_eq!(look(&mut state, &fake), 0);
-        assert_eq!(state.grant(1), 0);
+        assert_eq!(grant(&mut state, 1), 0);
         fake.add(1);
         assert_eq!(look(&mut state, &fake), 1);
-        assert_eq!(state.grant(1), 1);
+        assert_eq!(grant(&mut state, 1), 1);
     }
 }

@@ -32,8 +32,22 @@ pub enum Kind {
 /// SPLICE_F_FD_IN_FIXED: the second one is a number of the io_uring's own table.
 const IN_IS_FIXED: u32 = 1 << 31;
 
-/// As enum io_uring_op has them, up to Linux 6.18.
 pub fn kind(opcode: u8) -> Kind {
+    KINDS[usize::from(opcode)]
+}
+
+const KINDS: [Kind; 256] = {
+    let mut kinds = [Kind::Unknown; 256];
+    let mut opcode = 0;
+    while opcode < 256 {
+        kinds[opcode] = kind_of(opcode as u8);
+        opcode += 1;
+    }
+    kinds
+};
+
+/// As enum io_uring_op has them, up to Linux 6.18.
+const fn kind_of(opcode: u8) -> Kind {
     match opcode {
         // NOP, POLL_REMOVE, TIMEOUT, TIMEOUT_REMOVE, ASYNC_CANCEL, LINK_TIMEOUT.
         NOP | 7 | 11 | 12 | 14 | 15 => Kind::Other,
@@ -76,6 +90,32 @@ pub fn member(entry: &Sqe) -> i32 {
 /// Closes a number of the process's, not of the io_uring's own table?
 pub fn closes_number(entry: &Sqe) -> bool {
     entry.splice_fd_in == 0
+}
+
+/// An entry's first word: operation, flags and descriptor. Most entries need no second look.
+#[derive(Clone, Copy)]
+pub struct Beginning(pub u64);
+
+impl Beginning {
+    #[inline]
+    fn fd(self) -> i32 {
+        (self.0 >> 32) as i32
+    }
+
+    #[inline]
+    pub fn flags(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
+    /// Is it enough to know that it does not concern us?
+    #[inline]
+    pub fn is_enough(self) -> bool {
+        match KINDS[usize::from(self.0 as u8)] {
+            Kind::Other => true,
+            Kind::Works => self.flags() & sqe::FIXED_FILE != 0 || !must_return(self.fd()),
+            _ => false,
+        }
+    }
 }
 
 /// Has something to be done before the kernel takes this entry? Usually not, and that is found out at little cost.

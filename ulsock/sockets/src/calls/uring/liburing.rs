@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicU32;
 
-use os::access;
 use os::uring::{Sqe, SubmissionQueue, setup};
 
 /// struct io_uring_sq.
@@ -50,9 +49,9 @@ impl Liburing {
     ///
     /// # Safety
     /// The program's own `struct io_uring`, of liburing 2.
-    pub unsafe fn load(from: *const Liburing) -> Option<Liburing> {
-        // SAFETY: any bytes are numbers and addresses.
-        unsafe { access::load(from) }
+    pub unsafe fn load(from: *const Liburing) -> Liburing {
+        // SAFETY: liburing is about to read it, or has just done so; any bytes are numbers and addresses.
+        unsafe { from.read() }
     }
 
     pub fn fd(&self) -> RawFd {
@@ -75,9 +74,12 @@ impl Liburing {
     /// It is in use: what it names is mapped.
     pub unsafe fn queue(&self) -> Option<(SubmissionQueue, Range<u32>)> {
         let it = &self.submission;
+        if it.ring_entries.is_null() || it.head.is_null() || it.sqes.is_null() {
+            return None;
+        }
         // SAFETY: a word of the mapped queue.
-        let count = unsafe { access::load(it.ring_entries) }?;
-        if !count.is_power_of_two() || it.head.is_null() || it.sqes.is_null() {
+        let count = unsafe { it.ring_entries.read() };
+        if !count.is_power_of_two() {
             return None;
         }
         let queue = SubmissionQueue {

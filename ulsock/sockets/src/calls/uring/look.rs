@@ -7,9 +7,10 @@ use os::backoff::Backoff;
 use os::uring::{self, Sqe, SubmissionQueue, sqe};
 
 use super::act::Found;
-use super::entry;
+use super::entry::{self, Beginning};
 use crate::runtime::deadline::Deadline;
-use crate::state::urings::{Uring, UringState};
+use crate::runtime::thread;
+use crate::state::urings::{Grant, Uring, UringState};
 
 /// Entries that are acted on at a time.
 const BATCH: usize = 16;
@@ -38,8 +39,19 @@ impl Batch {
     #[inline]
     fn look(&mut self, state: &mut UringState, place: *mut Sqe) {
         // SAFETY: an entry of the queue, whose owner holds the lock or is calling with it.
+        let beginning = Beginning(unsafe { uring::copy_beginning(place) });
+        let flags = beginning.flags();
+        state.drains |= flags & sqe::IO_DRAIN != 0;
+        if !beginning.is_enough() {
+            self.look_closer(state, place);
+        }
+        state.linked = flags & sqe::LINKS_NEXT != 0;
+    }
+
+    #[cold]
+    fn look_closer(&mut self, state: &UringState, place: *mut Sqe) {
+        // SAFETY: as in `look`.
         let entry = unsafe { uring::copy(place) };
-        state.drains |= entry.flags & sqe::IO_DRAIN != 0;
         if entry::concerns_us(&entry) {
             self.found[self.len] = Some(Found {
                 place,
@@ -48,7 +60,6 @@ impl Batch {
             });
             self.len += 1;
         }
-        state.linked = entry.links_next();
     }
 
     fn act(&self) {
@@ -56,9 +67,9 @@ impl Batch {
     }
 }
 
-/// Looks at all that stands in the queue, and says how many of `wanted` entries may be taken now. `None`: it cannot be
-/// looked at.
-pub fn look(uring: &Uring, wanted: u32) -> Option<u32> {
+/// Looks at all that stands in the queue, and says what may be taken now of `wanted` entries. `None`: it cannot be looked
+/// at.
+pub fn look(uring: &Uring, wanted: u32) -> Option<Grant> {
     let mut backoff = Backoff::default();
     let mut patience = None;
     let mut has_begun = false;
@@ -82,7 +93,7 @@ pub fn look(uring: &Uring, wanted: u32) -> Option<u32> {
         let (batch, end) = scan(state, &queue);
         if batch.len == 0 {
             state.looked = end;
-            return Some(state.grant(wanted));
+            return Some(state.grant(wanted, thread::is_single()));
         }
         // What follows takes locks, and perhaps time: until it is done nobody is granted these entries.
         let linked = state.linked;
@@ -118,23 +129,29 @@ pub fn look_all(
     queue: &SubmissionQueue,
     unflushed: std::ops::Range<u32>,
 ) -> Option<()> {
-    let (head, tail) = (queue.head(), queue.tail());
-    let in_queue = positions(head, tail, queue.count);
+    let in_queue = positions(queue.head(), queue.tail(), queue.count);
     let in_queue = in_queue.filter_map(|at| queue.place(at));
     let behind = positions(unflushed.start, unflushed.end, queue.count);
     let behind = behind.map(|at| queue.entry(at));
-    let mut places = in_queue.chain(behind).peekable();
-    uring.hold()?.state().linked = false;
-    while places.peek().is_some() {
-        let mut held = uring.hold()?;
+    let mut places = in_queue.chain(behind);
+    let mut linked = false;
+    loop {
         let mut batch = Batch::new();
-        while let (false, Some(place)) = (batch.is_full(), places.next_if(|_| true)) {
-            batch.look(held.state(), place);
+        let mut held = uring.hold()?;
+        let state = held.state();
+        state.linked = linked;
+        while !batch.is_full()
+            && let Some(place) = places.next()
+        {
+            batch.look(state, place);
         }
+        linked = state.linked;
         drop(held);
+        if batch.len == 0 {
+            return Some(());
+        }
         batch.act();
     }
-    Some(())
 }
 
 /// At most as many as the queue has.

@@ -54,7 +54,7 @@ pub unsafe fn made_by_liburing(uring: *const Liburing, known: bool) {
         return;
     }
     // SAFETY: as the caller says.
-    let made = known.then(|| unsafe { Liburing::load(uring) }).flatten();
+    let made = known.then(|| unsafe { Liburing::load(uring) });
     let Some(made) = made else {
         return unhooked::uring_is_unseen();
     };
@@ -75,6 +75,12 @@ pub struct Entering {
 }
 
 impl Entering {
+    /// Must the kernel's answer be told?
+    #[inline]
+    pub fn is_followed(&self) -> bool {
+        self.granted.is_some()
+    }
+
     /// The kernel has answered.
     pub fn done(self, result: isize) {
         if let Some(uring) = self.granted {
@@ -91,10 +97,16 @@ pub fn before_enter(fd: RawFd, to_submit: u32, flags: u32) -> Entering {
         flags,
         granted: None,
     };
-    if to_submit > 0 && process::is_on() && !process::is_frozen() {
+    if to_submit > 0 && may_concern() {
         look(&mut entering, fd);
     }
     entering
+}
+
+/// A program without sockets and sets may do what it likes.
+#[inline]
+fn may_concern() -> bool {
+    table::is_used() && process::is_on() && !process::is_frozen()
 }
 
 fn look(entering: &mut Entering, fd: RawFd) {
@@ -102,19 +114,19 @@ fn look(entering: &mut Entering, fd: RawFd) {
         0 => urings::of(fd),
         _ => None,
     };
-    let granted = uring.and_then(|uring| look::look(uring, entering.to_submit));
-    let Some(granted) = granted else {
+    let grant = uring.and_then(|uring| look::look(uring, entering.to_submit));
+    let Some(grant) = grant else {
         if entering.flags & enter::REGISTERED_RING != 0 || is_uring(fd) {
             unhooked::uring_is_unseen();
         }
         return;
     };
-    entering.granted = uring.filter(|_| granted > 0);
-    if granted < entering.to_submit {
+    entering.granted = uring.filter(|_| grant.is_noted);
+    if grant.entries < entering.to_submit {
         // The kernel does not wait after it has taken fewer entries than it was asked to.
         entering.flags &= !enter::GETEVENTS;
     }
-    entering.to_submit = granted;
+    entering.to_submit = grant.entries;
 }
 
 /// Before a function of liburing's that may submit.
@@ -123,7 +135,7 @@ fn look(entering: &mut Entering, fd: RawFd) {
 /// `uring` is the structure that it was given; `known`: it is of a version that we know.
 #[inline]
 pub unsafe fn before_submit(uring: *const Liburing, known: bool) {
-    if process::is_on() && !process::is_frozen() {
+    if may_concern() {
         // SAFETY: as the caller says.
         unsafe { look_all(uring, known) };
     }
@@ -135,11 +147,11 @@ pub unsafe fn before_submit(uring: *const Liburing, known: bool) {
 /// # Safety
 /// As [`before_submit`].
 pub unsafe fn before_wait(uring: *const Liburing, known: bool) {
-    if !process::is_on() || process::is_frozen() {
+    if !may_concern() {
         return;
     }
     // SAFETY: as the caller says.
-    let given = known.then(|| unsafe { Liburing::load(uring) }).flatten();
+    let given = known.then(|| unsafe { Liburing::load(uring) });
     if given.is_none_or(|given| given.waits_by_entry()) {
         // SAFETY: as the caller says.
         unsafe { look_all(uring, known) };
@@ -149,7 +161,7 @@ pub unsafe fn before_wait(uring: *const Liburing, known: bool) {
 unsafe fn look_all(uring: *const Liburing, known: bool) {
     // SAFETY: as the caller says.
     let looked = known.then(|| unsafe {
-        let given = Liburing::load(uring)?;
+        let given = Liburing::load(uring);
         let (queue, unflushed) = given.queue()?;
         look::look_all(urings::of(given.fd())?, &queue, unflushed)
     });
@@ -164,7 +176,7 @@ unsafe fn look_all(uring: *const Liburing, known: bool) {
 /// `uring` is the structure that it was given.
 pub unsafe fn before_exit(uring: *const Liburing, known: bool) {
     // SAFETY: as the caller says.
-    if let Some(given) = known.then(|| unsafe { Liburing::load(uring) }).flatten()
+    if let Some(given) = known.then(|| unsafe { Liburing::load(uring) })
         && matches!(table::get(given.fd()), Slot::Uring(_))
     {
         let _ = descriptors::close(given.fd());
@@ -225,7 +237,7 @@ pub fn before_register(operation: u32, argument: usize, count: u32) {
 
 /// The same before a function of liburing's that puts files there.
 pub fn before_register_files(files: *const i32, count: u32) {
-    if process::is_on() && !process::is_frozen() {
+    if may_concern() {
         act::return_files(files, count);
     }
 }
