@@ -115,6 +115,62 @@ static void child(void)
     end(&p);
 }
 
+/* ---- The peer is stopped, and its bytes are in rings alone, or in a socket. */
+static void stopped(void)
+{
+    unsigned char out = 0, in = 0, bytes[SIZE];
+    struct io_uring_sqe *sqe;
+    int fd, n, status;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        fd = socket(AF_INET, SOCK_STREAM, 0);
+        EXPECT(connect(fd, (void *)&address, sizeof address), 0);
+        for (int i = 0; i < WARM; i++) {
+            say(fd, 40, &out);
+            hear(fd, 30, &in, "in the child");
+        }
+        say(fd, 3000, &out);
+        raise(SIGSTOP);
+        hear(fd, 500, &in, "after the stop");
+        say(fd, 100, &out);
+        _exit(0);
+    }
+    fd = accept(listener, NULL, NULL);
+    for (int i = 0; i < WARM; i++) {
+        hear(fd, 40, &in, "in the parent");
+        say(fd, 30, &out);
+    }
+    EXPECT(waitpid(pid, &status, WUNTRACED), pid);
+    for (int got = 0; got < 3000; got += n) {
+        sqe = entry(0);
+        io_uring_prep_recv(sqe, fd, bytes, 1000, 0);
+        sqe->user_data = 1;
+        n = one(sqe);
+        expect(n > 0, 1, "from a stopped peer");
+        check(bytes, n, &in, "from a stopped peer");
+    }
+    fill(bytes, 500, &out);
+    sqe = entry(0);
+    io_uring_prep_send(sqe, fd, bytes, 500, 0);
+    sqe->user_data = 2;
+    EXPECT(one(sqe), 500);
+    EXPECT(kill(pid, SIGCONT), 0);
+    hear(fd, 100, &in, "after the stop");
+    EXPECT(waitpid(pid, &status, 0), pid);
+    EXPECT(status, 0);
+    EXPECT(recv(fd, bytes, 1, 0), 0);
+    close(fd);
+}
+
+/* ---- Another program has inherited the io_uring. */
+static void another_program(void)
+{
+    EXPECT(fcntl(ring.ring_fd, F_SETFD, 0), 0);
+    execl("/proc/self/exe", "beside", by_liburing ? "liburing" : "syscall", "files", NULL);
+    exit(2);
+}
+
 /* ---- Several threads submit to one io_uring: they take turns writing entries, but not entering. */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static struct pair *pairs;
@@ -187,6 +243,7 @@ int main(int argc, char **argv)
         {"files", files}, {"sets", sets}, {"chains", chains}, {"operations", operations}, {"endings", endings},
         {"shots", shots}, {"set", waits_for_set}, {"alone", alone}, {"number", another_number}, {"child", child},
         {"threads", threads}, {"closed", closed_numbers},
+        {"stopped", stopped}, {"exec", another_program},
     };
 
     if (argc != 3)

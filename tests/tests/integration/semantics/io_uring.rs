@@ -170,6 +170,26 @@ fn an_inherited_io_uring() {
     }
 }
 
+/// Nobody says what another program has asked of it, or its parent.
+#[test]
+fn an_io_uring_that_another_program_has_inherited() {
+    for how in ["liburing", "syscall"] {
+        let (report, _) = beside(how, "exec");
+        assert_eq!(report.upgraded, 0, "{report:?}");
+    }
+}
+
+/// A stand-in takes the place of a socket whose unread bytes the peer does not send again.
+#[test]
+fn a_peer_that_is_stopped() {
+    for how in ["liburing", "syscall"] {
+        let (report, _) = beside(how, "stopped");
+        if !kernel_only() {
+            assert_eq!(report.upgraded, 1, "{report:?}");
+        }
+    }
+}
+
 /// The kernel's own thread takes the entries, whenever it likes.
 #[test]
 fn an_io_uring_that_is_polled_by_the_kernel() {
