@@ -4,7 +4,7 @@
 //! freed, only used again.
 //!
 //! Several threads may submit to one at the same time, and whoever enters the kernel takes the entries that are first in
-//! the queue, whoever wrote them. So what one may take is granted under a lock ([`Uring::grant`]): all positions before
+//! the queue, whoever wrote them. So what one may take is granted under a lock ([`UringState::grant`]): all positions before
 //! `granted` belong to calls under way, and none is granted that was not looked at. The kernel takes exactly as many entries as
 //! it is asked to, if they are there, or fewer; what it has left is given back ([`Uring::ended`]). Thus it never comes
 //! to an entry that nobody has looked at, although the lock is not held while it works.
