@@ -71,9 +71,12 @@ pub fn start(relay: Relay<'_>) -> io::Result<WaitingProcess> {
     let buffer =
         // SAFETY: fresh memory of twice that size, used by the relay's process alone.
         |at: usize| unsafe { std::slice::from_raw_parts_mut(buffers.add(at), BUFFER) };
-    // Twice forked: the middle one ends at once, and the relay is init's.
+    // Twice forked: the middle one ends at once, and the relay is init's. It is the middle one that lets go of the program's
+    // descriptors, for we wait for it: who closes a listener afterwards can bind its address again.
     let middle = fork();
     if middle == Ok(0) {
+        let [one, two] = relay.ends;
+        close_all_but([one.as_raw_fd(), two.as_raw_fd(), far.as_raw_fd()]);
         let forked = fork();
         if forked == Ok(0) {
             run(&relay, &far, first, buffer(0), buffer(BUFFER));
@@ -132,7 +135,7 @@ fn await_start(start: &Transient, first: *const u8) -> Option<(&[u8], bool)> {
 
 fn run(relay: &Relay<'_>, start: &Transient, first: *const u8, there: &mut [u8], back: &mut [u8]) {
     let [one, two] = relay.ends;
-    become_nobody([one.as_raw_fd(), two.as_raw_fd(), start.as_raw_fd()]);
+    become_nobody();
     (relay.begin)();
     let Some((first, broken)) = await_start(start, first) else {
         return;
@@ -182,8 +185,7 @@ fn reset(end: BorrowedFd<'_>) {
     let _ = sockopt::set_socket_linger(end, Some(Duration::ZERO));
 }
 
-/// Nothing of the program's is kept: no descriptor but these, no folder, no terminal, no handler.
-fn become_nobody(mut kept: [RawFd; 3]) {
+fn close_all_but(mut kept: [RawFd; 3]) {
     kept.sort_unstable();
     let mut begin = 0;
     for end in kept.map(|fd| fd as usize).into_iter().chain([1 << 31]) {
@@ -193,6 +195,10 @@ fn become_nobody(mut kept: [RawFd; 3]) {
         }
         begin = end + 1;
     }
+}
+
+/// Nothing else of the program's is kept: no folder, no terminal, no handler.
+fn become_nobody() {
     let _ = rustix::process::chdir(c"/");
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"ulsock-relay");
