@@ -76,6 +76,45 @@ static void alone(void)
     close(far);
 }
 
+/* ---- A socket that is in a set before it is connected, and that the io_uring connects, or waits for. */
+static void unconnected(void)
+{
+    for (int kind = 0; kind < 4; kind++) {
+        int set = epoll_create1(0), fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), far;
+        struct epoll_event event = {.events = EPOLLIN, .data.fd = fd}, none;
+        unsigned char out = 0, in = 0, heard = 0, answered = 0;
+        struct io_uring_sqe *sqe = entry(0);
+
+        if (kind & 1)
+            EXPECT(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event), 0);
+        if (kind & 2) {
+            io_uring_prep_connect(sqe, fd, (void *)&address, sizeof address);
+            sqe->user_data = 1;
+            EXPECT(one(sqe), 0);
+        } else {
+            expect(!connect(fd, (void *)&address, sizeof address) || errno == EINPROGRESS, 1, "connect");
+            io_uring_prep_poll_add(sqe, fd, POLLOUT);
+            sqe->user_data = 1;
+            EXPECT(one(sqe) & POLLOUT, POLLOUT);
+        }
+        if (!(kind & 1))
+            EXPECT(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event), 0);
+        far = accept(listener, NULL, NULL);
+        for (int i = 0; i < WARM; i++) {
+            EXPECT(epoll_wait(set, &none, 1, 0), 0);
+            say(far, 40, &in);
+            wait_for(set, fd, "after the io_uring");
+            hear(fd, 40, &answered, "after the io_uring");
+            say(fd, 30, &out);
+            hear(far, 30, &heard, "after the io_uring");
+        }
+        EXPECT(epoll_ctl(set, EPOLL_CTL_DEL, fd, NULL), 0);
+        close(fd);
+        close(far);
+        close(set);
+    }
+}
+
 /* ---- The io_uring has another number, and its first one is closed. */
 static void another_number(void)
 {
@@ -243,7 +282,7 @@ int main(int argc, char **argv)
         {"files", files}, {"sets", sets}, {"chains", chains}, {"operations", operations}, {"endings", endings},
         {"shots", shots}, {"set", waits_for_set}, {"alone", alone}, {"number", another_number}, {"child", child},
         {"threads", threads}, {"closed", closed_numbers},
-        {"stopped", stopped}, {"exec", another_program},
+        {"unconnected", unconnected}, {"stopped", stopped}, {"exec", another_program},
     };
 
     if (argc != 3)

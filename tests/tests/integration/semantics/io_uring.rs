@@ -157,6 +157,15 @@ fn connections_of_an_io_uring_alone() {
     }
 }
 
+/// A socket that an io_uring has connected, or waited for while it was not, is never accelerated.
+#[test]
+fn sockets_that_are_not_connected_yet() {
+    for how in ["liburing", "syscall"] {
+        let (report, _) = beside(how, "unconnected");
+        assert_eq!(report.upgraded, 0, "{report:?}");
+    }
+}
+
 /// A child can be seen submitting to what it has inherited if liburing says where the queue is; else it keeps its
 /// connections on the kernel.
 #[test]
