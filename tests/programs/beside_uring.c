@@ -163,6 +163,7 @@ static void stopped(void)
     pid_t pid = fork();
 
     if (pid == 0) {
+        close(listener);
         fd = socket(AF_INET, SOCK_STREAM, 0);
         EXPECT(connect(fd, (void *)&address, sizeof address), 0);
         for (int i = 0; i < WARM; i++) {
@@ -189,6 +190,9 @@ static void stopped(void)
         expect(n > 0, 1, "from a stopped peer");
         check(bytes, n, &in, "from a stopped peer");
     }
+    /* Whoever stands in for the connection does not hold the listener. */
+    close(listener);
+    open_listener();
     fill(bytes, 500, &out);
     sqe = entry(0);
     io_uring_prep_send(sqe, fd, bytes, 500, 0);

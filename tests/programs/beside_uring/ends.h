@@ -121,14 +121,23 @@ static int one(struct io_uring_sqe *sqe)
 
 struct pair { int near, far; unsigned char out, in; };
 
+/* At the address that is known, or any. */
+static void open_listener(void)
+{
+    int yes = 1;
+
+    listener = socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT(setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), 0);
+    EXPECT(bind(listener, (void *)&address, sizeof address), 0);
+    EXPECT(listen(listener, 64), 0);
+}
+
 static void listen_here(void)
 {
     socklen_t length = sizeof address;
 
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    listener = socket(AF_INET, SOCK_STREAM, 0);
-    EXPECT(bind(listener, (void *)&address, length), 0);
-    EXPECT(listen(listener, 64), 0);
+    open_listener();
     EXPECT(getsockname(listener, (void *)&address, &length), 0);
 }
 
