@@ -12,8 +12,8 @@ use std::path::Path;
 
 use rustix::fs::{
     Access, AtFlags, CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, RawDir,
-    RenameFlags, Stat, accessat, fallocate, fchmod, flock, fstat, ftruncate, mkdir, mkdirat, open,
-    openat, renameat_with, rmdir, statat, unlinkat,
+    RenameFlags, Stat, accessat, fallocate, fchmod, flock, fstat, ftruncate, lstat, mkdir, mkdirat,
+    open, openat, renameat_with, rmdir, statat, unlinkat,
 };
 use rustix::io::{self, Errno};
 use rustix::process::{geteuid, getpid};
@@ -142,6 +142,11 @@ impl RunDir {
         let fd = fd.into_high().map_err(RunDirError::Open)?;
         check(&fstat(&fd).map_err(RunDirError::Open)?)?;
         Ok(RunDir { fd })
+    }
+
+    /// Has somebody created it?
+    pub fn exists(path: &Path) -> bool {
+        lstat(path).is_ok()
     }
 
     /// Who may not write there can meet nobody, and should know it before the first connection.

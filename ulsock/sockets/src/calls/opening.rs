@@ -28,6 +28,7 @@ use crate::state::verdict::Verdict;
 use os::access;
 use os::tcp;
 use rendezvous::reason::Reason;
+use rendezvous::rundir::RunDir;
 use shm::order;
 
 /// After a successful `socket`.
@@ -91,10 +92,18 @@ pub fn is_listener(fd: RawFd) -> bool {
 }
 
 /// Before an `accept`, which may sleep: what the process needs for its first connection is there when that comes. Otherwise its
-/// first bytes would wait for it, by which the kernel judges how large a buffer the program needs.
+/// first bytes would wait for it, by which the kernel judges how large a buffer the program needs. Who may never accept
+/// anything does not create the run directory, which is its creator's.
 #[inline]
 pub fn before_accept(listener: RawFd) {
-    if process_group::own().is_none() && is_listener(listener) {
+    if process_group::own().is_none() && is_listener(listener) && process::is_on() {
+        begin_if_others_have();
+    }
+}
+
+#[cold]
+fn begin_if_others_have() {
+    if RunDir::exists(&process::config().run_dir) {
         begin_process();
     }
 }
