@@ -15,7 +15,7 @@ use crate::wire::frame::Outline;
 
 /// Bytes of it: flags, what is asked for, and a time that we do not ask for.
 pub const METADATA: usize = 24;
-/// XDP_UMEM_TX_METADATA_LEN: the length is meant. Kernels before 6.11 do not know it.
+/// XDP_UMEM_TX_METADATA_LEN: the length is meant. Older kernels do not know it, and say so.
 pub const METADATA_FLAG: u32 = 1 << 2;
 /// XDP_TX_METADATA: the frame of this descriptor has some.
 pub const DESCRIPTOR_FLAG: u32 = 1 << 1;
@@ -35,8 +35,8 @@ pub fn of(frame: &[u8]) -> Option<[u8; METADATA]> {
     Some(bytes)
 }
 
-/// Before Linux 6.18 the kernel does not look at the metadata of frames that it sends by this driver from where they lie
-/// (IFF_TX_SKB_NO_LINEAR, `xsk_build_skb_zerocopy` in net/xdp/xsk.c), and says nothing.
+/// The kernel sends frames by this driver from where they lie (IFF_TX_SKB_NO_LINEAR, `xsk_build_skb_zerocopy` in
+/// net/xdp/xsk.c); older ones do not look at the metadata there, and say nothing.
 const DEAF_DRIVER: &str = "virtio_net";
 
 /// Whether the interface completes checksums of frames with metadata, of a socket that does without copies, or with them.
