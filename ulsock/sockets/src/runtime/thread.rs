@@ -350,9 +350,14 @@ pub fn replace(word: &AtomicU32, new: u32) -> u32 {
     word.swap(new, Ordering::SeqCst)
 }
 
-/// Is the calling thread the only one that has ever come here, of those that live?
+/// The threads that have ever come here, of those that live.
+pub fn count() -> usize {
+    blocks().iter().filter(|block| block.id() != 0).count()
+}
+
+/// Is the calling thread the only one of them?
 pub fn is_alone() -> bool {
-    blocks().iter().filter(|block| block.id() != 0).count() == 1
+    count() == 1
 }
 
 /// In a forked child: only the calling thread exists.
