@@ -6,7 +6,7 @@
 //! by the kernel. Long ones are rationed: whatever its peers do, a process loses a small share of its time.
 //!
 //! Where more threads want a CPU than there are, each step of a promotion waits for its turn: the first wait is longer
-//! by as many turns.
+//! by as many turns, in processes with few threads.
 //!
 //! A stream without answers has one try (`[F18]`: an end that has given up must read a byte before it can propose
 //! again), so that one is long.
@@ -26,7 +26,8 @@ const CROWDED: Duration = Duration::from_millis(20);
 /// Up to 160 ms: two hosts on different continents.
 const MOST_DOUBLINGS: u32 = 5;
 const LONGEST: Duration = doubled(MOST_DOUBLINGS);
-/// With more threads than these, it would be they who crowd the host while each of them waits.
+/// With more threads than these the wait is not longer: where a thousand did so, a server that slept in its set was not
+/// woken in one run of eight (hosts::many), and why is not known.
 const FEW_THREADS: usize = 16;
 
 os::process_wide! {
