@@ -3,6 +3,7 @@
 //! a transfer when something between its ends fails.
 
 mod asked;
+mod bells;
 mod compare;
 mod containers;
 mod distant;

@@ -19,6 +19,7 @@ use crate::runtime::chaos;
 use crate::state::record::{Role, flag};
 use os::poll::poll_now;
 use os::tcp;
+use rendezvous::reason::Reason;
 use rendezvous::rings::Rings;
 
 const IN: c_short = POLLIN | POLLRDNORM;
@@ -329,7 +330,7 @@ impl Conn<'_> {
             armed.data = match self.record.rx.gate.is_closed() {
                 true => Some(self.arm_data(name)?),
                 // Nothing comes by the ring yet, but a daemon may ask whether it shall.
-                false if self.is_nic() => self.arm_data(name),
+                false if self.is_nic() => Some(self.arm_data(name)?),
                 false => None,
             };
         }
@@ -405,6 +406,12 @@ impl Conn<'_> {
             super::send::leave(self);
         }
         super::rouse_peer(self);
+    }
+
+    pub fn wait_by_kernel_for_good(&self) {
+        self.wait_by_kernel();
+        self.record.set_reason(Reason::Waiters);
+        self.record.set(flag::PINNED);
     }
 
     pub fn receives_by_ring(&self) -> bool {

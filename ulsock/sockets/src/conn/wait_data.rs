@@ -24,7 +24,7 @@ use os::poll::has_something;
 use shm::waiter;
 
 /// How often a peek that wants more than is there looks again: what is left in the kernel's queue, now
-/// or behind what the ring holds, keeps its poll from telling about more.
+/// or behind what the ring holds, keeps its poll from telling about more. And who has no bell for what the link brings.
 const PACE: Duration = Duration::from_millis(1);
 
 /// What a receive waits for.
@@ -196,8 +196,7 @@ fn paced(woken: Woken, deadline: Deadline) -> Woken {
     }
 }
 
-/// No bell to be rung with: asks for the kernel, and then sleeps on it alone. If bytes came into
-/// the ring at this very moment, the sender sees the wish after publishing them, or we see them now.
+/// No bell to be rung with: sleeps on the kernel alone.
 fn sleep_on_kernel(
     conn: Conn<'_>,
     bed: Sleep,
@@ -206,13 +205,20 @@ fn sleep_on_kernel(
     deadline: Deadline,
 ) -> Woken {
     let (socket, handle) = (conn.socket, conn.handle);
-    ask_for_kernel(&conn);
+    let looks = conn.must_look_for_link();
+    if !looks {
+        conn.ask_for_kernel_to_receive();
+    }
     let ready = conn
         .lock_rx()
-        .is_none_or(|mut held| something_there(&conn, held.state(), wanted.there));
+        .is_none_or(|mut held| is_ready(&conn, held.state(), wanted.there));
     // A peer that has become another program waits for what is in our own ring.
     send::serve(&conn);
-    let (events, until) = listen_to(wanted, nap.limit(deadline));
+    let (events, until) = conn.listen_on_link(listen_to(wanted, nap.limit(deadline)));
+    let until = match looks {
+        true => until.min(Deadline::after(PACE)),
+        false => until,
+    };
     drop(conn);
     if ready {
         nap.end();
@@ -223,9 +229,21 @@ fn sleep_on_kernel(
     nap.end();
     if let (Woken::Look(events), Some(conn)) = (woken, Conn::enter(handle.here())) {
         conn.note_kernel_events(events);
+        conn.look_after_link();
         send::serve(&conn);
     }
     woken
+}
+
+impl Conn<'_> {
+    /// If bytes come into the ring at this very moment, the sender sees the wish after publishing them, or we see them
+    /// now. An engine heeds no wishes: its rings are left.
+    fn ask_for_kernel_to_receive(&self) {
+        match self.is_nic() {
+            true => send::leave(self),
+            false => ask_for_kernel(self),
+        }
+    }
 }
 
 /// `true`: something is there already; do not sleep. Before management begins there is nothing in
@@ -234,17 +252,20 @@ fn arm_data(conn: &Conn<'_>, slot: usize, name: u32, wanted: Wanted) -> bool {
     let Some(mut held) = conn.lock_rx() else {
         return true;
     };
-    let managed = conn.record.rx.gate.is_closed();
     prefer_ring(conn, held.state());
     let rx = conn.receiver(held.state());
     // Never beyond what the ring can hold: the sender would wait for us.
     let least = wanted.least.min(wanted.there + rx.size() / 2).max(1);
     rx.arm_data(slot, name, rx.state.pos + least);
+    is_ready(conn, held.state(), wanted.there)
+}
+
+/// Is there anything that nothing would wake us for?
+fn is_ready(conn: &Conn<'_>, state: &mut RxState, there: u64) -> bool {
     // The kernel's end is level-triggered, the link's is told once.
-    if conn.is_to_attend() || conn.ends_on_link(held.state()) {
-        return true;
-    }
-    managed && something_there(conn, held.state(), wanted.there)
+    conn.is_to_attend()
+        || conn.ends_on_link(state)
+        || conn.record.rx.gate.is_closed() && something_there(conn, state, there)
 }
 
 /// Anything that [`Conn::take`] would find, without taking it: more ring bytes than those that were

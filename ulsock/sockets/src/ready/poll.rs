@@ -150,7 +150,7 @@ pub fn poll_ours(
         mask,
         me,
         seen: Seen::now(me),
-        capped: false,
+        is_short: false,
         answered: false,
         awake: false,
         bed: None,
@@ -178,8 +178,9 @@ struct Poll<'a> {
     mask: *const sigset_t,
     me: &'static Thread,
     seen: Seen,
-    /// A consumer that does not read shows only by the time that passes.
-    capped: bool,
+    /// The sleep ends soon: a consumer that does not read shows only by the time that passes, and who has no bell for
+    /// what the link brings must look for it.
+    is_short: bool,
     /// The sleep has ended with the kernel's answer about the fds that are not managed.
     answered: bool,
     /// Kernel TCP carries one of them, and no ring any.

@@ -61,6 +61,13 @@ impl Conn<'_> {
         self.link.is_nic
     }
 
+    /// Who sleeps without a bell must look for what the link brings, again and again: its engine heeds no wishes, and
+    /// another thread may agree to a promotion meanwhile. The mail to the daemon is full for a moment, so a bell will
+    /// be had soon; another process than the one that has the mail never gets to the link.
+    pub fn must_look_for_link(&self) -> bool {
+        self.is_nic() && self.link.pair.is_mine()
+    }
+
     fn segment(&self) -> Segment<'_> {
         Segment(self.link)
     }

@@ -6,7 +6,7 @@
 //! by the kernel. Long ones are rationed: whatever its peers do, a process loses a small share of its time.
 //!
 //! Where more threads want a CPU than there are, each step of a promotion waits for its turn: the first wait is longer
-//! by as many turns, in processes with few threads.
+//! by as many turns.
 //!
 //! A stream without answers has one try (`[F18]`: an end that has given up must read a byte before it can propose
 //! again), so that one is long.
@@ -26,9 +26,6 @@ const CROWDED: Duration = Duration::from_millis(20);
 /// Up to 160 ms: two hosts on different continents.
 const MOST_DOUBLINGS: u32 = 5;
 const LONGEST: Duration = doubled(MOST_DOUBLINGS);
-/// With more threads than these the wait is not longer: where a thousand did so, a server that slept in its set was not
-/// woken in one run of eight (hosts::many), and why is not known.
-const FEW_THREADS: usize = 16;
 
 os::process_wide! {
     /// What this process has seen of its peers.
@@ -83,7 +80,7 @@ impl Patience {
             ..=1 => SHORTEST,
             _ => CROWDED,
         };
-        let turns = match threads <= FEW_THREADS && self.allows_long_waits(now) {
+        let turns = match self.allows_long_waits(now) {
             true => threads_per_cpu.max(1),
             false => 1,
         };
@@ -219,7 +216,7 @@ mod tests {
         assert_eq!(stretched(1, 4), 4 * SHORTEST);
         assert_eq!(stretched(2, 4), 4 * CROWDED);
         assert_eq!(stretched(2, u32::MAX), LONGEST);
-        assert_eq!(stretched(FEW_THREADS + 1, 4), CROWDED);
+        assert_eq!(stretched(1_000, 4), 4 * CROWDED);
     }
 
     /// In vain: the next wait is no longer than on a host that is not crowded, until its ration allows it again.

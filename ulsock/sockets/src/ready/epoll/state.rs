@@ -258,9 +258,7 @@ impl SetState {
             }
             registration.free();
         }
-        conn.wait_by_kernel();
-        conn.record.set_reason(Reason::Waiters);
-        conn.record.set(flag::PINNED);
+        conn.wait_by_kernel_for_good();
         drop(conn);
         self.note_left(fd);
         None

@@ -103,6 +103,8 @@ impl SetState {
                 member.armed.space = armed.space;
                 member.armed.capped = armed.capped;
             }
+            // On the link again, it would ring nobody.
+            None if conn.is_nic() => conn.wait_by_kernel_for_good(),
             None => conn.wait_by_kernel(),
         }
         if member.armed.capped {

@@ -78,7 +78,7 @@ impl Poll<'_> {
     /// Puts all wires up and looks at each once more; `true`: somebody is ready already. What we hold
     /// is in the bed from here on.
     fn arm_all(&mut self, waiter: Option<&'static Waiter>, bed: &Sleep) -> bool {
-        self.capped = false;
+        self.is_short = false;
         for (handle, way) in self.lists.gates.drain(..) {
             bed.hold(handle, What::Gate(way));
         }
@@ -90,7 +90,7 @@ impl Poll<'_> {
             let bell = waiter.filter(|waiter| conn.link.pair.hand_over(waiter));
             match bell.and_then(|waiter| conn.arm(events, waiter.number)) {
                 Some(armed) => {
-                    self.capped |= armed.capped;
+                    self.is_short |= armed.capped;
                     let data = armed.data.map(|slot| What::Data(slot as u8));
                     let space = armed.space.map(|slot| What::Space(slot as u8));
                     for what in data.into_iter().chain(space) {
@@ -100,7 +100,10 @@ impl Poll<'_> {
                 }
                 None => {
                     send::serve(&conn);
-                    conn.wait_by_kernel();
+                    match conn.must_look_for_link() {
+                        true => self.is_short = true,
+                        false => conn.wait_by_kernel(),
+                    }
                 }
             }
             // Each for itself, while its lines are at hand. Who is in order to sleep needs all of them up.
@@ -140,7 +143,7 @@ impl Poll<'_> {
         self.refresh_sets();
         bed.with_lists(&mut self.lists);
         let nap = ReclaimTimer::on_connection();
-        let left = left_to_sleep(if self.capped {
+        let left = left_to_sleep(if self.is_short {
             Deadline::after(STALL).min(self.limit.deadline)
         } else {
             nap.limit(self.limit.deadline)
