@@ -1,6 +1,7 @@
 /* Waits in an epoll set that no library has seen being made: its calls are system calls of its own, while it sends and
- * receives by libc. ROUNDS of echo with a thread of its own; a round that hears nothing for 5 s fails.
- *     raw_set ROUNDS */
+ * receives by libc. ROUNDS of echo with a thread of its own; a round that hears nothing for 5 s fails. After UNTIL of them the
+ * set is closed, and the rest goes without.
+ *     raw_set ROUNDS [UNTIL] */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -38,6 +39,7 @@ int main(int argc, char **argv) {
     pthread_t thread;
     char bytes[64] = "hello";
     int rounds = argc > 1 ? atoi(argv[1]) : 1;
+    int until = argc > 2 ? atoi(argv[2]) : rounds;
     long set = call(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0, 0);
     listener = socket(AF_INET, SOCK_STREAM, 0);
     if (bind(listener, (void *)&address, length) || listen(listener, 5) ||
@@ -50,7 +52,9 @@ int main(int argc, char **argv) {
     call(SYS_epoll_ctl, set, EPOLL_CTL_ADD, near, (long)&event);
     for (int round = 0; round < rounds; round++) {
         send(near, bytes, 5, 0);
-        if (call(SYS_epoll_wait, set, (long)&event, 1, 5000) != 1)
+        if (round == until)
+            call(SYS_close, set, 0, 0, 0);
+        if (round < until && call(SYS_epoll_wait, set, (long)&event, 1, 5000) != 1)
             return fprintf(stderr, "nothing in round %d\n", round), 1;
         if (recv(near, bytes, sizeof bytes, 0) != 5)
             return 3;

@@ -89,17 +89,25 @@ pub fn system_calls(pid: u32) -> String {
 
 /// Whether the first thread of `pid` is in one of the calls that wait for events of an epoll set.
 pub fn waits_for_events(pid: u32) -> bool {
-    let call = fs::read_to_string(entry(pid, "syscall")).unwrap_or_default();
-    let number = call
-        .split_whitespace()
-        .next()
-        .and_then(|word| word.parse().ok());
     let waits = [
         libc::SYS_epoll_wait,
         libc::SYS_epoll_pwait,
         libc::SYS_epoll_pwait2,
     ];
-    number.is_some_and(|number: i64| waits.contains(&number))
+    is_in(pid, &waits)
+}
+
+/// Whether the first thread of `pid` waits for a connection.
+pub fn waits_for_connection(pid: u32) -> bool {
+    is_in(pid, &[libc::SYS_accept, libc::SYS_accept4])
+}
+
+/// Whether the first thread of `pid` is in one of these system calls.
+fn is_in(pid: u32, calls: &[i64]) -> bool {
+    let call = fs::read_to_string(entry(pid, "syscall")).unwrap_or_default();
+    let number = call.split_whitespace().next();
+    let number = number.and_then(|word| word.parse().ok());
+    number.is_some_and(|number: i64| calls.contains(&number))
 }
 
 /// Whether somebody listens on TCP `port` of `pid`'s network namespace; asked without connecting, which

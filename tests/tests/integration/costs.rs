@@ -1,6 +1,7 @@
 //! What accelerated connections cost: CPU time, instructions, system calls, memory, mappings and descriptors.
 
 mod awake;
+mod first;
 mod guard;
 mod idle;
 mod instructions;
