@@ -65,7 +65,7 @@ impl Hosts {
         self
     }
 
-    /// Starts a host's daemon.
+    /// Starts a host's daemon, which can be asked from then on.
     pub fn start_nicd(&self, host: usize) {
         let nicd = self.command(host, "--key").arg(self.key(host));
         let nicd = nicd.arg("--peers").arg(self.peers());
@@ -82,7 +82,9 @@ impl Hosts {
             let words = format!("{words},seed={}", host + 1);
             nicd = nicd.arg("--impair").arg(words);
         }
-        let before = self.host(host).nicd.replace(Some(nicd.start()));
+        let mut nicd = nicd.start();
+        nicd.until("it listens", |nicd| nicd.errors().contains("listening at"));
+        let before = self.host(host).nicd.replace(Some(nicd));
         assert!(before.is_none(), "host {host} has a daemon");
     }
 
