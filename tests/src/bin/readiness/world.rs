@@ -6,7 +6,11 @@ use std::fmt::Display;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{IntoRawFd, RawFd};
+use std::thread::sleep;
 use std::time::Duration;
+
+/// Kernel TCP probes a full receiver some tens of milliseconds after the last byte, and then takes more.
+const SETTLING: Duration = Duration::from_millis(200);
 
 /// Everything that poll can be asked for.
 pub const ALL: i16 = libc::POLLIN
@@ -77,7 +81,7 @@ pub fn say(what: impl Display, found: impl Display) {
 
 /// Lets what is under way arrive: loopback is quick, but not within the call.
 pub fn settle() {
-    std::thread::sleep(Duration::from_millis(5));
+    sleep(Duration::from_millis(5));
 }
 
 /// Waits until the fd holds as many bytes: on a busy machine the time of `settle` may be too short.
@@ -89,7 +93,7 @@ pub fn await_bytes(fd: RawFd, count: c_int) {
         if there >= count {
             return;
         }
-        std::thread::sleep(Duration::from_millis(1));
+        sleep(Duration::from_millis(1));
     }
     panic!("no {count} bytes in 5 s");
 }
@@ -98,7 +102,7 @@ pub fn await_bytes(fd: RawFd, count: c_int) {
 pub fn await_sleep(tid: libc::pid_t) {
     let mut asleep = 0;
     for _ in 0..5000 {
-        std::thread::sleep(Duration::from_millis(1));
+        sleep(Duration::from_millis(1));
         let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).expect("stat");
         let is_asleep = stat
             .rsplit(')')
@@ -176,6 +180,18 @@ pub fn recv(fd: RawFd, len: usize) -> String {
 
 /// Sends until the connection takes no more.
 pub fn fill(fd: RawFd) -> u64 {
+    let mut sent = 0;
+    loop {
+        let more = send_all_that_fits(fd);
+        if more == 0 {
+            return sent;
+        }
+        sent += more;
+        sleep(SETTLING);
+    }
+}
+
+fn send_all_that_fits(fd: RawFd) -> u64 {
     let bytes = vec![b'x'; 64 << 10];
     let mut sent = 0;
     loop {
