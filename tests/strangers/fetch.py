@@ -1,7 +1,8 @@
-"""Fetches suites by the clients of their registries, once, into target/strangers: pip, cargo and apt-get.
+"""Fetches suites by the clients of their registries, once, into target/strangers: pip, cargo, apt-get, and curl for npm.
 
 `prepare` gives the command that runs a suite. Nothing is fetched a second time unless its version has changed."""
 
+import hashlib
 import json
 import os
 import shlex
@@ -17,9 +18,12 @@ PYTEST = ["pytest==8.3.4", "pytest-timeout==2.3.1"]
 # A fetch that takes longer has a registry that does not answer. Builds may take longer.
 PATIENCE = 300
 PATIENCE_BUILD = 900
+# The names of files have at most 255 bytes.
+LONGEST_NAME = 200
+NPM = "https://registry.npmjs.org"
 DEB_SRC = """Types: deb-src
 URIs: http://deb.debian.org/debian
-Suites: bookworm
+Suites: RELEASE
 Components: main
 Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 """
@@ -48,7 +52,10 @@ def call(what: str, cure: str, *command, limit: int = PATIENCE, **more) -> str:
 
 def once(mark: str, make) -> None:
     """Calls `make` unless it has been done with success before."""
-    done = CACHE / "done" / mark.replace("/", "_")
+    name = " ".join(mark.replace("/", "_").split())
+    if len(name) > LONGEST_NAME:
+        name = f"{name[:100]} {hashlib.sha256(name.encode()).hexdigest()}"
+    done = CACHE / "done" / name
     if not done.exists():
         make()
         done.parent.mkdir(parents=True, exist_ok=True)
@@ -118,21 +125,40 @@ def crate(package: str) -> list[str]:
     return [found["executable"] for found in built if found.get("executable") and found["profile"]["test"]]
 
 
-def debian(package: str) -> Path:
-    """The unpacked source of a Debian package, without Debian's patches."""
-    folder = CACHE / f"debian-{package}"
+def npm(package: str) -> Path:
+    """The unpacked package, without those that it depends on. The client of npm is large, and its registry is plain HTTP."""
+    name, version = package.split("==")
+    file = f"{name.split('/')[-1]}-{version}.tgz"
+    folder = CACHE / f"npm-{file.removesuffix('.tgz')}"
 
     def make() -> None:
-        state = CACHE / "apt"
+        downloads = CACHE / "downloads"
+        downloads.mkdir(parents=True, exist_ok=True)
+        address = f"{os.environ.get('npm_config_registry', NPM).rstrip('/')}/{name}/-/{file}"
+        cure = "curl must reach npm's registry, or a mirror that npm_config_registry names"
+        call(f"curl {address}", cure, "curl", "-sSfL", "-o", downloads / file, address)
+        unpack(downloads / file, folder)
+
+    once("npm " + package, make)
+    return folder
+
+
+def debian(package: str, release: str) -> Path:
+    """The unpacked source of a package of a Debian release, without Debian's patches."""
+    folder = CACHE / f"debian-{package}-{release}"
+
+    def make() -> None:
+        state = CACHE / f"apt-{release}"
         for part in ["lists/partial", "cache/archives/partial", "parts"]:
             (state / part).mkdir(parents=True, exist_ok=True)
-        (state / "parts/strangers.sources").write_text(DEB_SRC)
+        (state / "parts/strangers.sources").write_text(DEB_SRC.replace("RELEASE", release))
         places = ["-o", "Dir::Etc::SourceList=/dev/null", "-o", f"Dir::Etc::SourceParts={state}/parts"]
         places += ["-o", f"Dir::State::Lists={state}/lists", "-o", f"Dir::Cache={state}/cache"]
         places += ["-o", "APT::Sandbox::User=root"]
         cure = "apt-get must reach deb.debian.org"
-        once("apt-get update", lambda: call("apt-get update", cure, "apt-get", *places, "update"))
-        downloads = CACHE / "downloads" / package
+        # A release that is not out yet replaces its packages: each fetch looks again.
+        call("apt-get update", cure, "apt-get", *places, "update")
+        downloads = CACHE / "downloads" / f"{package}-{release}"
         shutil.rmtree(downloads, ignore_errors=True)
         downloads.mkdir(parents=True)
         source = ["source", "--download-only", package]
@@ -140,8 +166,20 @@ def debian(package: str) -> Path:
         # Some have a signature beside them.
         unpack(next(path for path in downloads.glob("*.orig.tar.*") if path.suffix != ".asc"), folder)
 
-    once("debian " + package, make)
+    once(f"debian {package} {release}", make)
     return folder
+
+
+def build(folder: Path, line: str) -> None:
+    """Builds a source by shell lines, once; again if they have changed."""
+    cure = "install what it needs, or remove the folder if it is damaged"
+    once(f"build {folder.name} {line}", lambda: call(f"build in {folder}", cure, "sh", "-ec", line, limit=PATIENCE_BUILD, cwd=folder))
+
+
+def replaced(line: str, words: dict[str, str]) -> str:
+    for word, value in words.items():
+        line = line.replace(word, value)
+    return line
 
 
 def prepare(name: str, suite: dict, say) -> list[str]:
@@ -158,15 +196,17 @@ def prepare(name: str, suite: dict, say) -> list[str]:
     if "crates" in suite:
         files = [program for package in suite["crates"] for program in crate(package)]
     if "debian" in suite:
-        folder = debian(suite["debian"])
+        folder = debian(suite["debian"], suite.get("release", "bookworm"))
+    words = {"VENV": str(VENV), "DRIVERS": str(DRIVERS)}
+    if "npm" in suite:
+        words["NPM"] = str(npm(suite["npm"]))
+    if "build" in suite:
+        build(folder, replaced(suite["build"], words))
     folder = folder / suite.get("folder", "")
-    words = {"VENV": str(VENV), "DRIVERS": str(DRIVERS), "FILES": " ".join(files)}
+    words["FILES"] = " ".join(files)
     words["PYTEST"] = f"{VENV}/bin/python -m pytest -q --tb=short -p strangers_pytest -p no:cacheprovider --timeout=40"
-    line = suite["run"]
-    for word, value in words.items():
-        line = line.replace(word, value)
     command = []
-    for word in shlex.split(line):
+    for word in shlex.split(replaced(suite["run"], words)):
         found = sorted(str(path) for path in folder.glob(word)) if "*" in word and word[0] != "/" else []
         command += [os.path.relpath(path, folder) for path in found] or [word]
     say(f"{name}: {suite['what']}")

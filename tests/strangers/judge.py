@@ -35,7 +35,7 @@ def reason(test: str, patterns: dict[str, str]) -> str | None:
     return None
 
 
-def compare(name: str, found: dict[str, list[Run]], patterns: dict[str, str]) -> Verdict:
+def compare(name: str, found: dict[str, list[Run]], suite: dict, patterns: dict[str, str]) -> Verdict:
     verdict = Verdict(name)
     kernel = found["kernel"]
     names = set().union(*(run.outcomes for run in kernel))
@@ -51,6 +51,10 @@ def compare(name: str, found: dict[str, list[Run]], patterns: dict[str, str]) ->
             judge(verdict, run, always, patterns)
     best = max((run for way in WAYS for run in found[way]), key=lambda run: run.on_rings)
     verdict.rings = f"{best.on_rings}/{best.connections}"
+    for run in found["at once"]:
+        if run.on_rings < suite.get("rings", 0) * run.connections:
+            few = f"{run.on_rings} of {run.connections} connections had rings, {suite['rings']:.0%} are wanted"
+            verdict.differences.append(f"{run.way}: {few}: {run.reasons}")
     return verdict
 
 

@@ -34,21 +34,23 @@ class Run:
     outcomes: dict[str, str] = field(default_factory=dict)
     connections: int = 0
     on_rings: int = 0
+    # Why connections stayed on, or returned to, the kernel, and how many.
+    reasons: dict[str, int] = field(default_factory=dict)
 
 
-def check_built() -> None:
-    if not LIBRARY.exists():
-        sys.exit(f"tests/strangers: {LIBRARY} is missing: run cargo build --release --workspace first")
+def check_built(library: Path) -> None:
+    if not library.exists():
+        sys.exit(f"tests/strangers: {library} is missing: run cargo build --release --workspace first")
 
 
 @contextlib.contextmanager
-def folder(keep: Path | None):
+def folder(keep: Path | None, library: Path):
     """Where the runs leave outcomes and output, with a copy of the library: a build must not change it meanwhile."""
     with tempfile.TemporaryDirectory(prefix="strangers-") as path:
         if keep:
             keep.mkdir(parents=True, exist_ok=True)
             path = keep.resolve()
-        shutil.copy(LIBRARY, path)
+        shutil.copy(library, Path(path) / LIBRARY.name)
         yield Path(path)
 
 
@@ -68,6 +70,8 @@ def read_report(run: Run, file: Path) -> None:
         report = json.loads(line)
         run.connections += report["connections"]
         run.on_rings += report["upgraded"]
+        for why, times in report["reasons"].items():
+            run.reasons[why] = run.reasons.get(why, 0) + times
 
 
 def environment(way: str, own: Path, suite: dict) -> dict[str, str]:
