@@ -23,7 +23,7 @@ use tests::differ::{actor, generate};
 const USAGE: &str = "differ run [--seed N] [--programs N] [--minutes M] [--jobs N] [--chaos N] [--mode MODE] [--without CALL,CALL...] [--hand-over] [--keep FOLDER] [--go-on]
 differ replay FILE [--mode MODE] [--times N]
 differ show [--seed N]
-MODE is kernel, both, a-only or b-only, then any of ,chaos=N ,ring=BYTES ,frugal ,awake ,eager";
+MODE is kernel, both, a-only or b-only, then any of ,chaos=N ,ring=BYTES ,frugal ,awake ,eager ,uring";
 
 /// A program is reported on after so many.
 const OFTEN: u64 = 50;

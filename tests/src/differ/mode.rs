@@ -18,6 +18,8 @@ pub struct Mode {
     pub awake: bool,
     /// `ULSOCK_GUARD=eager`: connections are taken to the kernel and back, again and again.
     pub eager: bool,
+    /// The actors have an io_uring beside their sockets; see `actor::uring`.
+    pub uring: bool,
 }
 
 impl Mode {
@@ -89,6 +91,16 @@ impl Mode {
                 eager: true,
                 ..Self::both()
             },
+            Self {
+                uring: true,
+                ..Self::both()
+            },
+            Self {
+                uring: true,
+                frugal: true,
+                chaos: 200,
+                ..Self::both()
+            },
         ]
     }
 
@@ -135,7 +147,8 @@ impl fmt::Display for Mode {
         }
         f.write_str(if self.frugal { ",frugal" } else { "" })?;
         f.write_str(if self.awake { ",awake" } else { "" })?;
-        f.write_str(if self.eager { ",eager" } else { "" })
+        f.write_str(if self.eager { ",eager" } else { "" })?;
+        f.write_str(if self.uring { ",uring" } else { "" })
     }
 }
 
@@ -146,7 +159,7 @@ impl FromStr for Mode {
         let mut mode = Self::default();
         let bad = |word: &str| {
             format!(
-                "{word:?} is no mode: kernel, both, a-only or b-only, then ,chaos=N ,ring=N ,frugal ,awake ,eager"
+                "{word:?} is no mode: kernel, both, a-only or b-only, then ,chaos=N ,ring=N ,frugal ,awake ,eager ,uring"
             )
         };
         for (index, word) in text.split(',').enumerate() {
@@ -162,6 +175,7 @@ impl FromStr for Mode {
                 (1.., "frugal") => mode.frugal = true,
                 (1.., "awake") => mode.awake = true,
                 (1.., "eager") => mode.eager = true,
+                (1.., "uring") => mode.uring = true,
                 _ => return Err(bad(word)),
             }
         }

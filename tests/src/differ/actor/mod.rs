@@ -13,6 +13,7 @@ mod process;
 mod readiness;
 mod shapes;
 mod signals;
+pub(in crate::differ) mod uring;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -71,6 +72,7 @@ pub fn main(words: &[String]) -> ! {
 
 /// Starts the threads, says hello, and waits for the end.
 fn live(actor: usize) -> ! {
+    uring::start(actor);
     let (sender, receiver) = std::sync::mpsc::channel();
     for thread in 0..THREADS {
         let sender = sender.clone();
@@ -114,6 +116,7 @@ fn serve(actor: usize, thread: usize) {
 
 fn execute(actor: usize, step: &Step) -> String {
     let mut outcome = Outcome::default();
+    uring::read_a_file();
     let known = data::run(step, &mut outcome)
         || descriptors::run(step, &mut outcome)
         || options::run(step, &mut outcome)

@@ -102,7 +102,7 @@ pub fn errno() -> i32 {
     unsafe { *libc::__errno_location() }
 }
 
-fn set_errno(value: i32) {
+pub fn set_errno(value: i32) {
     // SAFETY: the thread's own variable.
     unsafe { *libc::__errno_location() = value };
 }

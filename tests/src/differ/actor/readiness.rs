@@ -7,7 +7,7 @@ use libc::{c_int, c_short, epoll_event, pollfd, timespec, timeval};
 
 use super::options::show_count;
 use super::outcome::Outcome;
-use super::{SLOTS, name, number};
+use super::{SLOTS, name, number, uring};
 use crate::differ::names;
 use crate::differ::program::Step;
 
@@ -175,9 +175,14 @@ fn epoll_ctl(step: &Step, outcome: &mut Outcome) {
         u64: step.get("data") as u64,
     };
     let (set, fd) = (number(step.get("set")), number(step.get("fd")));
-    // SAFETY: room for one event.
-    outcome.call(|| unsafe {
-        libc::epoll_ctl(set, step.get("op") as c_int, fd, &raw mut event).into()
+    let op = step.get("op") as c_int;
+    // Half of them: a set has members by both ways.
+    let by_ring = step.get("data") % 2 == 0;
+    outcome.call(|| {
+        let result = by_ring.then(|| uring::epoll_ctl(set, op, fd, &mut event));
+        // SAFETY: room for one event.
+        let plain = || unsafe { libc::epoll_ctl(set, op, fd, &raw mut event).into() };
+        result.flatten().unwrap_or_else(plain)
     });
 }
 

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Corner;
+use crate::differ::actor::uring;
 use crate::differ::mode::Mode;
 use crate::differ::program::ACTORS;
 use crate::differ::wires::{self, CONTROL, THREADS};
@@ -335,6 +336,9 @@ fn prepare(
     };
     for (name, _) in std::env::vars_os().filter(|(name, _)| ours(name)) {
         command.env_remove(name);
+    }
+    if mode.uring {
+        command.env(uring::VARIABLE, "1");
     }
     if mode.under[root] {
         command

@@ -75,7 +75,12 @@ fn programs_that_once_differed() {
         let program: Program = text
             .parse()
             .unwrap_or_else(|error| panic!("{file:?}: {error}"));
-        for mode in ["both", "both,ring=16384,frugal", "both,chaos=200"] {
+        for mode in [
+            "both",
+            "both,ring=16384,frugal",
+            "both,chaos=200",
+            "both,uring",
+        ] {
             let verdict = judge.compare(&program, &mode.parse().expect("a mode"));
             if let Verdict::Differs(difference) = verdict {
                 panic!("{} on {mode}: {difference:?}", file.display());
