@@ -65,6 +65,13 @@ pub fn fds(pid: u32) -> usize {
         .count()
 }
 
+/// Whether `pid` has a descriptor of an io_uring.
+pub fn has_io_uring(pid: u32) -> bool {
+    let fds = fs::read_dir(entry(pid, "fd")).expect("the process is gone");
+    let mut files = fds.flatten().filter_map(|fd| fs::read_link(fd.path()).ok());
+    files.any(|file| file == Path::new("anon_inode:[io_uring]"))
+}
+
 /// Mappings of `pid` (the kernel's limit is 65,530).
 pub fn mappings(pid: u32) -> usize {
     fs::read_to_string(entry(pid, "maps"))

@@ -7,6 +7,7 @@ mod handing;
 mod haproxy;
 mod inetd;
 mod iperf3;
+mod mariadb;
 mod memcached;
 mod netpipe;
 pub mod nginx;
