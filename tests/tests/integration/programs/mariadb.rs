@@ -19,8 +19,8 @@ struct MariaDb {
 }
 
 impl MariaDb {
-    fn start(ends: Ends) -> Self {
-        let (place, port) = (Place::new(ends), ports::free());
+    fn start(place: Place) -> Self {
+        let port = ports::free();
         let (uid, gid) = user_ids(USER);
         let home = place.folder().join("home");
         fs::create_dir(&home).expect("home");
@@ -81,7 +81,7 @@ impl MariaDb {
 #[test]
 fn mysqlslap() {
     for &ends in Ends::all() {
-        let database = MariaDb::start(ends);
+        let database = MariaDb::start(Place::new(ends));
         let slap = |options: &str| {
             let slap = database.client("mysqlslap").args("--auto-generate-sql");
             let output = slap.args("--iterations=1").args(options).run();
@@ -107,7 +107,7 @@ fn mysqlslap() {
 #[test]
 fn sysbench() {
     for &ends in Ends::all() {
-        let database = MariaDb::start(ends);
+        let database = MariaDb::start(Place::new(ends));
         database.sql("create database bench");
         let table = "--tables=1 --table-size=40000 --threads=4 --time=0";
         database.sysbench("oltp_read_write", &format!("{table} prepare"));
@@ -122,12 +122,12 @@ fn sysbench() {
     }
 }
 
-/// Results and statements that fill every buffer between the two.
+/// Results and statements that fill every buffer between the two. Each has a connection of its own, with few calls.
 #[test]
 fn large_values() {
     const LENGTH: usize = 8 << 20;
     for &ends in Ends::all() {
-        let database = MariaDb::start(ends);
+        let database = MariaDb::start(Place::new(ends).at_once());
         database.sql("set global max_allowed_packet = 67108864");
         let text = database.sql(&format!(
             "select repeat('0123456789abcdef', {})",
@@ -151,8 +151,7 @@ fn large_values() {
             LENGTH / 16
         ));
         assert_eq!(answer, right);
-        // A connection for each statement: part of it is moved before the rings are there.
-        database.stop(Rings::Some);
+        database.stop(Rings::Most);
     }
 }
 
@@ -160,7 +159,7 @@ fn large_values() {
 #[test]
 fn killed_connections() {
     for &ends in Ends::all() {
-        let database = MariaDb::start(ends);
+        let database = MariaDb::start(Place::new(ends));
         let mut sleeper = database
             .client("mariadb")
             .args("--skip-reconnect --execute")
