@@ -91,16 +91,8 @@ impl Mode {
                 eager: true,
                 ..Self::both()
             },
-            Self {
-                uring: true,
-                ..Self::both()
-            },
-            Self {
-                uring: true,
-                frugal: true,
-                chaos: 200,
-                ..Self::both()
-            },
+            uring(0),
+            uring(200),
         ]
     }
 
@@ -128,6 +120,16 @@ impl Mode {
             settings.push(("ULSOCK_GUARD", "eager".to_owned()));
         }
         settings
+    }
+}
+
+/// With an io_uring beside the sockets, and carriers that change at random.
+fn uring(chaos: u32) -> Mode {
+    Mode {
+        uring: true,
+        frugal: chaos > 0,
+        chaos,
+        ..Mode::both()
     }
 }
 
