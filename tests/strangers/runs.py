@@ -126,7 +126,9 @@ def several(name: str, suite: dict, command: list[str], ways: list[str], folder:
     """Runs side by side. They sleep more than they compute."""
 
     def job(way: str) -> Run:
-        own = Path(tempfile.mkdtemp(prefix=f"{name}-{way.replace(' ', '-')}-", dir=folder))
+        # Names of one length for all ways: Unix sockets in there have at most 107 characters.
+        short = way.replace(" ", "-")[:3]
+        own = Path(tempfile.mkdtemp(prefix=f"{name}-{short}-", dir=folder))
         run = one(name, suite, command, way, own)
         passed = sum(kind == "pass" for kind in run.outcomes.values())
         rings = f", {run.on_rings} of {run.connections} connections on rings" if way in WAYS else ""
