@@ -350,14 +350,9 @@ pub fn replace(word: &AtomicU32, new: u32) -> u32 {
     word.swap(new, Ordering::SeqCst)
 }
 
-/// The threads that have ever come here, of those that live.
-pub fn count() -> usize {
-    blocks().iter().filter(|block| block.id() != 0).count()
-}
-
-/// Is the calling thread the only one of them?
+/// Is the calling thread the only one that has ever come here, of those that live?
 pub fn is_alone() -> bool {
-    count() == 1
+    blocks().iter().filter(|block| block.id() != 0).count() == 1
 }
 
 /// In a forked child: only the calling thread exists.

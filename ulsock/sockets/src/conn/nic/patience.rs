@@ -72,13 +72,13 @@ impl Patience {
     fn stretched(
         &self,
         granted: Duration,
-        threads: usize,
+        alone: bool,
         threads_per_cpu: u32,
         now: u64,
     ) -> Duration {
-        let turn = match threads {
-            ..=1 => SHORTEST,
-            _ => CROWDED,
+        let turn = match alone {
+            true => SHORTEST,
+            false => CROWDED,
         };
         let turns = match self.allows_long_waits(now) {
             true => threads_per_cpu.max(1),
@@ -128,7 +128,7 @@ impl LinkWait {
             true => LONGEST,
             false => PATIENCE.granted(now),
         };
-        let most = PATIENCE.stretched(granted, thread::count(), threads_per_cpu(), now);
+        let most = PATIENCE.stretched(granted, thread::is_alone(), threads_per_cpu(), now);
         LinkWait {
             granted,
             most,
@@ -210,13 +210,12 @@ mod tests {
     #[test]
     fn crowds_are_waited_for() {
         let patience = Patience::new();
-        let stretched = |threads, per_cpu| patience.stretched(SHORTEST, threads, per_cpu, 0);
-        assert_eq!(stretched(1, 1), SHORTEST);
-        assert_eq!(stretched(2, 1), CROWDED);
-        assert_eq!(stretched(1, 4), 4 * SHORTEST);
-        assert_eq!(stretched(2, 4), 4 * CROWDED);
-        assert_eq!(stretched(2, u32::MAX), LONGEST);
-        assert_eq!(stretched(1_000, 4), 4 * CROWDED);
+        let stretched = |alone, threads| patience.stretched(SHORTEST, alone, threads, 0);
+        assert_eq!(stretched(true, 1), SHORTEST);
+        assert_eq!(stretched(false, 1), CROWDED);
+        assert_eq!(stretched(true, 4), 4 * SHORTEST);
+        assert_eq!(stretched(false, 4), 4 * CROWDED);
+        assert_eq!(stretched(false, u32::MAX), LONGEST);
     }
 
     /// In vain: the next wait is no longer than on a host that is not crowded, until its ration allows it again.
@@ -224,8 +223,8 @@ mod tests {
     fn vain_waits_in_a_crowd_are_rationed() {
         let patience = Patience::new();
         patience.was_in_vain(SHORTEST, 4 * CROWDED, 0);
-        assert_eq!(patience.stretched(SHORTEST, 2, 4, 1_000), CROWDED);
-        assert_eq!(patience.stretched(SHORTEST, 2, 4, 2_000), 4 * CROWDED);
+        assert_eq!(patience.stretched(SHORTEST, false, 4, 1_000), CROWDED);
+        assert_eq!(patience.stretched(SHORTEST, false, 4, 2_000), 4 * CROWDED);
     }
 
     /// Peers that never agree: beyond the short waits, which each connection has for itself, a small share of the time.
