@@ -55,6 +55,11 @@ def compare(name: str, found: dict[str, list[Run]], suite: dict, patterns: dict[
         if run.on_rings < suite.get("rings", 0) * run.connections:
             few = f"{run.on_rings} of {run.connections} connections had rings, {suite['rings']:.0%} are wanted"
             verdict.differences.append(f"{run.way}: {few}: {run.reasons}")
+    for run in found["default"]:
+        # Without any byte there is none on rings, either.
+        if run.ring_bytes < suite.get("ring_bytes", 0) * max(run.bytes, 1):
+            few = f"{run.ring_bytes} of {run.bytes} bytes went through rings, {suite['ring_bytes']:.0%} are wanted"
+            verdict.differences.append(f"{run.way}: {few}: {run.reasons}")
     return verdict
 
 
@@ -76,14 +81,14 @@ def judge(verdict: Verdict, run: Run, always: set[str], patterns: dict[str, str]
 
 
 def table(verdicts: list[Verdict]) -> str:
-    lines = ["", f"{'suite':12}{'tests':>7}{'flaky':>7}{'expected':>10}{'rings':>12}{'seconds':>9}  result"]
+    lines = ["", f"{'suite':12}{'tests':>7}{'flaky':>7}{'expected':>10}{'rings':>15}{'seconds':>9}  result"]
     for verdict in verdicts:
         result = "differs" if verdict.differences else "same"
         if verdict.missing:
             result = f"not run: {verdict.missing}"
         lines.append(
             f"{verdict.name:12}{verdict.tests:7}{len(verdict.flaky):7}{len(verdict.expected):10}"
-            f"{verdict.rings:>12}{verdict.seconds:9.0f}  {result}"
+            f"{verdict.rings:>15}{verdict.seconds:9.0f}  {result}"
         )
     for verdict in verdicts:
         lines += [f"{verdict.name}: {line}" for line in verdict.differences]

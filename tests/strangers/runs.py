@@ -34,6 +34,9 @@ class Run:
     outcomes: dict[str, str] = field(default_factory=dict)
     connections: int = 0
     on_rings: int = 0
+    # That went through rings, and in all.
+    ring_bytes: int = 0
+    bytes: int = 0
     # Why connections stayed on, or returned to, the kernel, and how many.
     reasons: dict[str, int] = field(default_factory=dict)
 
@@ -70,6 +73,9 @@ def read_report(run: Run, file: Path) -> None:
         report = json.loads(line)
         run.connections += report["connections"]
         run.on_rings += report["upgraded"]
+        by_ring = report["ring_tx_bytes"] + report["ring_rx_bytes"]
+        run.ring_bytes += by_ring
+        run.bytes += by_ring + report["kernel_tx_bytes"] + report["kernel_rx_bytes"]
         for why, times in report["reasons"].items():
             run.reasons[why] = run.reasons.get(why, 0) + times
 
