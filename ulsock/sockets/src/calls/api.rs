@@ -10,7 +10,7 @@ pub use crate::calls::io::{
     sendmmsg, sendmsg, takes_address, write, writev,
 };
 pub use crate::calls::life::{
-    before_exec, exec_failed, exiting, fork_child, fork_parent, fork_prepare, start as init,
+    before_exec, exec_failed, exiting, fork_child, fork_parent, fork_prepare, forked, start as init,
 };
 pub use crate::calls::limits::{
     before_limit, concerns as limit_concerns_us, limit_set, lower as lower_limit,
@@ -30,6 +30,10 @@ pub use crate::calls::uring;
 pub use crate::calls::vfork::{
     child as vfork_child, parent as vfork_parent, prepare as vfork_prepare,
 };
+pub use crate::conn::in_place::{Committed, RingRoom, RingView};
+pub use crate::conn::recv::in_place::{consume, view};
+pub use crate::conn::send::in_place::{commit, reserve};
+pub use crate::conn::wait_awake;
 pub use crate::ready::epoll::{Begun, KernelWait, epoll_ctl, epoll_wait, time_of_wait};
 pub use crate::ready::poll::poll;
 pub use crate::ready::select::{select, select_limit};

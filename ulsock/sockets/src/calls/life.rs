@@ -166,6 +166,19 @@ pub fn fork_parent(child: i32) {
     control::lock::unlock_after_fork();
 }
 
+/// In the parent, if nobody says whether the fork has succeeded, or who the child is: as after one that has. The child does
+/// not use the parent's epoll sets.
+pub fn forked() {
+    if !process::is_on() {
+        return;
+    }
+    if let Some(family) = process_group::own() {
+        fork_counts::parent_goes_on(family, false);
+    }
+    epoll::unlock_all(Forked::Failed);
+    control::lock::unlock_after_fork();
+}
+
 /// In the child, which has this thread alone.
 pub fn fork_child() {
     if !process::is_on() {

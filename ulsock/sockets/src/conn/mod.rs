@@ -13,6 +13,7 @@ mod glance;
 pub mod grow;
 pub mod guard;
 pub mod handover;
+pub mod in_place;
 pub mod kept;
 mod lock;
 pub mod nic;
@@ -57,7 +58,7 @@ use rendezvous::rings::Rings;
 
 use lock::SideGuard;
 use ready::Armed;
-pub use wait_data::{stir, wake_readers};
+pub use wait_data::{stir, wait_awake, wake_readers};
 
 /// The managed connection behind a number.
 pub fn managed(fd: RawFd) -> Option<Handle> {

@@ -2,6 +2,7 @@
 
 mod by_kernel;
 mod end;
+pub mod in_place;
 
 use std::sync::atomic::Ordering;
 

@@ -1,6 +1,7 @@
 //! Sending on a managed connection: the call, and one step of it on the ring or by the kernel.
 
 mod carrier;
+pub mod in_place;
 
 use std::sync::atomic::Ordering;
 

@@ -5,6 +5,7 @@ use netstack::ring::{Hostile, Sender};
 use super::lock::SideGuard;
 use super::{Conn, Handle};
 use crate::conn::reclaim;
+use crate::state::record::flag;
 use rendezvous::rings::Rings;
 
 /// What a look at a connection has left to be looked after.
@@ -49,6 +50,9 @@ impl Conn<'_> {
     /// To the smallest ring, and the memory of the others goes, if nothing is left in them; `false`
     /// if there is.
     pub(super) fn shrink(&self, tx: &mut Sender<'_, Rings>) -> Result<bool, Hostile> {
+        if self.record.has(flag::RESERVED) {
+            return Ok(false);
+        }
         let left = tx.has_left_larger_rings();
         let slots = if left { Some(0) } else { tx.shrink()? };
         let Some(slots) = slots else {

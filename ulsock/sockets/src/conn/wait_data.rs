@@ -1,6 +1,6 @@
 //! Waiting for data to receive, from either carrier.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use libc::{POLLIN, POLLPRI, POLLRDHUP, c_short};
 use netstack::ring::{Look, RxState};
 
 use super::kept::KeptConnection;
+use super::lock::SideGuard;
 use super::recv::{ask_for_kernel, prefer_ring};
 use super::wait::{WireSlot, Woken, sleep};
 use super::watch::Watch;
-use super::{Conn, Handle, send};
+use super::{Conn, Handle, managed, send};
 use crate::conn::reclaim::ReclaimTimer;
 use crate::runtime::awake::{self, Waited};
 use crate::runtime::chaos;
@@ -70,6 +71,27 @@ pub fn wait(
     }
     kept.note(&conn);
     sleep_for_data(conn, wanted, on_ring, deadline, seen)
+}
+
+/// Waits awake for what comes by the ring, as long as a receive would before it sleeps, or until `stop` says so; whether
+/// something has come.
+pub fn wait_awake(fd: RawFd, stop: &dyn Fn() -> bool) -> bool {
+    let Some(conn) = managed(fd).and_then(Conn::enter) else {
+        return false;
+    };
+    if !conn.record.rx.is_on_ring() {
+        return false;
+    }
+    let before = conn.progress();
+    // What came before that must not be waited for.
+    let is_there = |mut held: SideGuard<'_, RxState>| something_there(&conn, held.state(), 0);
+    if conn.lock_rx().is_none_or(is_there) {
+        return true;
+    }
+    let me = conn.me;
+    let moved = || conn.progress() != before;
+    let ends = || moved() || me.deferred.any() || stop();
+    spin::until(&me.spin, || conn.peer_is_near(), ends) && moved()
 }
 
 /// What was too little may be enough now: whoever of this process waits for it looks again.
