@@ -3,6 +3,7 @@
 
 mod costs;
 mod hosts;
+mod native;
 mod programs;
 mod safety;
 mod semantics;

@@ -1,0 +1,109 @@
+//! Calls on a socket, each as the preload library makes it: first `api`, then the kernel if that says so.
+
+use std::io;
+use std::os::fd::{BorrowedFd, RawFd};
+
+use rustix::io::Errno;
+use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
+use sockets::api::{self, First, Verdict};
+
+/// Asks the kernel if `verdict` says so.
+pub fn answer(
+    verdict: Verdict,
+    real: impl FnOnce() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let as_libc = |result: &Result<usize, Errno>| match result {
+        Ok(n) => n.cast_signed(),
+        Err(_) => -1,
+    };
+    match verdict {
+        Verdict::Bypass => real(),
+        Verdict::Kernel(call) => {
+            let result = real();
+            call.done(as_libc(&result));
+            result
+        }
+        Verdict::Counted(call) => {
+            let result = real();
+            call.done(as_libc(&result));
+            result
+        }
+        Verdict::Done(n) => Ok(n.cast_unsigned()),
+        Verdict::Fail(errno) => Err(Errno::from_raw_os_error(errno)),
+    }
+}
+
+/// The usual case at once.
+#[inline]
+fn answer_first(
+    first: First,
+    verdict: impl FnOnce() -> Verdict,
+    real: impl FnOnce() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    match first {
+        First::Done(n) => Ok(n.cast_unsigned()),
+        First::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
+        First::Foreign => real(),
+        First::Other => answer(verdict(), real),
+    }
+}
+
+#[inline]
+pub fn recv(
+    socket: BorrowedFd<'_>,
+    fd: RawFd,
+    room: &mut [u8],
+    flags: RecvFlags,
+) -> io::Result<usize> {
+    let (at, len, bits) = (
+        room.as_mut_ptr().cast(),
+        room.len(),
+        flags.bits().cast_signed(),
+    );
+    // SAFETY: the room lives as long as the calls.
+    let (first, verdict) = unsafe {
+        (api::recv_first(fd, at, len, bits), || {
+            api::recv(fd, at, len, bits)
+        })
+    };
+    let received = answer_first(first, verdict, || {
+        net::recv(socket, &mut *room, flags).map(|(n, _)| n)
+    });
+    Ok(received?)
+}
+
+#[inline]
+pub fn send(
+    socket: BorrowedFd<'_>,
+    fd: RawFd,
+    bytes: &[u8],
+    flags: SendFlags,
+) -> io::Result<usize> {
+    let flags = flags | SendFlags::NOSIGNAL;
+    let (at, len, bits) = (
+        bytes.as_ptr().cast(),
+        bytes.len(),
+        flags.bits().cast_signed(),
+    );
+    // SAFETY: the bytes live as long as the calls.
+    let (first, verdict) = unsafe {
+        (api::send_first(fd, at, len, bits), || {
+            api::send(fd, at, len, bits)
+        })
+    };
+    Ok(answer_first(first, verdict, || {
+        net::send(socket, bytes, flags)
+    })?)
+}
+
+pub fn shutdown(socket: BorrowedFd<'_>, fd: RawFd, how: Shutdown) -> io::Result<()> {
+    let number = match how {
+        Shutdown::Read => libc::SHUT_RD,
+        Shutdown::Write => libc::SHUT_WR,
+        Shutdown::Both => libc::SHUT_RDWR,
+    };
+    answer(api::shutdown(fd, number), || {
+        net::shutdown(socket, how).map(|()| 0)
+    })?;
+    Ok(())
+}

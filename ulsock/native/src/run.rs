@@ -1,0 +1,256 @@
+//! A run loop for one thread: tasks that only this thread runs, and a wait for rings when none of them has anything to
+//! do. A program with one per core pins each thread to its core (see the example `cores`).
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, ThreadId};
+
+use slab::Slab;
+
+use crate::wait::Reactor;
+
+/// The future that `block_on` was given.
+const MAIN: usize = usize::MAX;
+
+/// Tasks that are run between two looks at the sockets.
+const POLLS: usize = 64;
+
+/// Tasks to be run, which any thread may name.
+struct Ready {
+    numbers: Mutex<VecDeque<usize>>,
+    thread: ThreadId,
+    /// The loop waits, or is about to.
+    waits: AtomicBool,
+    /// Another thread has named a task meanwhile.
+    named: AtomicBool,
+    reactor: Arc<Reactor>,
+}
+
+impl Ready {
+    fn numbers(&self) -> MutexGuard<'_, VecDeque<usize>> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, number: usize) {
+        self.numbers().push_back(number);
+        // Who is about to wait says so and then looks: one of the two sees the other.
+        if self.waits.load(Ordering::SeqCst) && thread::current().id() != self.thread {
+            self.named.store(true, Ordering::Release);
+            self.reactor.notify();
+        }
+    }
+}
+
+/// Wakes one task.
+struct Alarm {
+    number: usize,
+    /// It is in the queue already.
+    queued: AtomicBool,
+    ready: Arc<Ready>,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::AcqRel) {
+            self.ready.push(self.number);
+        }
+    }
+}
+
+type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
+
+struct Spawned {
+    /// Away while it runs.
+    future: Option<LocalFuture>,
+    alarm: Arc<Alarm>,
+}
+
+struct Tasks {
+    spawned: RefCell<Slab<Spawned>>,
+    ready: Arc<Ready>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Tasks>>> = const { RefCell::new(None) };
+}
+
+impl Tasks {
+    fn alarm(&self, number: usize) -> Arc<Alarm> {
+        Arc::new(Alarm {
+            number,
+            queued: AtomicBool::new(false),
+            ready: self.ready.clone(),
+        })
+    }
+
+    fn spawn(&self, future: LocalFuture) {
+        let mut spawned = self.spawned.borrow_mut();
+        let place = spawned.vacant_entry();
+        let alarm = self.alarm(place.key());
+        place.insert(Spawned {
+            future: Some(future),
+            alarm: alarm.clone(),
+        });
+        drop(spawned);
+        alarm.wake();
+    }
+
+    /// Runs one of those that were spawned.
+    fn run(&self, number: usize) {
+        let taken = self.spawned.borrow_mut().get_mut(number).and_then(|task| {
+            task.alarm.queued.store(false, Ordering::Release);
+            Some((task.future.take()?, task.alarm.clone()))
+        });
+        let Some((mut future, alarm)) = taken else {
+            return;
+        };
+        let waker = Waker::from(alarm);
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(()) => drop(self.spawned.borrow_mut().remove(number)),
+            Poll::Pending => {
+                if let Some(task) = self.spawned.borrow_mut().get_mut(number) {
+                    task.future = Some(future);
+                }
+            }
+        }
+    }
+}
+
+/// Runs a future to its end, and tasks that it spawns meanwhile. What is left of those then is dropped.
+pub fn block_on<F: Future>(future: F) -> io::Result<F::Output> {
+    let reactor = Reactor::new()?;
+    let ready = Arc::new(Ready {
+        numbers: Mutex::default(),
+        thread: thread::current().id(),
+        waits: AtomicBool::new(false),
+        named: AtomicBool::new(false),
+        reactor: reactor.clone(),
+    });
+    let tasks = Rc::new(Tasks {
+        spawned: RefCell::default(),
+        ready,
+    });
+    let _end = End {
+        before: CURRENT.with_borrow_mut(|current| current.replace(tasks.clone())),
+        tasks: tasks.clone(),
+    };
+    Ok(reactor.own(|| run(&tasks, future)))
+}
+
+/// What is due when a loop ends, also by a panic of a task.
+struct End {
+    before: Option<Rc<Tasks>>,
+    tasks: Rc<Tasks>,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        CURRENT.with_borrow_mut(|current| *current = self.before.take());
+        let left = std::mem::take(&mut *self.tasks.spawned.borrow_mut());
+        drop(left);
+        self.tasks.ready.reactor.clone().goes_on_alone();
+    }
+}
+
+fn run<F: Future>(tasks: &Tasks, future: F) -> F::Output {
+    let mut future = pin!(future);
+    let alarm = tasks.alarm(MAIN);
+    let waker = Waker::from(alarm.clone());
+    alarm.wake_by_ref();
+    let mut polls = 0;
+    loop {
+        // Tasks that always have something to do do not keep the others from what has come for them.
+        if polls == POLLS {
+            tasks.ready.reactor.turn(false);
+            polls = 0;
+        }
+        polls += 1;
+        let next = tasks.ready.numbers().pop_front();
+        match next {
+            Some(MAIN) => {
+                alarm.queued.store(false, Ordering::Release);
+                if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker))
+                {
+                    return output;
+                }
+            }
+            Some(number) => tasks.run(number),
+            None if wait_awake(&tasks.ready) => {}
+            None => {
+                wait(&tasks.ready);
+                polls = 0;
+            }
+        }
+    }
+}
+
+/// Awake, if there is but one to wait for. Whether its task is to be run.
+fn wait_awake(ready: &Ready) -> bool {
+    ready.waits.store(true, Ordering::SeqCst);
+    let is_named = || ready.named.load(Ordering::Acquire);
+    let woken = ready.numbers().is_empty() && ready.reactor.wait_awake(&is_named);
+    ready.waits.store(false, Ordering::Relaxed);
+    ready.named.store(false, Ordering::Relaxed);
+    woken
+}
+
+fn wait(ready: &Ready) {
+    ready.waits.store(true, Ordering::SeqCst);
+    let idle = ready.numbers().is_empty();
+    ready.reactor.turn(idle);
+    ready.waits.store(false, Ordering::Relaxed);
+}
+
+/// Runs a future beside the one that calls this, in the same thread.
+///
+/// # Panics
+/// Outside of [`block_on`].
+pub fn spawn<T: 'static>(future: impl Future<Output = T> + 'static) -> Task<T> {
+    let tasks = CURRENT.with_borrow(Option::clone);
+    let tasks = tasks.expect("spawn is called within ulsock_native::run::block_on");
+    let outcome = Rc::new(Outcome {
+        value: Cell::new(None),
+        waiter: Cell::new(None),
+    });
+    let done = outcome.clone();
+    tasks.spawn(Box::pin(async move {
+        done.value.set(Some(future.await));
+        if let Some(waiter) = done.waiter.take() {
+            waiter.wake();
+        }
+    }));
+    Task(outcome)
+}
+
+struct Outcome<T> {
+    value: Cell<Option<T>>,
+    waiter: Cell<Option<Waker>>,
+}
+
+/// What a spawned future will give. It runs on if this is dropped.
+pub struct Task<T>(Rc<Outcome<T>>);
+
+impl<T> Future for Task<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<T> {
+        match self.0.value.take() {
+            Some(value) => Poll::Ready(value),
+            None => {
+                self.0.waiter.set(Some(task.waker().clone()));
+                Poll::Pending
+            }
+        }
+    }
+}

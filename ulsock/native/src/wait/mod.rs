@@ -1,0 +1,9 @@
+//! How a task waits for a socket: tripwires and doorbells on rings, the kernel's events elsewhere, both by an epoll set of
+//! ulsock's.
+
+mod reactor;
+mod set;
+mod source;
+
+pub use reactor::Reactor;
+pub use source::{Direction, Registration};

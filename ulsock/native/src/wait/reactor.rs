@@ -1,0 +1,220 @@
+//! Who waits for many sockets at once, and wakes the tasks that wait for them.
+//!
+//! A run loop of ours ([`crate::run`]) has a reactor of its own, in which it waits when its tasks have nothing to do: what comes by
+//! rings then needs no system call and no other thread. All other executors share one that a thread of its own waits in.
+
+use std::cell::RefCell;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use libc::{EPOLLET, EPOLLIN, EPOLLOUT, EPOLLRDHUP};
+use rustix::event::{EventfdFlags, eventfd};
+use slab::Slab;
+
+use super::set::{MOST, Set};
+use super::source::Source;
+use crate::start::generation;
+
+/// Of the descriptor by which the wait is ended.
+const NOTICE: u64 = u64::MAX;
+
+#[derive(Debug)]
+pub struct Reactor {
+    set: Set,
+    notice: OwnedFd,
+    sources: Mutex<Slab<Arc<Source>>>,
+    /// Its run loop has ended, and a thread waits in its place until the last socket has left.
+    alone: AtomicBool,
+    /// Its thread ends.
+    over: AtomicBool,
+    /// The process in which somebody waits here: see [`generation`].
+    generation: u32,
+}
+
+thread_local! {
+    static OWN: RefCell<Option<Arc<Reactor>>> = const { RefCell::new(None) };
+}
+
+impl Reactor {
+    pub fn new() -> io::Result<Arc<Reactor>> {
+        let reactor = Reactor {
+            set: Set::new()?,
+            notice: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
+            sources: Mutex::default(),
+            alone: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            generation: generation(),
+        };
+        reactor
+            .set
+            .add(&reactor.notice, EPOLLIN | EPOLLET, NOTICE)?;
+        Ok(Arc::new(reactor))
+    }
+
+    /// This thread's own, or the one that all others share.
+    pub fn current() -> io::Result<Arc<Reactor>> {
+        match OWN.with_borrow(Option::clone) {
+            Some(own) => Ok(own),
+            None => Reactor::shared(),
+        }
+    }
+
+    /// Made once in each process. Without a lock, which a fork could find taken.
+    fn shared() -> io::Result<Arc<Reactor>> {
+        static SHARED: AtomicPtr<Arc<Reactor>> = AtomicPtr::new(null_mut());
+        let known = SHARED.load(Ordering::Acquire);
+        // SAFETY: what was stored here is never freed.
+        if let Some(shared) = unsafe { known.as_ref() }
+            && shared.is_of_this_process()
+        {
+            return Ok(shared.clone());
+        }
+        let fresh = Reactor::new()?;
+        fresh.clone().wait_on_a_thread()?;
+        let place = Box::into_raw(Box::new(fresh.clone()));
+        match SHARED.compare_exchange(known, place, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(fresh),
+            Err(other) => {
+                fresh.end();
+                // SAFETY: not stored anywhere. The other one is never freed.
+                let other = unsafe {
+                    drop(Box::from_raw(place));
+                    &*other
+                };
+                Ok(other.clone())
+            }
+        }
+    }
+
+    /// In a child of fork nobody waits in its parent's.
+    pub fn is_of_this_process(&self) -> bool {
+        self.generation == generation()
+    }
+
+    /// As long as `inside` runs, sockets that this thread waits for first are its own reactor's.
+    pub fn own<T>(self: &Arc<Reactor>, inside: impl FnOnce() -> T) -> T {
+        struct Restore(Option<Arc<Reactor>>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                OWN.with_borrow_mut(|own| *own = self.0.take());
+            }
+        }
+        let before = OWN.with_borrow_mut(|own| own.replace(self.clone()));
+        let _restore = Restore(before);
+        inside()
+    }
+
+    /// Waits awake for the only stream: a set with its wires takes longer to tell of bytes than a receive. Those that are no
+    /// streams, as listeners, can wait for so long. Whether its task was woken.
+    pub fn wait_awake(&self, stop: &dyn Fn() -> bool) -> bool {
+        let only = {
+            let sources = self.sources();
+            let mut streams = sources.iter().map(|(_, source)| source);
+            let mut streams = streams.by_ref().filter(|source| source.is_stream());
+            match (streams.next(), streams.next()) {
+                (Some(only), None) => only.clone(),
+                _ => return false,
+            }
+        };
+        only.wake_awake(stop)
+    }
+
+    pub fn register(&self, socket: &impl AsRawFd, source: &Arc<Source>) -> io::Result<usize> {
+        let key = self.sources().insert(source.clone());
+        let added = self.set.add(
+            socket,
+            EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+            key as u64,
+        );
+        if added.is_err() {
+            self.sources().remove(key);
+        }
+        added.map(|()| key)
+    }
+
+    pub fn forget(&self, socket: &impl AsRawFd, key: usize) {
+        // The set of a parent process is not ours to change.
+        if !self.is_of_this_process() {
+            return;
+        }
+        self.set.remove(socket);
+        let is_empty = {
+            let mut sources = self.sources();
+            sources.remove(key);
+            sources.is_empty()
+        };
+        if is_empty && self.alone.load(Ordering::Acquire) {
+            self.end();
+        }
+    }
+
+    /// Waits until something has happened, or only looks, and wakes the tasks that wait for it.
+    pub fn turn(&self, wait: bool) {
+        let mut room = [const { MaybeUninit::uninit() }; MOST];
+        let Ok(events) = self.set.wait(&mut room, wait) else {
+            return;
+        };
+        for event in events {
+            let (events, key) = (event.events, event.u64);
+            if key == NOTICE {
+                let _ = rustix::io::read(&self.notice, &mut [0; 8]);
+                continue;
+            }
+            let source = self.sources().get(key as usize).cloned();
+            if let Some(source) = source {
+                source.told(events);
+            }
+        }
+    }
+
+    /// Ends a wait of another thread.
+    pub fn notify(&self) {
+        let _ = rustix::io::write(&self.notice, &1_u64.to_ne_bytes());
+    }
+
+    /// Its run loop has ended: who still has a socket in it may wait for that elsewhere.
+    pub fn goes_on_alone(self: Arc<Reactor>) {
+        self.alone.store(true, Ordering::Release);
+        if !self.sources().is_empty() {
+            // Without a thread such a wait would not end, but the sockets can still be used.
+            let _ = self.wait_on_a_thread();
+        }
+    }
+
+    fn wait_on_a_thread(self: Arc<Reactor>) -> io::Result<()> {
+        let run = move || {
+            block_signals();
+            while !self.over.load(Ordering::Acquire) {
+                self.turn(true);
+            }
+        };
+        thread::Builder::new()
+            .name("ulsock-reactor".to_owned())
+            .spawn(run)?;
+        Ok(())
+    }
+
+    fn end(&self) {
+        self.over.store(true, Ordering::Release);
+        self.notify();
+    }
+
+    fn sources(&self) -> MutexGuard<'_, Slab<Arc<Source>>> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The program's handlers run in the program's threads.
+fn block_signals() {
+    // SAFETY: a set is filled and then used.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, null_mut());
+    }
+}

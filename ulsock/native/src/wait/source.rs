@@ -1,0 +1,155 @@
+//! A socket that tasks wait for.
+
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use libc::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, c_int};
+
+use sockets::api;
+
+use super::Reactor;
+
+/// What a task waits for: something to take, or room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    In,
+    Out,
+}
+
+/// Tasks that are gone leave their wakers. If there are more, all are woken, and those that still wait come again.
+const MOST_WAKERS: usize = 32;
+
+/// In an edge-triggered set: each event is told once.
+#[derive(Debug)]
+pub struct Source {
+    sides: [Mutex<SideState>; 2],
+    fd: RawFd,
+    is_stream: bool,
+}
+
+#[derive(Debug, Default)]
+struct SideState {
+    /// An event has come since somebody found nothing.
+    ready: bool,
+    wakers: Vec<Waker>,
+}
+
+impl Source {
+    pub fn is_stream(&self) -> bool {
+        self.is_stream
+    }
+
+    /// Waits awake for bytes in its ring, if a task waits for them and while it is worth it, or until `stop` says so. Whether
+    /// the task was woken.
+    pub fn wake_awake(&self, stop: &dyn Fn() -> bool) -> bool {
+        if self.side(Direction::In).wakers.is_empty() || !api::wait_awake(self.fd, stop) {
+            return false;
+        }
+        self.wake(Direction::In);
+        true
+    }
+
+    /// Events that wake both sides are those after which every call returns at once.
+    pub fn told(&self, events: u32) {
+        const ENDS: c_int = EPOLLHUP | EPOLLERR;
+        let has = |wanted: c_int| events & wanted.cast_unsigned() != 0;
+        if has(EPOLLIN | EPOLLPRI | EPOLLRDHUP | ENDS) {
+            self.wake(Direction::In);
+        }
+        if has(EPOLLOUT | ENDS) {
+            self.wake(Direction::Out);
+        }
+    }
+
+    fn wake(&self, direction: Direction) {
+        let wakers = {
+            let mut side = self.side(direction);
+            side.ready = true;
+            std::mem::take(&mut side.wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Nothing was there: `true` if something may have come since, else the task is woken when it does.
+    fn has_come(&self, direction: Direction, task: &Context<'_>) -> bool {
+        let mut side = self.side(direction);
+        if std::mem::take(&mut side.ready) {
+            return true;
+        }
+        let waker = task.waker();
+        if side.wakers.iter().any(|known| known.will_wake(waker)) {
+            return false;
+        }
+        let left = match side.wakers.len() < MOST_WAKERS {
+            true => Vec::new(),
+            false => std::mem::take(&mut side.wakers),
+        };
+        side.wakers.push(waker.clone());
+        drop(side);
+        left.into_iter().for_each(Waker::wake);
+        false
+    }
+
+    fn side(&self, direction: Direction) -> MutexGuard<'_, SideState> {
+        // A waker that panicked has left nothing half done.
+        self.sides[direction as usize]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A socket's place in a reactor.
+#[derive(Debug)]
+pub struct Registration {
+    reactor: Arc<Reactor>,
+    key: usize,
+    source: Arc<Source>,
+}
+
+impl Registration {
+    pub fn new(socket: &impl AsRawFd, is_stream: bool) -> io::Result<Registration> {
+        let reactor = Reactor::current()?;
+        let source = Arc::new(Source {
+            sides: Default::default(),
+            fd: socket.as_raw_fd(),
+            is_stream,
+        });
+        let key = reactor.register(socket, &source)?;
+        Ok(Registration {
+            reactor,
+            key,
+            source,
+        })
+    }
+
+    /// Does what would block if it could not be done, as soon as it can.
+    pub fn poll<T>(
+        &self,
+        direction: Direction,
+        task: &Context<'_>,
+        mut attempt: impl FnMut() -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        if !self.reactor.is_of_this_process() {
+            let text = "a wait for a stream of the parent process";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::Unsupported, text)));
+        }
+        loop {
+            match attempt() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if !self.source.has_come(direction, task) {
+                        return Poll::Pending;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => return Poll::Ready(done),
+            }
+        }
+    }
+
+    /// Before the socket is closed.
+    pub fn end(&self, socket: &impl AsRawFd) {
+        self.reactor.forget(socket, self.key);
+    }
+}
