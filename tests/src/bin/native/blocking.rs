@@ -11,7 +11,36 @@ use tests::rng::Rng;
 
 use crate::{Order, PIECE, print_end};
 
+/// Messages that a ring of the smallest size holds.
+pub const AT_ONCE: usize = 100;
+
+fn alone(order: &Order) -> io::Result<()> {
+    let listener = TcpListener::bind(order.address)?;
+    let mut near = TcpStream::connect(order.address)?;
+    let (mut far, _) = listener.accept()?;
+    near.set_nodelay(true)?;
+    let mut message = [7; 64];
+    for _ in 0..order.rounds {
+        for _ in 0..AT_ONCE {
+            send(&mut near, &message, order.in_place)?;
+        }
+        for _ in 0..AT_ONCE {
+            let mut got = 0;
+            while got < message.len() {
+                got += match order.in_place {
+                    true => take_in_place(&mut far, &mut message[got..])?,
+                    false => far.read(&mut message[got..])?,
+                };
+            }
+        }
+    }
+    Ok(())
+}
+
 pub fn run(order: &Order) {
+    if order.role == "alone" {
+        return alone(order).expect("a connection that works");
+    }
     let listener = match order.role.as_str() {
         "serve" => Some(TcpListener::bind(order.address).expect("bind")),
         _ => None,

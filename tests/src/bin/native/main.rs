@@ -4,7 +4,8 @@
 //! while they come back; both check every byte, end their own direction, and wait for the other's end. `wait` makes one
 //! round trip, then waits, and prints how the connection ends. `reset` makes one and resets the connection. `fork` goes on
 //! with the connection in a child, then in the parent. HOW is `blocking` or `tasks` (all in one thread), each with
-//! `_in_place`. With `told=1`, `call` goes on after its rounds until stdin ends.
+//! `_in_place`. `alone` is both ends: it sends
+//! messages of 64 bytes, a hundred at a time, and then receives them, R hundreds, so that nobody waits. With `told=1`, `call` goes on after its rounds until stdin ends.
 
 mod blocking;
 mod fork;

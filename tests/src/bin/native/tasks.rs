@@ -10,14 +10,37 @@ use native::run::{block_on, spawn};
 use tests::pattern;
 use tests::rng::Rng;
 
-use crate::blocking::check;
+use crate::blocking::{AT_ONCE, check};
 use crate::{Order, PIECE, print_end};
 
 pub fn run(order: &Order) {
     block_on(all(order.clone())).expect("a run loop");
 }
 
+async fn alone(order: &Order) -> io::Result<()> {
+    let listener = TcpListener::bind(order.address)?;
+    let mut near = TcpStream::connect(order.address).await?;
+    let (mut far, _) = listener.accept().await?;
+    near.set_nodelay(true)?;
+    let mut message = [7; 64];
+    for _ in 0..order.rounds {
+        for _ in 0..AT_ONCE {
+            send(&mut near, &message, order.in_place).await?;
+        }
+        for _ in 0..AT_ONCE {
+            let mut got = 0;
+            while got < message.len() {
+                got += take(&mut far, &mut message[got..], order.in_place).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
 async fn all(order: Order) {
+    if order.role == "alone" {
+        return alone(&order).await.expect("a connection that works");
+    }
     let listener = match order.role.as_str() {
         "serve" => Some(TcpListener::bind(order.address).expect("bind")),
         _ => None,
