@@ -73,6 +73,18 @@ pub fn recv(
 }
 
 #[inline]
+pub fn recv_unless_empty(socket: BorrowedFd<'_>, fd: RawFd, room: &mut [u8]) -> io::Result<usize> {
+    let (at, flags) = (room.as_mut_ptr().cast(), libc::MSG_DONTWAIT);
+    // SAFETY: the room lives as long as the call.
+    match unsafe { api::recv_first(fd, at, room.len(), flags) } {
+        First::Done(n) => Ok(n.cast_unsigned()),
+        First::Other if api::is_empty_ring(fd) => Err(Errno::AGAIN.into()),
+        First::Failed(errno) => Err(io::Error::from_raw_os_error(errno)),
+        First::Foreign | First::Other => recv(socket, fd, room, RecvFlags::DONTWAIT),
+    }
+}
+
+#[inline]
 pub fn send(
     socket: BorrowedFd<'_>,
     fd: RawFd,

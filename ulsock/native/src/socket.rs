@@ -94,6 +94,17 @@ impl Socket {
         calls::recv(self.as_fd(), self.fd, room, flags)
     }
 
+    /// Without waiting. An empty ring is the last word: the caller hears of what only the kernel socket knows.
+    #[inline]
+    pub fn recv_unless_empty(&self, room: &mut [u8]) -> io::Result<usize> {
+        calls::recv_unless_empty(self.as_fd(), self.fd, room)
+    }
+
+    /// Only the kernel socket could know more.
+    pub fn has_empty_ring(&self) -> bool {
+        api::is_empty_ring(self.fd)
+    }
+
     #[inline]
     pub fn send(&self, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
         calls::send(self.as_fd(), self.fd, bytes, flags)

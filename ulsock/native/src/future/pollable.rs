@@ -60,7 +60,13 @@ impl Pollable {
         poll_fn(|task| self.poll(direction, task, &mut attempt)).await
     }
 
-    fn wait<T>(
+    /// In a reactor, which hears of the kernel socket's events.
+    #[inline]
+    pub fn is_registered(&self) -> bool {
+        self.registration.get().is_some()
+    }
+
+    pub fn wait<T>(
         &self,
         direction: Direction,
         task: &Context<'_>,
@@ -91,7 +97,7 @@ impl Pollable {
 }
 
 /// It has to be tried again, at once or when something has happened.
-fn is_for_later(error: &io::Error) -> bool {
+pub fn is_for_later(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted

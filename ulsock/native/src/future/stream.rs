@@ -11,7 +11,7 @@ use futures_io::{AsyncRead, AsyncWrite};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 
-use super::pollable::Pollable;
+use super::pollable::{Pollable, is_for_later};
 use crate::in_place::{self, Copied, InPlaceError, Room, Stream, View};
 use crate::socket::Socket;
 use crate::wait::Direction;
@@ -100,12 +100,18 @@ impl TcpStream {
     /// What is next, in a buffer; `None` if it is in the ring.
     fn poll_shown(&mut self, task: &Context<'_>) -> Poll<io::Result<Option<Copied>>> {
         let TcpStream { pollable, spare } = self;
-        pollable.poll(Direction::In, task, |socket| {
-            if socket.view().is_some() {
-                return Ok(None);
-            }
-            in_place::show(socket, spare).map(Some)
-        })
+        let socket = &pollable.socket;
+        let mut look = || match socket.view().is_some() {
+            true => Ok(None),
+            false => in_place::show(socket, spare).map(Some),
+        };
+        if pollable.is_registered() && socket.has_empty_ring() {
+            return pollable.wait(Direction::In, task, look);
+        }
+        match look() {
+            Err(error) if is_for_later(&error) => pollable.wait(Direction::In, task, look),
+            done => Poll::Ready(done),
+        }
     }
 
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
@@ -135,9 +141,17 @@ impl TcpStream {
 
     #[inline]
     fn poll_recv(&self, task: &Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.pollable.poll(Direction::In, task, |socket| {
-            socket.recv(room, RecvFlags::DONTWAIT)
-        })
+        let socket = &self.pollable.socket;
+        let first = match self.pollable.is_registered() {
+            true => socket.recv_unless_empty(room),
+            false => socket.recv(room, RecvFlags::DONTWAIT),
+        };
+        match first {
+            Err(error) if is_for_later(&error) => self.pollable.wait(Direction::In, task, || {
+                socket.recv(room, RecvFlags::DONTWAIT)
+            }),
+            done => Poll::Ready(done),
+        }
     }
 
     #[inline]

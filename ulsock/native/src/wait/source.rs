@@ -47,7 +47,9 @@ impl Source {
         if self.side(Direction::In).wakers.is_empty() || !api::wait_awake(self.fd, stop) {
             return false;
         }
-        self.wake(Direction::In);
+        // No event: the next attempt finds what is in the ring.
+        let wakers = std::mem::take(&mut self.side(Direction::In).wakers);
+        wakers.into_iter().for_each(Waker::wake);
         true
     }
 
@@ -135,17 +137,21 @@ impl Registration {
             let text = "a wait for a stream of the parent process";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::Unsupported, text)));
         }
-        loop {
-            match attempt() {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if !self.source.has_come(direction, task) {
-                        return Poll::Pending;
-                    }
+        // What would block has been tried: only what has come since is worth another attempt.
+        while self.source.has_come(direction, task) {
+            let done = loop {
+                match attempt() {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    done => break done,
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                done => return Poll::Ready(done),
+            };
+            if !matches!(&done, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+                // The event may have been of something behind this.
+                self.source.side(direction).ready = true;
+                return Poll::Ready(done);
             }
         }
+        Poll::Pending
     }
 
     /// Before the socket is closed.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use libc::{POLLIN, POLLPRI, POLLRDHUP, c_short};
-use netstack::ring::{Look, RxState};
+use netstack::ring::{Look, RxState, Tail};
 
 use super::kept::KeptConnection;
 use super::lock::SideGuard;
@@ -92,6 +92,31 @@ pub fn wait_awake(fd: RawFd, stop: &dyn Fn() -> bool) -> bool {
     let moved = || conn.progress() != before;
     let ends = || moved() || me.deferred.any() || stop();
     spin::until(&me.spin, || conn.peer_is_near(), ends) && moved()
+}
+
+/// Is the connection on its ring as usual, with nothing in it? Then only the kernel socket could know more, and a caller that
+/// hears of its events need not ask it. No lock is taken: a peer that lies delays its own bytes.
+pub fn is_empty_ring(fd: RawFd) -> bool {
+    const UNUSUAL: u32 = flag::PINNED
+        | flag::PEER_FIN
+        | flag::SHUT_READING
+        | flag::BROKEN
+        | flag::AWAY
+        | flag::LOOK
+        | flag::FAIL_OVER;
+    let Some(conn) = managed(fd).and_then(Conn::enter) else {
+        return false;
+    };
+    let (rx, shared) = (&conn.record.rx, conn.link.rx_shared());
+    let is_usual = rx.gate.is_closed()
+        && rx.is_on_ring()
+        && !conn.is_nic()
+        && !conn.peer_closed()
+        && !conn.record.has(UNUSUAL);
+    let (producer, consumer) = (&shared.producer, &shared.consumer);
+    is_usual
+        && Tail::read(&producer.tail).offset() == consumer.head.load(Ordering::Relaxed)
+        && producer.epoch.load(Ordering::Acquire) == consumer.epoch.load(Ordering::Relaxed)
 }
 
 /// What was too little may be enough now: whoever of this process waits for it looks again.
