@@ -12,6 +12,8 @@ use crate::calls::options;
 use crate::conn::buffers::Buffers;
 use crate::conn::kept::KeptConnection;
 use crate::conn::{Conn, Handle};
+use crate::runtime::signal::Seen;
+use crate::runtime::thread::Thread;
 use crate::state::verdict::Verdict;
 use os::access;
 use os::raw;
@@ -76,6 +78,8 @@ struct ManyCall {
     flags: c_int,
     /// Flags of all messages but the first.
     later: c_int,
+    /// The thread, and the handlers that had run when the call began.
+    begun: Option<(&'static Thread, Seen)>,
     kept: KeptConnection,
 }
 
@@ -90,6 +94,7 @@ impl ManyCall {
             way,
             flags,
             later: 0,
+            begun: Thread::me().map(|me| (me, Seen::now(me))),
             kept,
         }
     }
@@ -121,6 +126,10 @@ impl ManyCall {
             }
             done += 1;
             self.flags |= self.later;
+            // In the kernel a signal is pending until the call returns, and no later message is waited for.
+            if self.is_interrupted() {
+                self.flags |= libc::MSG_DONTWAIT;
+            }
             if is_last(msg, n) || done == len {
                 break;
             }
@@ -134,6 +143,11 @@ impl ManyCall {
             }
         }
         Some(Verdict::Done(done as isize))
+    }
+
+    /// Has a handler run since the call began?
+    fn is_interrupted(&self) -> bool {
+        self.begun.is_some_and(|(me, seen)| seen.any_handler(me))
     }
 
     /// # Safety
