@@ -140,6 +140,11 @@ pub fn option_set(fd: RawFd, level: c_int, name: c_int) {
                 conn::stir(handle);
             }
         }
+        (IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT) => {
+            if let Some(handle) = managed(fd) {
+                conn::stir_if_writable(handle);
+            }
+        }
         (IPPROTO_TCP, libc::TCP_CORK) => set_cork(record, socket),
         (IPPROTO_TCP, TCP_INQ) => load_inq(record, socket),
         _ => {}

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use libc::{POLLIN, POLLPRI, POLLRDHUP, c_short};
+use libc::{POLLIN, POLLOUT, POLLPRI, POLLRDHUP, c_short};
 use netstack::ring::{Look, RxState, Tail};
 
 use super::kept::KeptConnection;
@@ -131,6 +131,13 @@ pub fn wake_readers(handle: Handle) {
 /// The program changed something that wakes whoever sleeps on a kernel socket.
 pub fn stir(handle: Handle) {
     if let Some(conn) = Conn::enter(handle) {
+        conn.stir();
+    }
+}
+
+/// The same for what wakes them only while there is room to send (sk_stream_write_space).
+pub fn stir_if_writable(handle: Handle) {
+    if let Some(conn) = Conn::enter(handle).filter(|conn| conn.revents(POLLOUT) & POLLOUT != 0) {
         conn.stir();
     }
 }
