@@ -86,6 +86,19 @@ impl SetState {
         }
     }
 
+    /// A kernel event with what the member that it is about has in a ring: to the program both are one event. Not where
+    /// several have the same data.
+    pub(super) fn with_left(&mut self, events: u32, data: u64) -> u32 {
+        let about = |fd: &&RawFd| self.members.get(fd).is_some_and(|m| m.data == data);
+        let Some(fd) = self.left.iter().find(about).copied() else {
+            return events;
+        };
+        if self.members.values().filter(|m| m.data == data).count() > 1 {
+            return events;
+        }
+        self.left_by(fd).map_or(events, |left| events | left.events)
+    }
+
     /// A kernel event without what is about bytes that the program has read from a ring.
     pub(super) fn without_old(&self, events: u32, data: u64) -> u32 {
         if self.left.is_empty() || events & POLLIN as u32 == 0 {

@@ -415,6 +415,7 @@ impl SetState {
                 if events == 0 {
                     return None;
                 }
+                let events = self.with_left(events, data);
                 self.note_fired(data);
                 Some(epoll_event { events, u64: data })
             }
