@@ -2,12 +2,14 @@
 //! kernel takes them. Programs come by libc's `syscall` or by liburing; Debian's makes system calls of its own, without
 //! libc, and therefore its functions that make an io_uring, submit or register files are hooked too.
 
-use libc::{ENOSYS, RTLD_NEXT, RTLD_NOLOAD, RTLD_NOW, c_int, c_long, c_uint, c_void, sigset_t};
+use libc::{
+    ENOSYS, RTLD_NEXT, RTLD_NOLOAD, RTLD_NOW, c_int, c_long, c_uint, c_void, sigset_t, timespec,
+};
 use sockets::api;
-use sockets::api::uring::{self, Liburing};
+use sockets::api::uring::{self, Call, Liburing, Limit, Real};
 use std::ffi::CStr;
 use std::mem::{MaybeUninit, transmute};
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 
 use crate::errno;
@@ -41,8 +43,8 @@ pub fn entering(
 }
 
 /// Before io_uring_register(2).
-pub fn registering(operation: usize, argument: usize, count: usize) {
-    uring::before_register(operation as c_uint, argument, count as c_uint);
+pub fn registering(fd: usize, operation: usize, argument: usize, count: usize) {
+    uring::before_register(fd as c_int, operation as c_uint, argument, count as c_uint);
 }
 
 /// liburing's function of this name, wherever it was loaded: a plugin's own libraries are not in
@@ -164,27 +166,22 @@ liburing! {
     fn io_uring_setup(entries: c_uint, params: *mut c_void);
     after |_, fd| uring::made(fd, params.cast());
 
-    fn io_uring_submit(ring: Ring)
-    before |known| uring::before_submit(ring, known);
-    fn io_uring_submit_and_wait(ring: Ring, count: c_uint)
-    before |known| uring::before_submit(ring, known);
-    fn io_uring_submit_and_get_events(ring: Ring)
-    before |known| uring::before_submit(ring, known);
-    fn io_uring_submit_and_wait_timeout(ring: Ring, cqes: *mut c_void, count: c_uint, time: *mut c_void, mask: *mut sigset_t)
-    before |known| uring::before_submit(ring, known);
     /// Since liburing 2.7.
     fn io_uring_submit_and_wait_min_timeout(ring: Ring, cqes: *mut c_void, count: c_uint, time: *mut c_void, least: c_uint, mask: *mut sigset_t)
-    before |known| uring::before_submit(ring, known);
+    before |known| { uring::stop(ring, known); uring::before_submit(ring, known) };
     /// Since liburing 2.8.
     fn io_uring_submit_and_wait_reg(ring: Ring, cqes: *mut c_void, count: c_uint, index: c_int)
-    before |known| uring::before_submit(ring, known);
-    fn io_uring_wait_cqes(ring: Ring, cqes: *mut c_void, count: c_uint, time: *mut c_void, mask: *mut sigset_t)
-    before |known| uring::before_wait(ring, known);
-    fn io_uring_wait_cqe_timeout(ring: Ring, cqes: *mut c_void, time: *mut c_void)
-    before |known| uring::before_wait(ring, known);
-    fn __io_uring_get_cqe(ring: Ring, cqe: *mut c_void, submit: c_uint, count: c_uint, mask: *mut sigset_t)
-    before |known| if submit > 0 { uring::before_submit(ring, known) };
+    before |known| { uring::stop(ring, known); uring::before_submit(ring, known) };
 
+    fn io_uring_register_eventfd(ring: Ring, fd: c_int)
+    before |known| uring::stop(ring, known);
+    fn io_uring_register_eventfd_async(ring: Ring, fd: c_int)
+    before |known| uring::stop(ring, known);
+    fn io_uring_unregister_eventfd(ring: Ring)
+    before |known| uring::stop(ring, known);
+    /// Since liburing 2.3.
+    fn io_uring_register_sync_cancel(ring: Ring, what: *mut c_void)
+    before |known| uring::stop(ring, known);
     fn io_uring_register_files(ring: Ring, files: *const c_int, count: c_uint)
     before |_| uring::before_register_files(files, count);
     fn io_uring_register_files_tags(ring: Ring, files: *const c_int, tags: *const u64, count: c_uint)
@@ -194,13 +191,120 @@ liburing! {
     fn io_uring_register_files_update_tag(ring: Ring, offset: c_uint, files: *const c_int, tags: *const u64, count: c_uint)
     before |_| uring::before_register_files(files, count);
     fn io_uring_register(fd: c_uint, operation: c_uint, argument: *const c_void, count: c_uint)
-    before |_| uring::before_register(operation, argument as usize, count);
+    before |_| uring::before_register(fd as c_int, operation, argument as usize, count);
     /// It may forbid the operation that tells a result.
     fn io_uring_register_restrictions(ring: Ring, list: *mut c_void, count: c_uint)
     before |_| api::uring_is_unseen();
     /// From here on nobody can say which one it is.
     fn io_uring_close_ring_fd(ring: Ring)
     before |_| api::uring_is_unseen();
+}
+
+/// Functions of liburing's that may be served without the kernel: `call` says what they do, `real` makes the call, in this way.
+macro_rules! served {
+    ($(fn $name:ident($ring:ident $(, $arg:ident: $ty:ty)*) is $call:expr, real |$how:ident| ($($real:expr),*) $(, before |$known:ident| $before:expr)?;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($ring: Ring, $($arg: $ty),*) -> c_int {
+                static REAL: RealOfLiburing = RealOfLiburing::new(c_name!($name));
+                let real = REAL.get();
+                if real.is_null() {
+                    return -ENOSYS;
+                }
+                // SAFETY: liburing's function of this name, with the program's own arguments; what it is given is the
+                // program's structure.
+                unsafe {
+                    let real = transmute::<*mut c_void, unsafe extern "C" fn(Ring, $($ty),*) -> c_int>(real);
+                    $(
+                        let $known = REAL.is_known();
+                        $before;
+                    )?
+                    uring::instead($ring, REAL.is_known(), $call, |$how| real($($real),*))
+                }
+            }
+        )*
+    };
+}
+
+static AT_ONCE: timespec = timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
+
+/// As many as the program waits for, or none.
+fn wanted(count: c_uint, how: Real) -> c_uint {
+    match how {
+        Real::WithoutWait => 0,
+        Real::AsItIs | Real::Rest(_) => count,
+    }
+}
+
+/// The same of a call that may have a time, and ends with it.
+fn wanted_in_time(count: c_uint, given: *mut timespec, how: Real) -> c_uint {
+    if given.is_null() {
+        wanted(count, how)
+    } else {
+        count
+    }
+}
+
+/// The program's time, or what is left of it.
+fn time(given: *mut timespec, how: &Real) -> *mut timespec {
+    let other = match how {
+        Real::AsItIs => return given,
+        Real::Rest(left) => left,
+        Real::WithoutWait => &AT_ONCE,
+    };
+    if given.is_null() {
+        given
+    } else {
+        std::ptr::from_ref(other).cast_mut()
+    }
+}
+
+/// A call that waits for so many completions with this limit.
+unsafe fn waiting(
+    submits: bool,
+    count: c_uint,
+    given: *const timespec,
+    mask: *const sigset_t,
+) -> Call {
+    // SAFETY: a bad time is found out, and then by the kernel too.
+    let time = unsafe { api::load_if_any(given) }.unwrap_or(Some(AT_ONCE));
+    Call {
+        submits,
+        hears: true,
+        wanted: count,
+        limit: Limit { time, mask },
+    }
+}
+
+const NO_WAIT: Call = Call {
+    submits: true,
+    hears: false,
+    wanted: 0,
+    limit: Limit::NEVER,
+};
+
+type Cqes = *mut c_void;
+
+served! {
+    fn io_uring_submit(ring) is NO_WAIT, real |_how| (ring);
+    fn io_uring_submit_and_get_events(ring) is Call { hears: true, ..NO_WAIT }, real |_how| (ring);
+    fn io_uring_get_events(ring) is Call { submits: false, hears: true, ..NO_WAIT }, real |_how| (ring);
+    fn io_uring_submit_and_wait(ring, count: c_uint)
+    is waiting(true, count, null(), null()), real |how| (ring, wanted(count, how));
+    fn io_uring_submit_and_wait_timeout(ring, cqes: Cqes, count: c_uint, limit: *mut timespec, mask: *mut sigset_t)
+    is waiting(true, count, limit, mask), real |how| (ring, cqes, wanted_in_time(count, limit, how), time(limit, &how), mask);
+    fn io_uring_wait_cqes(ring, cqes: Cqes, count: c_uint, limit: *mut timespec, mask: *mut sigset_t)
+    is waiting(false, count, limit, mask), real |how| (ring, cqes, wanted_in_time(count, limit, how), time(limit, &how), mask),
+    before |known| uring::before_wait(ring, known);
+    fn io_uring_wait_cqe_timeout(ring, cqes: Cqes, limit: *mut timespec)
+    is waiting(false, 1, limit, null()), real |how| (ring, cqes, time(limit, &how)),
+    before |known| uring::before_wait(ring, known);
+    fn __io_uring_get_cqe(ring, cqe: Cqes, submit: c_uint, count: c_uint, mask: *mut sigset_t)
+    is waiting(submit > 0, count, null(), mask), real |how| (ring, cqe, submit, wanted(count, how), mask),
+    before |known| if submit > 0 { uring::stop(ring, known) };
 }
 
 macro_rules! enter {

@@ -311,7 +311,7 @@ unsafe fn hooked_process(number: c_long, a: usize, b: usize, c: usize, d: usize,
             libc::SYS_io_uring_setup => io_uring::making(b, pass),
             libc::SYS_io_uring_enter => io_uring::entering(a, b, d, |to_submit, flags| real()(number, a, to_submit, c, flags, e, f)),
             libc::SYS_io_uring_register => {
-                io_uring::registering(b, c, d);
+                io_uring::registering(a, b, c, d);
                 pass()
             }
             _ => pass(),

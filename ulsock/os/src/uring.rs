@@ -3,14 +3,15 @@
 //! The queue lies in memory that the program writes. An entry is copied before it is looked at, and an index that the
 //! program wrote is checked before it is used. Layouts: linux/io_uring.h.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use rustix::io;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use crate::access;
+use crate::raw;
 
 /// Flags of io_uring_setup(2).
 pub mod setup {
@@ -18,7 +19,15 @@ pub mod setup {
     /// A thread of the kernel's takes the entries, whenever it likes.
     pub const SQPOLL: u32 = 1 << 1;
     pub const SQ_AFF: u32 = 1 << 2;
+    pub const CQSIZE: u32 = 1 << 3;
+    pub const CLAMP: u32 = 1 << 4;
+    pub const SUBMIT_ALL: u32 = 1 << 7;
+    pub const COOP_TASKRUN: u32 = 1 << 8;
     pub const SQE128: u32 = 1 << 10;
+    /// One task submits and waits, no other.
+    pub const SINGLE_ISSUER: u32 = 1 << 12;
+    /// What has become ready is done, and completions come, only while that task waits for them.
+    pub const DEFER_TASKRUN: u32 = 1 << 13;
     pub const NO_MMAP: u32 = 1 << 14;
     /// There is no descriptor, but an index that only this task knows.
     pub const REGISTERED_FD_ONLY: u32 = 1 << 15;
@@ -106,6 +115,15 @@ pub struct Sqe {
 
 const _: () = assert!(size_of::<Sqe>() == 64 && size_of::<Params>() == 120);
 
+/// struct io_uring_cqe.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Cqe {
+    pub user_data: u64,
+    pub res: i32,
+    pub flags: u32,
+}
+
 /// Where the program and the kernel hand entries over.
 #[derive(Clone, Copy, Debug)]
 pub struct SubmissionQueue {
@@ -151,6 +169,20 @@ impl SubmissionQueue {
         (index < self.count).then(|| self.entry(index))
     }
 
+    /// Puts entries into the queue up to this position, which lie at the places of their positions.
+    pub fn publish(&self, from: u32, to: u32) {
+        let mask = self.count - 1;
+        if !self.array.is_null() {
+            for at in 0..to.wrapping_sub(from).min(self.count) {
+                let at = from.wrapping_add(at) & mask;
+                // SAFETY: the array has `count` words.
+                unsafe { (*self.array.add(at as usize)).store(at, Ordering::Relaxed) };
+            }
+        }
+        // SAFETY: a word of the queue, which is mapped as long as the ring is used.
+        unsafe { (*self.tail).store(to, Ordering::Release) };
+    }
+
     /// The entry of this number.
     #[inline]
     pub fn entry(&self, index: u32) -> *mut Sqe {
@@ -177,6 +209,50 @@ pub unsafe fn copy(place: *const Sqe) -> Sqe {
 pub unsafe fn copy_beginning(place: *const Sqe) -> u64 {
     // SAFETY: as the caller says; entries are aligned to words.
     unsafe { place.cast::<u64>().read_volatile() }
+}
+
+/// io_uring_enter(2) without a wait: how many entries the kernel has taken.
+pub fn submit(ring: RawFd, entries: u32, flags: u32) -> io::Result<u32> {
+    let args = [ring as usize, entries as usize, 0, flags as usize, 0, 0];
+    // SAFETY: the entries are the program's, or such as it may make itself; no memory is named beside them.
+    unsafe { raw::syscall(libc::SYS_io_uring_enter, args) }.map(|taken| taken as u32)
+}
+
+/// Puts a completion with this name and result into an io_uring, without an entry of its own. Since Linux 6.13.
+pub fn post(ring: RawFd, user_data: u64, result: u32) -> io::Result<()> {
+    const REGISTER_SEND_MSG_RING: usize = 31;
+    const MSG_RING: u8 = 40;
+    let message = Sqe {
+        opcode: MSG_RING,
+        fd: ring,
+        off: user_data,
+        len: result,
+        ..Sqe::default()
+    };
+    let none = -1_isize as usize;
+    let args = [
+        none,
+        REGISTER_SEND_MSG_RING,
+        &raw const message as usize,
+        1,
+        0,
+        0,
+    ];
+    // SAFETY: the kernel reads the entry, and names no other memory.
+    unsafe { raw::syscall(libc::SYS_io_uring_register, args) }.map(drop)
+}
+
+/// Has an eventfd counted up when there is something to hear of, or none (-1).
+pub fn set_bell(ring: RawFd, bell: RawFd) -> io::Result<()> {
+    const REGISTER_EVENTFD: usize = 4;
+    const UNREGISTER_EVENTFD: usize = 5;
+    let (operation, argument, count) = match bell {
+        ..0 => (UNREGISTER_EVENTFD, 0, 0),
+        _ => (REGISTER_EVENTFD, &raw const bell as usize, 1),
+    };
+    let args = [ring as usize, operation, argument, count, 0, 0];
+    // SAFETY: the kernel reads one number.
+    unsafe { raw::syscall(libc::SYS_io_uring_register, args) }.map(drop)
 }
 
 /// Overwrites an entry that the kernel has not taken yet; `false` if it is gone.
@@ -266,5 +342,44 @@ fn unmap(parts: [(usize, usize); 2]) {
     for (at, size) in parts.into_iter().filter(|(_, size)| *size > 0) {
         // SAFETY: exactly what `map` mapped, and its owner is at its end.
         let _ = unsafe { munmap(at as *mut _, size) };
+    }
+}
+
+/// Can a NOP be told its result? Since Linux 6.10.
+pub fn nop_tells_results() -> bool {
+    const UNKNOWN: u8 = 0;
+    crate::process_wide! {
+        static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
+    }
+    let known = ANSWER.load(Ordering::Relaxed);
+    if known != UNKNOWN {
+        return known == 1;
+    }
+    let uname = rustix::system::uname();
+    let can = is_at_least(uname.release().to_bytes(), (6, 10));
+    ANSWER.store(if can { 1 } else { 2 }, Ordering::Relaxed);
+    can
+}
+
+fn is_at_least(release: &[u8], wanted: (u32, u32)) -> bool {
+    let mut numbers = release
+        .split(|byte| !byte.is_ascii_digit())
+        .map(|digits| std::str::from_utf8(digits).ok()?.parse::<u32>().ok());
+    let version = (numbers.next().flatten(), numbers.next().flatten());
+    matches!(version, (Some(major), Some(minor)) if (major, minor) >= wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        assert!(is_at_least(b"6.10.0", (6, 10)));
+        assert!(is_at_least(b"6.18.44-fc-v445", (6, 10)));
+        assert!(is_at_least(b"7.0", (6, 10)));
+        assert!(!is_at_least(b"6.1.0-18-amd64", (6, 10)));
+        assert!(!is_at_least(b"5.15.0", (6, 10)));
+        assert!(!is_at_least(b"", (6, 10)));
     }
 }

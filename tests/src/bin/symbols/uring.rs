@@ -28,6 +28,11 @@ pub const CASES: &[Case] = &[
     ("__io_uring_get_cqe", get_cqe),
     ("io_uring_wait_cqes", wait_cqes),
     ("io_uring_wait_cqe_timeout", wait_cqe_timeout),
+    ("io_uring_get_events", without_arguments),
+    ("io_uring_register_eventfd", register_eventfd),
+    ("io_uring_register_eventfd_async", register_eventfd),
+    ("io_uring_unregister_eventfd", without_arguments),
+    ("io_uring_register_sync_cancel", register_sync_cancel),
     ("io_uring_register", register),
     ("io_uring_register_files", register_files),
     ("io_uring_register_files_tags", register_files_tags),
@@ -37,7 +42,7 @@ pub const CASES: &[Case] = &[
         register_files_update_tag,
     ),
     ("io_uring_register_restrictions", register_restrictions),
-    ("io_uring_close_ring_fd", close_ring_fd),
+    ("io_uring_close_ring_fd", without_arguments),
 ];
 
 /// `struct io_uring`, with room to spare.
@@ -456,7 +461,38 @@ fn register_restrictions(scene: &mut Scene, name: &'static str) {
 }
 
 /// It is not registered: it stays open.
-fn close_ring_fd(scene: &mut Scene, name: &'static str) {
+fn register_eventfd(scene: &mut Scene, name: &'static str) {
+    if let Some(mut ring) = ring(scene, name) {
+        // SAFETY: no memory is named.
+        let counter = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+        call!(
+            scene,
+            name,
+            fn(*mut c_void, c_int) -> c_int,
+            ring.as_mut_ptr(),
+            counter
+        );
+        // SAFETY: our own, which nobody else uses.
+        unsafe { libc::close(counter) };
+    }
+}
+
+/// There is nothing that could be cancelled.
+fn register_sync_cancel(scene: &mut Scene, name: &'static str) {
+    if let Some(mut ring) = ring(scene, name) {
+        // struct io_uring_sync_cancel_reg: name; descriptor, flags; seconds, nanoseconds; reserved.
+        let what = [77_u64, 0, u64::MAX, u64::MAX, 0, 0, 0, 0];
+        call!(
+            scene,
+            name,
+            fn(*mut c_void, *const u64) -> c_int,
+            ring.as_mut_ptr(),
+            what.as_ptr()
+        );
+    }
+}
+
+fn without_arguments(scene: &mut Scene, name: &'static str) {
     if let Some(mut ring) = ring(scene, name) {
         call!(scene, name, fn(*mut c_void) -> c_int, ring.as_mut_ptr());
     }

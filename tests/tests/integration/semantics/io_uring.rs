@@ -140,6 +140,117 @@ fn connections_beside_syscall() {
     all_beside("syscall");
 }
 
+/// Steps of `served_uring` in which every connection stays accelerated.
+const SERVED: &[&str] = &[
+    "echo",
+    "mixed",
+    "cancelled",
+    "ended",
+    "others",
+    "two",
+    "several",
+    "several-beside",
+    "interrupted",
+    "often",
+    "masked",
+    "jumped",
+    "nonblocking",
+    "forked",
+    "timed",
+    "timed-submit",
+    "made",
+    "made-many",
+    "unfilled",
+    "polled",
+    "poll-removed",
+    "left",
+    "nop",
+    "overflown",
+    "in-handler",
+    "jumped-with-one",
+];
+
+/// Those in which the kernel is given what is kept.
+const GIVEN_BACK: &[&str] = &[
+    "closed",
+    "linked",
+    "number",
+    "poll-ring",
+    "select-ring",
+    "epoll-ring",
+    "eventfd",
+    "cancel-fd",
+    "cancel-now",
+    "drained",
+    "unregistered",
+    "in-order",
+    "behind-one",
+    "closed-meanwhile",
+];
+
+/// Those in which it depends on the moment, or nothing is told of it.
+const EITHER: &[&str] = &["much", "numbers"];
+
+/// Runs the program's steps one by one.
+fn served(steps: &[&str], settings: &[(&str, &str)], check: impl Fn(&str, &Place)) {
+    let folder = Place::new(Ends::both());
+    let flags = "-luring -Wno-unused-function";
+    let program = compile("cc", "served_uring.c", flags, folder.folder(), "served");
+    let program = program.to_str().expect("a path");
+    for step in steps {
+        let mut place = Place::new(Ends::both()).at_once();
+        for (name, value) in settings {
+            place = place.with(name, value);
+        }
+        place.client(program).args(step).run();
+        place.check_quiet();
+        if !kernel_only() {
+            check(step, &place);
+        }
+    }
+}
+
+fn told(place: &Place) -> Report {
+    place.report(Side::Client).0
+}
+
+/// An io_uring whose receives, sends and polls are served from rings.
+#[test]
+fn served_from_rings() {
+    served(SERVED, &[], |step, place| {
+        let report = told(place);
+        assert_eq!(report.upgraded, report.connections, "{step}: {report:?}");
+        assert_eq!(returned(&report), 0, "{step}: {report:?}");
+    });
+    served(GIVEN_BACK, &[], |step, place| {
+        let report = told(place);
+        assert_eq!(report.upgraded, report.connections, "{step}: {report:?}");
+        assert!(returned(&report) > 0, "{step}: {report:?}");
+    });
+    served(EITHER, &[], |_, _| {});
+}
+
+/// The same in a random mixture, also while connections go to the kernel and back.
+#[test]
+fn served_from_rings_at_random() {
+    let seeds: Vec<String> = (1..=10).map(|seed| format!("soak {seed}")).collect();
+    let steps: Vec<&str> = seeds.iter().map(String::as_str).collect();
+    served(&steps, &[], |step, place| {
+        let report = told(place);
+        assert_eq!(report.upgraded, report.connections, "{step}: {report:?}");
+        assert_eq!(returned(&report), 0, "{step}: {report:?}");
+    });
+    let small = ("ULSOCK_RING", "16384");
+    let eager = ("ULSOCK_GUARD", "eager");
+    for settings in [&[("ULSOCK_CHAOS", "200"), small], &[eager, small]] {
+        served(&steps, settings, |step, place| {
+            let report = told(place);
+            assert!(report.ring_tx_bytes > 0, "{step}: {report:?}");
+            assert!(report.kernel_tx_bytes > 0, "{step}: {report:?}");
+        });
+    }
+}
+
 /// Several threads submit to one io_uring at the same time.
 #[test]
 fn threads_that_submit() {

@@ -7,6 +7,7 @@ use libc::c_int;
 use rustix::io::fcntl_getfd;
 
 use crate::calls::passing;
+use crate::calls::uring;
 use crate::conn::{self, Handle};
 use crate::runtime::process;
 use crate::runtime::thread;
@@ -77,7 +78,7 @@ fn release(fd: RawFd, still_open: bool) {
             drop_reference(fd, number, still_open);
         }
         Some(Slot::Epoll(set)) => crate::ready::epoll::closed(set),
-        Some(Slot::Uring(uring)) => urings::closed(uring),
+        Some(Slot::Uring(number)) => uring::closed(number),
         _ => {}
     }
 }

@@ -16,6 +16,7 @@ use crate::calls::passing;
 use crate::calls::restart;
 use crate::calls::return_all::{self, closes_on_exec};
 use crate::calls::stand_in;
+use crate::calls::uring;
 use crate::calls::vfork;
 use crate::conn::handover::Rest;
 use crate::conn::readiness::{self, Readiness};
@@ -59,6 +60,7 @@ const UPCALLS: &Upcalls = &Upcalls {
     engine_takes_duty: engine::take_duty,
     engine_glances: engine::glance,
     return_all: return_all::before_unhooked,
+    uring_is_watched: uring::is_watched,
 };
 
 const READINESS: &Readiness = &Readiness {

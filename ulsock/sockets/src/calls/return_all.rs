@@ -1,6 +1,7 @@
 //! Before something happens that takes sockets past us: connections return to the kernel.
 
 use crate::calls::opening;
+use crate::calls::uring;
 use crate::conn::Handle;
 use crate::conn::handover::{self, Rest, hand_over};
 use crate::ready::epoll;
@@ -47,6 +48,7 @@ pub fn before_plugin() {
 
 /// Before a seccomp filter loads, or descriptors become few: everything to the kernel, and then we are not there any more.
 pub fn before_sandbox() {
+    uring::stop_all();
     return_all(Reason::Sandbox, false, Rest::StandInIfAlone);
     process::switch_off();
     table::clear();

@@ -65,6 +65,14 @@ impl KeptConnection {
     }
 }
 
+/// A receive of an io_uring keeps its connection as a call does, until [`left`].
+pub fn keep(handle: Handle) {
+    if let Some(family) = crate::state::process_group::own() {
+        let callers = family.callers(handle.number);
+        callers.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
 /// A caller has left, by returning or by a jump.
 pub fn left(number: u32) {
     let Some(family) = crate::state::process_group::own() else {

@@ -21,9 +21,11 @@ use crate::runtime::signal::Seen;
 use crate::runtime::sleep_state::Sleep;
 use crate::runtime::spin;
 use crate::runtime::thread::{Critical, Thread};
+use crate::runtime::upcalls;
 use crate::state::process_group::record_of;
 use crate::state::record::{Record, State, flag};
 use crate::state::table::{self, Slot};
+use crate::state::urings;
 use crate::state::verdict::Verdict;
 use lists::PolledConnection;
 pub use lists::{FEW, Lists};
@@ -53,6 +55,9 @@ pub unsafe fn poll(
     }
     // SAFETY: they can be read.
     let list = unsafe { std::slice::from_raw_parts(fds, count) };
+    if urings::any_is_served() {
+        list.iter().for_each(|entry| note_uring(entry.fd));
+    }
     if !list.iter().any(|entry| is_ours(entry.fd)) {
         return Verdict::Bypass;
     }
@@ -100,12 +105,25 @@ pub fn clear(lists: *mut ()) {
     unsafe { *lists.cast::<Lists>() = Lists::default() };
 }
 
+/// Whoever waits for an io_uring by its descriptor waits for what the kernel does.
+#[cold]
+pub fn note_uring(fd: RawFd) {
+    if matches!(table::get(fd), Slot::Uring(_)) {
+        (upcalls::get().uring_is_watched)(fd);
+    }
+}
+
 #[inline]
 pub fn is_ours(fd: RawFd) -> bool {
     matches!(
         table::get(fd),
         Slot::Record(_) | Slot::Epoll(_) | Slot::Internal
     )
+}
+
+/// Is it a descriptor of ours, of which the program must not know?
+fn is_hidden(fd: RawFd, bell: Option<RawFd>) -> bool {
+    table::get(fd) == Slot::Internal && Some(fd) != bell
 }
 
 #[derive(Clone, Copy)]
@@ -115,6 +133,15 @@ pub struct PollLimit {
 }
 
 impl PollLimit {
+    /// How much time is left, if it is limited.
+    pub fn left(&self) -> Option<timespec> {
+        let left = self.deadline.left()?;
+        Some(timespec {
+            tv_sec: left.tv_sec,
+            tv_nsec: left.tv_nsec,
+        })
+    }
+
     /// `None` for a time that the kernel shall refuse itself.
     pub fn new(time: Option<&timespec>) -> Option<PollLimit> {
         let Some(time) = time else {
@@ -141,6 +168,25 @@ pub fn poll_ours(
     mask: *const sigset_t,
 ) -> Option<Result<usize, Errno>> {
     cancel::point();
+    poll_since(fds, limit, mask, Begun::default())
+}
+
+/// Of a call of which a poll is a part.
+#[derive(Clone, Copy, Default)]
+pub struct Begun {
+    /// Handlers that have run since then end it.
+    pub seen: Option<Seen>,
+    /// A descriptor of ours that is polled like the program's.
+    pub bell: Option<RawFd>,
+}
+
+/// The same as part of another call.
+pub fn poll_since(
+    fds: &mut [pollfd],
+    limit: PollLimit,
+    mask: *const sigset_t,
+    begun: Begun,
+) -> Option<Result<usize, Errno>> {
     let critical = Critical::enter()?;
     let me = critical.0;
     let mut poll = Poll {
@@ -149,7 +195,8 @@ pub fn poll_ours(
         limit,
         mask,
         me,
-        seen: Seen::now(me),
+        seen: begun.seen.unwrap_or_else(|| Seen::now(me)),
+        bell: begun.bell,
         is_short: false,
         answered: false,
         awake: false,
@@ -178,6 +225,7 @@ struct Poll<'a> {
     mask: *const sigset_t,
     me: &'static Thread,
     seen: Seen,
+    bell: Option<RawFd>,
     /// The sleep ends soon: a consumer that does not read shows only by the time that passes, and who has no bell for
     /// what the link brings must look for it.
     is_short: bool,
@@ -412,7 +460,7 @@ impl Poll<'_> {
         for entry in self
             .fds
             .iter_mut()
-            .filter(|entry| table::get(entry.fd) == Slot::Internal)
+            .filter(|entry| is_hidden(entry.fd, self.bell))
         {
             entry.revents = POLLNVAL;
         }

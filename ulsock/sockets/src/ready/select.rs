@@ -8,8 +8,9 @@ use libc::{
 };
 use smallvec::SmallVec;
 
-use crate::ready::poll::{FEW, PollLimit, is_ours, poll_ours};
+use crate::ready::poll::{FEW, PollLimit, is_ours, note_uring, poll_ours};
 use crate::state::table::{self, Slot};
+use crate::state::urings;
 use crate::state::verdict::Verdict;
 use os::access;
 use os::poll::poll_now;
@@ -35,6 +36,10 @@ pub unsafe fn select(
     let Some(mut sets) = read_all([read, write, except], nfds) else {
         return Verdict::Bypass;
     };
+    if urings::any_is_served() {
+        let asked = |fd: &RawFd| sets.iter().any(|set| set.has(*fd));
+        (0..nfds).filter(asked).for_each(note_uring);
+    }
     if !(0..nfds).any(|fd| sets.iter().any(|set| set.has(fd)) && is_ours(fd)) {
         return Verdict::Bypass;
     }

@@ -78,6 +78,14 @@ pub fn deferred<T>(call: impl FnOnce() -> T) -> T {
     with_type(DEFERRED, call)
 }
 
+/// Makes a call during which no cancellation acts, for what it has begun must be ended.
+pub fn disabled<T>(call: impl FnOnce() -> T) -> T {
+    let before = set_state(DISABLE);
+    let result = call();
+    set_state(before);
+    result
+}
+
 #[inline]
 fn with_type<T>(kind: c_int, call: impl FnOnce() -> T) -> T {
     // Nobody could cancel it: libc leaves this out then, too.

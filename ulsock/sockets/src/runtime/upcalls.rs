@@ -1,6 +1,7 @@
 //! What this floor needs done by the floors above it. They say at load time how; until then nothing is done, for there is
 //! nothing to do it to.
 
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::ucontext_t;
@@ -29,6 +30,8 @@ pub struct Upcalls {
     pub engine_glances: fn() -> bool,
     /// All connections go back to the kernel, and stay there.
     pub return_all: fn(Reason),
+    /// Somebody is about to wait for completions of this io_uring by its descriptor.
+    pub uring_is_watched: fn(RawFd),
 }
 
 const NONE: &Upcalls = &Upcalls {
@@ -42,6 +45,7 @@ const NONE: &Upcalls = &Upcalls {
     engine_takes_duty: || {},
     engine_glances: || false,
     return_all: |_| {},
+    uring_is_watched: |_| {},
 };
 
 os::process_wide! {

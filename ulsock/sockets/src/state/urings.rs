@@ -9,6 +9,8 @@
 //! it is asked to, if they are there, or fewer; what it has left is given back ([`Uring::ended`]). Thus it never comes
 //! to an entry that nobody has looked at, although the lock is not held while it works.
 
+mod served;
+
 use std::cell::UnsafeCell;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -19,6 +21,8 @@ use crate::runtime::thread::Critical;
 use crate::state::table::{self, Slot};
 use os::backoff::Backoff;
 use os::uring::{MappedQueue, Params, SubmissionQueue, setup};
+
+pub use served::{KeptOperation, Made, Maker, Served, any_is_served};
 
 /// Of one process at a time.
 const MOST_URINGS: usize = 4096;
@@ -38,7 +42,7 @@ pub struct Uring {
 
 // SAFETY: `state` is touched only under `lock`.
 unsafe impl Sync for Uring {}
-// SAFETY: nothing in it belongs to a thread.
+// SAFETY: nothing in it belongs to a thread but `served`, which is for its owner alone or for whoever has taken it.
 unsafe impl Send for Uring {}
 
 #[derive(Default)]
@@ -58,6 +62,8 @@ pub struct UringState {
     calls: u32,
     /// The thread that acts on entries it has found, outside of the lock; 0: none.
     pub acting: u32,
+    /// Its entries may be served from rings.
+    served: Option<Box<Served>>,
 }
 
 /// What a call may take.
@@ -137,9 +143,13 @@ fn begin(fd: RawFd, flags: u32, mapped: Option<MappedQueue>) -> bool {
         }
         return false;
     };
+    let owner = held.me;
+    let may_be_served = mapped.is_none() && served::may_be(flags);
+    let mut served = may_be_served.then(|| Served::new(owner));
     *held.state() = UringState {
         mapped,
         polls: flags & setup::IOPOLL != 0,
+        served: served.take(),
         ..UringState::default()
     };
     drop(held);
@@ -181,21 +191,25 @@ pub fn duped(number: u32) {
     }
 }
 
-/// One number less. With the last one our mapping goes: it would keep the io_uring, and all that it holds, alive.
-pub fn closed(number: u32) {
-    let Some(uring) = get(number) else { return };
+/// One number less. With the last one our mapping goes: it would keep the io_uring, and all that it holds, alive. What was
+/// kept for it is nobody's any more.
+#[must_use]
+pub fn closed(number: u32) -> Option<Box<Served>> {
+    let uring = get(number)?;
+    let is_last = uring.numbers.load(Ordering::Acquire) == 1;
+    let served = is_last.then(|| uring.take_served()).flatten();
     // Whoever takes it for another finds it without a queue.
-    if uring.numbers.load(Ordering::Acquire) == 1
-        && let Some(mapped) = uring.hold().and_then(|mut held| held.state().mapped.take())
-    {
+    if is_last && let Some(mapped) = uring.hold().and_then(|mut held| held.state().mapped.take()) {
         mapped.unmap();
     }
     uring.numbers.fetch_sub(1, Ordering::AcqRel);
+    served
 }
 
 /// In a forked child, which has this thread alone: it has its parent's numbers, but neither the mappings nor the threads.
 /// Without a queue it cannot look into those that were made by libc's `syscall`; into liburing's it can.
 pub fn after_fork() {
+    served::forget_all();
     for uring in (0..HIGHEST.load(Ordering::Acquire)).filter_map(get) {
         // SAFETY: no other thread is there that could hold the lock, or be about to.
         let state = unsafe { &mut *uring.state.get() };
@@ -293,8 +307,9 @@ fn is_behind(position: u32, other: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use os::uring::Sqe;
+
+    use super::*;
 
     /// A queue of the test's own, whose kernel takes what it is told to.
     struct Fake {

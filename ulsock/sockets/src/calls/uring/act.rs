@@ -1,12 +1,12 @@
 //! What is done about an entry before the kernel takes it. All of it may be done again if the kernel does not.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use libc::{EPOLL_CTL_ADD, epoll_event, msghdr};
 use os::access;
 use os::uring::{self, Sqe, sqe};
 
+use super::end;
 use super::entry::{self, Kind};
 use crate::calls::descriptors;
 use crate::calls::passing;
@@ -90,7 +90,7 @@ impl Found {
         // SAFETY: a bad event is found out.
         match unsafe { epoll::epoll_ctl(fd, len.cast_signed(), member, event) } {
             Verdict::Done(_) => self.becomes_nop(0),
-            Verdict::Fail(error) if can_tell_errors() => self.becomes_nop(-error),
+            Verdict::Fail(error) if uring::nop_tells_results() => self.becomes_nop(-error),
             // The kernel's set is as ours: it finds the same error.
             Verdict::Fail(libc::EBADF) => self.names_nothing(),
             Verdict::Fail(_) | Verdict::Bypass | Verdict::Kernel(_) | Verdict::Counted(_) => {}
@@ -150,45 +150,7 @@ fn return_one(fd: RawFd) {
         // Whoever waits for it by an io_uring does not ask us first.
         Slot::Epoll(set) => epoll::only_by_kernel(set, fd, Rest::StandIn),
         Slot::Record(_) | Slot::Fresh => for_good::return_for_uring(fd),
-        Slot::Foreign | Slot::Internal | Slot::Listener | Slot::Uring(_) => {}
-    }
-}
-
-/// Can a NOP be told its result? Since Linux 6.10.
-fn can_tell_errors() -> bool {
-    const UNKNOWN: u8 = 0;
-    os::process_wide! {
-        static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
-    }
-    let known = ANSWER.load(Ordering::Relaxed);
-    if known != UNKNOWN {
-        return known == 1;
-    }
-    let uname = rustix::system::uname();
-    let can = is_at_least(uname.release().to_bytes(), (6, 10));
-    ANSWER.store(if can { 1 } else { 2 }, Ordering::Relaxed);
-    can
-}
-
-fn is_at_least(release: &[u8], wanted: (u32, u32)) -> bool {
-    let mut numbers = release
-        .split(|byte| !byte.is_ascii_digit())
-        .map(|digits| std::str::from_utf8(digits).ok()?.parse::<u32>().ok());
-    let version = (numbers.next().flatten(), numbers.next().flatten());
-    matches!(version, (Some(major), Some(minor)) if (major, minor) >= wanted)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions() {
-        assert!(is_at_least(b"6.10.0", (6, 10)));
-        assert!(is_at_least(b"6.18.44-fc-v445", (6, 10)));
-        assert!(is_at_least(b"7.0", (6, 10)));
-        assert!(!is_at_least(b"6.1.0-18-amd64", (6, 10)));
-        assert!(!is_at_least(b"5.15.0", (6, 10)));
-        assert!(!is_at_least(b"", (6, 10)));
+        Slot::Uring(_) => end::is_watched(fd),
+        Slot::Foreign | Slot::Internal | Slot::Listener => {}
     }
 }

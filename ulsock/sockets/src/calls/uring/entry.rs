@@ -7,8 +7,18 @@ use os::uring::{Sqe, sqe};
 use crate::state::process_group;
 use crate::state::record::flag;
 use crate::state::table::{self, Slot};
+use crate::state::urings;
 
 pub const NOP: u8 = 0;
+const POLL_ADD: u8 = 6;
+const POLL_REMOVE: u8 = 7;
+pub const ACCEPT: u8 = 13;
+const ASYNC_CANCEL: u8 = 14;
+pub const CONNECT: u8 = 16;
+const READ: u8 = 22;
+const WRITE: u8 = 23;
+const SEND: u8 = 26;
+const RECV: u8 = 27;
 
 /// Of an operation, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +60,7 @@ const KINDS: [Kind; 256] = {
 const fn kind_of(opcode: u8) -> Kind {
     match opcode {
         // NOP, POLL_REMOVE, TIMEOUT, TIMEOUT_REMOVE, ASYNC_CANCEL, LINK_TIMEOUT.
-        NOP | 7 | 11 | 12 | 14 | 15 => Kind::Other,
+        NOP | POLL_REMOVE | 11 | 12 | ASYNC_CANCEL | 15 => Kind::Other,
         // OPENAT, STATX, MADVISE, OPENAT2, PROVIDE_BUFFERS and REMOVE_BUFFERS (fd is a count).
         18 | 21 | 25 | 28 | 31 | 32 => Kind::Other,
         // RENAMEAT, UNLINKAT, MKDIRAT, SYMLINKAT, LINKAT, MSG_RING, SETXATTR, GETXATTR, SOCKET (fd is a domain).
@@ -85,6 +95,138 @@ pub fn named(entry: &Sqe) -> [i32; 2] {
 /// The descriptor that EPOLL_CTL is about.
 pub fn member(entry: &Sqe) -> i32 {
     entry.off as i32
+}
+
+/// What can be served, in its plainest form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plain {
+    Receive,
+    Transmit,
+    /// Waits once for these events.
+    Poll(i16),
+}
+
+/// Is it of a kind that can be served? What it could have beside is zero.
+pub fn plain(entry: &Sqe) -> Option<Plain> {
+    const EVENTS: i16 = libc::POLLIN | libc::POLLPRI | libc::POLLOUT | libc::POLLRDHUP;
+    let Sqe {
+        opcode,
+        off,
+        op_flags,
+        ..
+    } = *entry;
+    let moves = (1..=i32::MAX as u32).contains(&entry.len);
+    let (plain, is_plain) = match opcode {
+        RECV => (Plain::Receive, moves && off == 0 && op_flags == 0),
+        SEND => {
+            let flags = op_flags & !(libc::MSG_NOSIGNAL as u32);
+            (Plain::Transmit, moves && off == 0 && flags == 0)
+        }
+        // A position in a stream means nothing, but the kernel checks it.
+        READ => (
+            Plain::Receive,
+            moves && op_flags == 0 && off.cast_signed() >= -1,
+        ),
+        WRITE => (
+            Plain::Transmit,
+            moves && op_flags == 0 && off.cast_signed() >= -1,
+        ),
+        POLL_ADD => {
+            let is_plain = entry.len == 0 && off == 0 && entry.addr == 0;
+            (
+                // The kernel always tells of the peer's end.
+                Plain::Poll(op_flags as i16 | libc::POLLRDHUP),
+                is_plain && op_flags & !(EVENTS as u32) == 0,
+            )
+        }
+        _ => return None,
+    };
+    let nothing_else = Sqe {
+        opcode,
+        fd: entry.fd,
+        off,
+        addr: entry.addr,
+        len: entry.len,
+        op_flags,
+        user_data: entry.user_data,
+        ..Sqe::default()
+    };
+    (is_plain && *entry == nothing_else).then_some(plain)
+}
+
+/// Does it end others, or change them?
+pub fn cancels(entry: &Sqe) -> bool {
+    matches!(entry.opcode, ASYNC_CANCEL | POLL_REMOVE)
+}
+
+/// Which operation is ended.
+#[derive(Clone, Copy)]
+pub struct Cancelled {
+    name: u64,
+    only_poll: bool,
+}
+
+impl Cancelled {
+    pub fn is(self, entry: &Sqe) -> bool {
+        entry.user_data == self.name && (entry.opcode == POLL_ADD || !self.only_poll)
+    }
+}
+
+/// Ends one, which it names, in the plainest form.
+pub fn cancelled(entry: &Sqe) -> Option<Cancelled> {
+    let plain = Sqe {
+        opcode: entry.opcode,
+        fd: entry.fd,
+        addr: entry.addr,
+        user_data: entry.user_data,
+        ..Sqe::default()
+    };
+    (cancels(entry) && *entry == plain).then_some(Cancelled {
+        name: entry.addr,
+        only_poll: entry.opcode == POLL_REMOVE,
+    })
+}
+
+/// The kernel never sends a signal for SEND.
+pub fn send_flags(entry: &Sqe) -> i32 {
+    match entry.opcode {
+        WRITE => 0,
+        _ => libc::MSG_NOSIGNAL,
+    }
+}
+
+/// One that does nothing, and has this result.
+pub fn nop(user_data: u64, result: i32) -> Sqe {
+    const INJECT_RESULT: u32 = 1;
+    Sqe {
+        opcode: NOP,
+        fd: -1,
+        len: result.cast_unsigned(),
+        op_flags: INJECT_RESULT,
+        user_data,
+        ..Sqe::default()
+    }
+}
+
+/// Stands for one that is kept, and goes before the kernel comes: no program names a descriptor like this.
+pub fn kept() -> Sqe {
+    Sqe {
+        opcode: NOP,
+        fd: i32::MIN,
+        user_data: u64::from_be_bytes(*b"ulsock.."),
+        personality: u16::MAX,
+        ..Sqe::default()
+    }
+}
+
+/// One that does nothing, and of which nobody hears.
+pub fn unheard() -> Sqe {
+    Sqe {
+        opcode: NOP,
+        flags: sqe::CQE_SKIP_SUCCESS,
+        fd: -1,
+        ..Sqe::default()
+    }
 }
 
 /// Closes a number of the process's, not of the io_uring's own table?
@@ -139,7 +281,8 @@ pub fn must_return(fd: i32) -> bool {
         return false;
     };
     match word.slot() {
-        Slot::Foreign | Slot::Listener | Slot::Uring(_) => false,
+        Slot::Foreign | Slot::Listener => false,
+        Slot::Uring(_) => urings::any_is_served(),
         Slot::Internal | Slot::Fresh | Slot::Epoll(_) => true,
         Slot::Record(number) => {
             process_group::own().is_some_and(|family| !family.record(number).has(flag::BY_URING))

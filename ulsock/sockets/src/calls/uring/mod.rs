@@ -7,9 +7,15 @@
 //! liburing's, as in a server that makes one for each child before it forks: its functions say where the queue is.
 
 mod act;
+mod end;
 mod entry;
 mod liburing;
 mod look;
+mod made;
+mod operation;
+mod program;
+mod serve;
+mod wait;
 
 use std::os::fd::{BorrowedFd, RawFd};
 
@@ -17,7 +23,10 @@ use os::access;
 use os::proc;
 use os::uring::{Params, enter, setup};
 
+pub use end::{is_watched, stop, stop_all};
 pub use liburing::Liburing;
+pub use serve::{Call, Real, instead};
+pub use wait::Limit;
 
 use crate::calls::descriptors;
 use crate::promote::unhooked;
@@ -97,6 +106,7 @@ pub fn before_enter(fd: RawFd, to_submit: u32, flags: u32) -> Entering {
         flags,
         granted: None,
     };
+    end::stop_by_number(fd);
     if to_submit > 0 && may_concern() {
         look(&mut entering, fd);
     }
@@ -183,14 +193,25 @@ pub unsafe fn before_exit(uring: *const Liburing, known: bool) {
     }
 }
 
+/// Its last number is closed.
+pub fn closed(number: u32) {
+    if let Some(served) = urings::closed(number) {
+        end::let_go(&served);
+    }
+}
+
 /// Operations of io_uring_register(2).
 mod register {
+    pub const EVENTFD: u32 = 4;
+    pub const UNREGISTER_EVENTFD: u32 = 5;
     pub const FILES: u32 = 2;
     pub const FILES_UPDATE: u32 = 6;
+    pub const EVENTFD_ASYNC: u32 = 7;
     pub const RESTRICTIONS: u32 = 11;
     pub const FILES2: u32 = 13;
     pub const FILES_UPDATE2: u32 = 14;
     pub const RING_FDS: u32 = 20;
+    pub const SYNC_CANCEL: u32 = 24;
     pub const RESIZE_RINGS: u32 = 33;
     /// QUERY, of Linux 6.18.
     pub const LAST_KNOWN: u32 = 35;
@@ -200,7 +221,7 @@ mod register {
 
 /// Before io_uring_register(2): connections that come into the io_uring's own table return, and what would keep us from looking
 /// returns all.
-pub fn before_register(operation: u32, argument: usize, count: u32) {
+pub fn before_register(fd: RawFd, operation: u32, argument: usize, count: u32) {
     if !process::is_on() || process::is_frozen() {
         return;
     }
@@ -208,6 +229,8 @@ pub fn before_register(operation: u32, argument: usize, count: u32) {
     // SAFETY: any bytes are a number, and a bad place is found out.
     let word = |at: usize| unsafe { access::load(words.wrapping_add(at)) };
     match operation & !register::USE_REGISTERED_RING {
+        register::EVENTFD | register::EVENTFD_ASYNC => is_watched(fd),
+        register::UNREGISTER_EVENTFD | register::SYNC_CANCEL => end::stop_by_number(fd),
         register::FILES => act::return_files(argument as *const i32, count),
         // struct io_uring_files_update: offset, reserved; files.
         register::FILES_UPDATE => {

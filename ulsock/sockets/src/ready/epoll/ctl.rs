@@ -12,6 +12,7 @@ use super::set::Set;
 use super::state::SetState;
 use super::tag::Aliases;
 use crate::runtime::handle::Handle;
+use crate::runtime::upcalls;
 use crate::state::record::{Record, flag};
 use crate::state::table::{self, Slot, Word};
 use crate::state::verdict::Verdict;
@@ -53,6 +54,9 @@ fn follow(call: CtlCall, event: *const epoll_event) -> Verdict {
     }
     if matches!(slot, Slot::Internal) || matches!(target, Slot::Internal) {
         return Verdict::Fail(libc::EBADF);
+    }
+    if matches!(target, Slot::Uring(_)) {
+        (upcalls::get().uring_is_watched)(call.fd);
     }
     // DEL takes any pointer.
     if call.op == EPOLL_CTL_DEL {

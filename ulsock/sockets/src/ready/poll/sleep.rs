@@ -1,12 +1,12 @@
 //! The sleep of a poll: wires up, everybody looked at once more, and then the kernel's poll over all fds and
 //! our bells.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 
 use libc::{POLLIN, POLLOUT, pollfd};
 use rustix::io::Errno;
 
-use super::{Lists, Poll};
+use super::{Lists, Poll, is_hidden};
 use crate::conn::reclaim::ReclaimTimer;
 use crate::conn::wait::{answer_bells, left_to_sleep};
 use crate::conn::wait_space::STALL;
@@ -15,7 +15,6 @@ use crate::runtime::awake::{self, Waited};
 use crate::runtime::deadline::Deadline;
 use crate::runtime::sleep_state::{Sleep, What};
 use crate::runtime::thread::Critical;
-use crate::state::table::{self, Slot};
 use os::poll::poll_now;
 use shm::waiter::Waiter;
 
@@ -56,10 +55,7 @@ impl Poll<'_> {
         for watched in &self.lists.watched {
             all[watched.index].fd = -1;
         }
-        let internal = |entry: &&mut pollfd| table::get(entry.fd) == Slot::Internal;
-        all.iter_mut()
-            .filter(internal)
-            .for_each(|entry| entry.fd = -1);
+        hide(&mut all, self.bell);
         let look = || match poll_now(&mut all) {
             Ok(0) => self.managed_ready().then_some(false),
             _ => Some(true),
@@ -119,12 +115,7 @@ impl Poll<'_> {
         let Lists { watched, all, .. } = &mut self.lists;
         all.clear();
         all.extend_from_slice(self.fds);
-        for entry in all
-            .iter_mut()
-            .filter(|entry| table::get(entry.fd) == Slot::Internal)
-        {
-            entry.fd = -1;
-        }
+        hide(all, self.bell);
         for watched in watched {
             if let Some(conn) = Conn::enter(watched.handle) {
                 all[watched.index].events = conn.kernel_interest(all[watched.index].events);
@@ -173,5 +164,12 @@ impl Poll<'_> {
         // What a set says depends on our own members, too: it is asked again.
         self.answered = told && self.lists.sets.is_empty();
         Ok(told)
+    }
+}
+
+/// To the program there are no descriptors of ours, whatever becomes of them.
+fn hide(fds: &mut [pollfd], bell: Option<RawFd>) {
+    for entry in fds.iter_mut().filter(|entry| is_hidden(entry.fd, bell)) {
+        entry.fd = -1;
     }
 }
