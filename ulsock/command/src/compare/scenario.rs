@@ -10,6 +10,7 @@ mod crowd;
 mod exchange;
 mod iperf3;
 mod java;
+mod liburing;
 mod memcached;
 mod memory;
 mod mpi;
@@ -195,6 +196,7 @@ pub const SCENARIOS: &[Scenario] = &[
     pgbench::TPC_B,
     java::SCENARIO,
     zmq::SCENARIO,
+    liburing::SCENARIO,
     exchange::SCENARIO,
     churn::SCENARIO,
     crowd::SCENARIO,
