@@ -429,7 +429,7 @@ int main(int argc, char **argv)
         {"several-beside", several_beside}, {"timed-submit", timed_submit},
         {"nop", beside_nothing}, {"overflown", overflown}, {"unregistered", unregistered}, {"in-order", in_order},
         {"in-handler", in_handler}, {"jumped-with-one", jumped_with_one}, {"poll-removed", poll_removed},
-        {"behind-one", behind_one}, {"numbers", without_numbers}, {"closed-meanwhile", closed_meanwhile}, {"soak", soak},
+        {"behind-one", behind_one}, {"mixed-batch", mixed_batch}, {"numbers", without_numbers}, {"closed-meanwhile", closed_meanwhile}, {"soak", soak},
     };
 
     if (argc < 2)

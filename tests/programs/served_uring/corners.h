@@ -170,6 +170,30 @@ static void behind_one(void)
     end(&p);
 }
 
+/* In one batch: a receive that is kept, one that the kernel gets behind what was kept of its connection, and one more. */
+static void mixed_batch(void)
+{
+    struct pair p = prompt_pair(), q = waiting(), r = prompt_pair();
+    struct iovec part = {.iov_base = "xyz", .iov_len = 3};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+    receive(p.near, 2);
+    io_uring_prep_sendmsg(entry(0), q.near, &message, 0);
+    name_it(3);
+    receive(r.near, 4);
+    EXPECT(submit(1), 3);
+    completes(3, 3, "by the kernel");
+    EXPECT(send(q.far, "a", 1, 0), 1);
+    completes(1, 1, "what was kept");
+    EXPECT(send(p.far, "ab", 2, 0), 2);
+    completes(2, 2, "before it in the batch");
+    EXPECT(send(r.far, "abc", 3, 0), 3);
+    completes(4, 3, "behind it");
+    end(&p);
+    end(&q);
+    end(&r);
+}
+
 /* No descriptor is left for anybody. */
 static void without_numbers(void)
 {

@@ -185,6 +185,7 @@ const GIVEN_BACK: &[&str] = &[
     "unregistered",
     "in-order",
     "behind-one",
+    "mixed-batch",
     "closed-meanwhile",
 ];
 

@@ -66,6 +66,8 @@ pub struct Serving<'a> {
     told: u32,
     /// Entries of the program's that are taken.
     taken: u32,
+    /// The program's entries were looked at: some are ours, and have their places.
+    is_begun: bool,
     /// The kernel is to have one that was ours: it is in the program's queue again.
     is_restored: bool,
 }
@@ -151,6 +153,7 @@ impl<'a> Serving<'a> {
             submits,
             told: 0,
             taken: 0,
+            is_begun: false,
             is_restored: false,
         }
     }
@@ -208,8 +211,9 @@ impl<'a> Serving<'a> {
 
     /// The entries that the program submits, in their order: how many are ours.
     fn begin_all(&mut self) -> u32 {
-        let mut linked = false;
-        let mut ours = 0;
+        self.give_back_before();
+        self.is_begun = true;
+        let (mut linked, mut ours) = (false, 0);
         // What the kernel works on it works on later than we would.
         let mut kernels: SmallVec<[RawFd; 8]> = SmallVec::new();
         for place in self.program.places() {
@@ -220,12 +224,28 @@ impl<'a> Serving<'a> {
                 ours += 1;
             } else if entry::concerns_us(&entry) {
                 for fd in entry::named(&entry).into_iter().filter(|fd| *fd >= 0) {
-                    self.give_back_all(|kept| kept.handle.fd == fd);
+                    self.give_back_all(|kept| kept.handle.fd == fd && !kept.place.is_null());
                     kernels.push(fd);
                 }
             }
         }
         ours
+    }
+
+    /// Before the kernel works on a connection it is given what is kept of it.
+    fn give_back_before(&mut self) {
+        if self.served.kept.is_empty() {
+            return;
+        }
+        let mut kernels: SmallVec<[RawFd; 8]> = SmallVec::new();
+        for place in self.program.places() {
+            // SAFETY: an entry of the mapped queue.
+            let entry = unsafe { uring::copy(place) };
+            if entry::plain(&entry).is_none() && entry::concerns_us(&entry) {
+                kernels.extend(entry::named(&entry).into_iter().filter(|fd| *fd >= 0));
+            }
+        }
+        self.give_back_all(|kept| kernels.contains(&kept.handle.fd));
     }
 
     /// `true`: the entry is ours.
@@ -436,6 +456,10 @@ impl<'a> Serving<'a> {
             fd: here.fd,
             ..entry
         };
+        if place.is_null() && self.is_begun && self.program.count() > 0 {
+            // Entries that have their places must not move.
+            self.submit();
+        }
         match place.is_null() {
             true if self.submits => self.program.submit_before(&[entry]),
             true => self.program.submit_own(&[entry]),
