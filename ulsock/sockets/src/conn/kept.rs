@@ -65,7 +65,7 @@ impl KeptConnection {
     }
 }
 
-/// A receive of an io_uring keeps its connection as a call does, until [`left`].
+/// An operation of an io_uring keeps its connection as a call does, until [`left`].
 pub fn keep(handle: Handle) {
     if let Some(family) = crate::state::process_group::own() {
         let callers = family.callers(handle.number);

@@ -202,9 +202,9 @@ pub fn closed(number: u32) {
 
 /// Operations of io_uring_register(2).
 mod register {
+    pub const FILES: u32 = 2;
     pub const EVENTFD: u32 = 4;
     pub const UNREGISTER_EVENTFD: u32 = 5;
-    pub const FILES: u32 = 2;
     pub const FILES_UPDATE: u32 = 6;
     pub const EVENTFD_ASYNC: u32 = 7;
     pub const RESTRICTIONS: u32 = 11;

@@ -68,23 +68,20 @@ impl Program {
         (0..end.wrapping_sub(start)).map(move |at| self.queue.entry(start.wrapping_add(at)))
     }
 
-    fn entries(&self) -> Vec<Sqe> {
-        // SAFETY: entries of the mapped queue.
-        self.places()
-            .map(|place| unsafe { uring::copy(place) })
-            .collect()
-    }
-
     /// Takes those out that are as this one: how many.
     pub fn take_out(&self, which: Sqe) -> u32 {
-        let (all, start) = (self.entries(), self.unflushed().start);
-        let rest: Vec<Sqe> = all
-            .iter()
-            .filter(|entry| **entry != which)
-            .copied()
-            .collect();
-        self.put(start, &rest);
-        (all.len() - rest.len()) as u32
+        let Range { start, end } = self.unflushed();
+        let mut next = start;
+        for place in self.places() {
+            // SAFETY: an entry of the mapped queue.
+            let entry = unsafe { uring::copy(place) };
+            if entry != which {
+                uring::overwrite(self.queue.entry(next), entry);
+                next = next.wrapping_add(1);
+            }
+        }
+        self.set_unflushed(start..next);
+        end.wrapping_sub(next)
     }
 
     /// These are what the program has ready.
@@ -125,7 +122,9 @@ impl Program {
         if self.queue.head() != self.queue.tail() {
             return self.submit_own(entries);
         }
-        let programs = self.entries();
+        // SAFETY: entries of the mapped queue.
+        let copy = |place: *mut Sqe| unsafe { uring::copy(place) };
+        let programs: Vec<Sqe> = self.places().map(copy).collect();
         let start = self.queue.tail();
         self.set_unflushed(start..start);
         self.submit_own(entries);
