@@ -7,32 +7,6 @@ use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
 use sockets::api::{self, First, Verdict};
 
-/// Asks the kernel if `verdict` says so.
-pub fn answer(
-    verdict: Verdict,
-    real: impl FnOnce() -> Result<usize, Errno>,
-) -> Result<usize, Errno> {
-    let as_libc = |result: &Result<usize, Errno>| match result {
-        Ok(n) => n.cast_signed(),
-        Err(_) => -1,
-    };
-    match verdict {
-        Verdict::Bypass => real(),
-        Verdict::Kernel(call) => {
-            let result = real();
-            call.done(as_libc(&result));
-            result
-        }
-        Verdict::Counted(call) => {
-            let result = real();
-            call.done(as_libc(&result));
-            result
-        }
-        Verdict::Done(n) => Ok(n.cast_unsigned()),
-        Verdict::Fail(errno) => Err(Errno::from_raw_os_error(errno)),
-    }
-}
-
 /// The usual case at once.
 #[inline]
 fn answer_first(
@@ -44,7 +18,7 @@ fn answer_first(
         First::Done(n) => Ok(n.cast_unsigned()),
         First::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
         First::Foreign => real(),
-        First::Other => answer(verdict(), real),
+        First::Other => verdict().answer(real),
     }
 }
 
@@ -114,8 +88,6 @@ pub fn shutdown(socket: BorrowedFd<'_>, fd: RawFd, how: Shutdown) -> io::Result<
         Shutdown::Write => libc::SHUT_WR,
         Shutdown::Both => libc::SHUT_RDWR,
     };
-    answer(api::shutdown(fd, number), || {
-        net::shutdown(socket, how).map(|()| 0)
-    })?;
+    api::shutdown(fd, number).answer(|| net::shutdown(socket, how).map(|()| 0))?;
     Ok(())
 }

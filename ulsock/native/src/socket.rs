@@ -13,7 +13,7 @@ use rustix::net::{
 use sockets::api::{self, RingRoom, RingView};
 
 use crate::address::RawAddress;
-use crate::calls::{self, answer};
+use crate::calls;
 use crate::start::start;
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Socket {
         let (at, len) = raw.parts();
         // SAFETY: the address lives as long as the calls.
         let verdict = unsafe { api::before_connect(self.fd, at, len) };
-        let done = answer(verdict, || net::connect(self, to).map(|()| 0));
+        let done = verdict.answer(|| net::connect(self, to).map(|()| 0));
         if matches!(done, Ok(_) | Err(Errno::INPROGRESS | Errno::INTR)) {
             // SAFETY: as above.
             unsafe { api::connected(self.fd, at, len) };
@@ -193,7 +193,7 @@ impl AsRawFd for Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         let fd = self.fd;
-        let _ = answer(api::close(fd), || {
+        let _ = api::close(fd).answer(|| {
             // SAFETY: ours, and closed here only.
             drop(unsafe { OwnedFd::from_raw_fd(fd) });
             Ok(0)

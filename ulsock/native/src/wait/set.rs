@@ -13,7 +13,6 @@ use rustix::io::Errno;
 use rustix::time::Timespec;
 use sockets::api::{self, Begun};
 
-use crate::calls::answer;
 use crate::start::start;
 
 /// Events that one wait takes.
@@ -56,7 +55,7 @@ impl Set {
     fn control(&self, op: c_int, fd: RawFd, mut event: epoll_event) -> io::Result<()> {
         // SAFETY: the event lives as long as the calls.
         let verdict = unsafe { api::epoll_ctl(self.fd, op, fd, &mut event) };
-        answer(verdict, || {
+        verdict.answer(|| {
             match op {
                 EPOLL_CTL_DEL => os::epoll::delete(self.fd, fd),
                 _ => os::epoll::add(self.fd, fd, event.events, event.u64),
@@ -87,13 +86,13 @@ impl Set {
         };
         // SAFETY: as above.
         let told = match unsafe { api::epoll_wait(self.fd, at, max, timeout, null()) } {
-            Begun::Verdict(verdict) => answer(verdict, &mut ask_kernel),
+            Begun::Verdict(verdict) => verdict.answer(&mut ask_kernel),
             Begun::Plain(doze) => {
                 let told = ask_kernel();
                 let n = told.map_or(-1, |n| n as c_int);
                 // SAFETY: the arguments of the wait.
                 match unsafe { doze.end(n, self.fd, at, max, null()) } {
-                    Some(verdict) => answer(verdict, &mut ask_kernel),
+                    Some(verdict) => verdict.answer(&mut ask_kernel),
                     None => told,
                 }
             }
@@ -110,7 +109,7 @@ impl Set {
 impl Drop for Set {
     fn drop(&mut self) {
         let fd = self.fd;
-        let _ = answer(api::close(fd), || {
+        let _ = api::close(fd).answer(|| {
             // SAFETY: ours, and closed here only.
             drop(unsafe { OwnedFd::from_raw_fd(fd) });
             Ok(0)

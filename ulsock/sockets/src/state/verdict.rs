@@ -4,6 +4,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
 use libc::c_int;
+use rustix::io::Errno;
 
 use crate::runtime::kernel_calls::KernelCalls;
 use crate::runtime::thread::Thread;
@@ -24,6 +25,31 @@ pub enum Verdict {
     Done(isize),
     /// Failed with this errno.
     Fail(c_int),
+}
+
+impl Verdict {
+    /// The call's result, for callers that are no libc function: `real` asks the kernel, if it is to be asked.
+    pub fn answer(self, real: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+        let as_libc = |result: &Result<usize, Errno>| match result {
+            Ok(n) => n.cast_signed(),
+            Err(_) => -1,
+        };
+        match self {
+            Verdict::Bypass => real(),
+            Verdict::Kernel(call) => {
+                let result = real();
+                call.done(as_libc(&result));
+                result
+            }
+            Verdict::Counted(call) => {
+                let result = real();
+                call.done(as_libc(&result));
+                result
+            }
+            Verdict::Done(n) => Ok(n.cast_unsigned()),
+            Verdict::Fail(errno) => Err(Errno::from_raw_os_error(errno)),
+        }
+    }
 }
 
 /// A kernel call on one of our sockets that is under way.

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketType};
 
 use super::Program;
-use crate::calls::api::{self, Begun, Verdict};
+use crate::calls::api::{self, Begun};
 
 /// A number of a program's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,28 +27,6 @@ const NOW: timespec = timespec {
     tv_sec: 0,
     tv_nsec: 0,
 };
-
-fn answer(verdict: Verdict, real: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
-    let as_libc = |result: &Result<usize, Errno>| match result {
-        Ok(n) => *n as isize,
-        Err(_) => -1,
-    };
-    match verdict {
-        Verdict::Bypass => real(),
-        Verdict::Kernel(call) => {
-            let result = real();
-            call.done(as_libc(&result));
-            result
-        }
-        Verdict::Counted(call) => {
-            let result = real();
-            call.done(as_libc(&result));
-            result
-        }
-        Verdict::Done(n) => Ok(n as usize),
-        Verdict::Fail(errno) => Err(Errno::from_raw_os_error(errno)),
-    }
-}
 
 impl Program {
     pub fn adopt_listener(self, fd: RawFd) {
@@ -77,7 +55,9 @@ impl Program {
             api::socket_opened(fd, libc::AF_INET, libc::SOCK_STREAM, 0);
             // SAFETY: the address lives as long as the calls.
             let before = unsafe { api::before_connect(fd, addr, len) };
-            answer(before, || net::connect(Fd(fd).kernel(), &to).map(|()| 0)).expect("to connect");
+            before
+                .answer(|| net::connect(Fd(fd).kernel(), &to).map(|()| 0))
+                .expect("to connect");
             // SAFETY: the address lives as long as the calls.
             unsafe { api::connected(fd, addr, len) };
         });
@@ -99,7 +79,7 @@ impl Program {
             // SAFETY: the bytes live as long as the call.
             let verdict = unsafe { api::send(fd.0, bytes.as_ptr().cast(), bytes.len(), flags) };
             let flags = SendFlags::from_bits_retain(flags as u32);
-            answer(verdict, || net::send(fd.kernel(), bytes, flags))
+            verdict.answer(|| net::send(fd.kernel(), bytes, flags))
         })
     }
 
@@ -118,9 +98,7 @@ impl Program {
             // SAFETY: the room lives as long as the call.
             let verdict = unsafe { api::recv(fd.0, room.as_mut_ptr().cast(), most, flags) };
             let flags = RecvFlags::from_bits_retain(flags as u32);
-            answer(verdict, || {
-                net::recv(fd.kernel(), &mut room[..], flags).map(|(n, _)| n)
-            })
+            verdict.answer(|| net::recv(fd.kernel(), &mut room[..], flags).map(|(n, _)| n))
         })?;
         room.truncate(n);
         Ok(room)
@@ -128,16 +106,15 @@ impl Program {
 
     pub fn shut_down_sending(self, fd: Fd) {
         self.run(|| {
-            answer(api::shutdown(fd.0, libc::SHUT_WR), || {
-                net::shutdown(fd.kernel(), net::Shutdown::Write).map(|()| 0)
-            })
-            .expect("to shut down");
+            api::shutdown(fd.0, libc::SHUT_WR)
+                .answer(|| net::shutdown(fd.kernel(), net::Shutdown::Write).map(|()| 0))
+                .expect("to shut down");
         });
     }
 
     pub fn close(self, fd: Fd) {
         self.run(|| {
-            let closed = answer(api::close(fd.0), || {
+            let closed = api::close(fd.0).answer(|| {
                 // SAFETY: the test does not use it any more.
                 unsafe { rustix::io::close(fd.0) };
                 Ok(0)
@@ -161,7 +138,9 @@ impl Program {
         self.run(|| {
             // SAFETY: the list lives as long as the call.
             let verdict = unsafe { api::poll(list.as_mut_ptr(), 1, &NOW, null()) };
-            answer(verdict, || os::poll::poll_now(&mut list)).expect("to poll");
+            verdict
+                .answer(|| os::poll::poll_now(&mut list))
+                .expect("to poll");
         });
         list[0].revents
     }
@@ -182,10 +161,9 @@ impl Program {
             // SAFETY: the event lives as long as the call.
             let verdict =
                 unsafe { api::epoll_ctl(set.0, libc::EPOLL_CTL_ADD, fd.0, &raw mut event) };
-            answer(verdict, || {
-                os::epoll::add(set.0, fd.0, event.events, event.u64).map(|()| 0)
-            })
-            .expect("to add");
+            verdict
+                .answer(|| os::epoll::add(set.0, fd.0, event.events, event.u64).map(|()| 0))
+                .expect("to add");
         });
     }
 
@@ -208,12 +186,12 @@ impl Program {
             };
             // SAFETY: the room lives as long as the call, and nobody refers to it meanwhile.
             match unsafe { api::epoll_wait(set.0, events, max, Some(&NOW), null()) } {
-                Begun::Verdict(verdict) => answer(verdict, real),
+                Begun::Verdict(verdict) => verdict.answer(real),
                 Begun::Plain(wait) => {
                     let n = real()?;
                     // SAFETY: the arguments of the wait.
                     let more = unsafe { wait.end(n as c_int, set.0, events, max, null()) };
-                    more.map_or(Ok(n), |verdict| answer(verdict, real))
+                    more.map_or(Ok(n), |verdict| verdict.answer(real))
                 }
             }
         });
