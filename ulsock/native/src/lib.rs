@@ -18,6 +18,7 @@ mod calls;
 pub mod future;
 mod in_place;
 mod listener;
+pub mod message;
 pub mod run;
 mod socket;
 mod start;

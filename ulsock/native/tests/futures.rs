@@ -1,36 +1,21 @@
 //! Futures within one process: what is cancelled, wakers that are gone, loops that end, and room and views by tasks.
 
+mod common;
+
 use std::future::Future;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Once};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::{begin, run};
 use ulsock_native::future::{TcpListener, TcpStream};
-use ulsock_native::run::{block_on, spawn};
+use ulsock_native::run::spawn;
 use ulsock_native::{InPlaceError, OutOfRange};
-
-/// A run directory of this process's own, and upgrades at once. Before the first socket, by whichever test is first.
-fn begin() {
-    static BEGIN: Once = Once::new();
-    BEGIN.call_once(|| {
-        let folder = tempfile::tempdir().expect("a folder").keep();
-        // SAFETY: every test comes by here first, and none reads its environment before.
-        unsafe {
-            std::env::set_var("ULSOCK_RUN_DIR", folder.join("run"));
-            std::env::set_var("ULSOCK_UPGRADE_AFTER", "1");
-        }
-    });
-}
-
-fn run<T>(future: impl Future<Output = T>) -> T {
-    begin();
-    block_on(future).expect("a loop")
-}
 
 async fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");

@@ -1,7 +1,9 @@
 //! A listener whose waits are tasks.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::task::{Context, Poll};
 
 use rustix::net::SocketFlags;
 
@@ -21,9 +23,16 @@ impl TcpListener {
     }
 
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        poll_fn(|task| self.poll_accept(task)).await
+    }
+
+    pub(crate) fn poll_accept(
+        &self,
+        task: &Context<'_>,
+    ) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let accept = |socket: &Socket| socket.accept(SocketFlags::NONBLOCK);
-        let (socket, peer) = self.0.when(Direction::In, accept).await?;
-        Ok((TcpStream::accepted(socket), peer))
+        let accepted = self.0.poll(Direction::In, task, accept);
+        accepted.map_ok(|(socket, peer)| (TcpStream::accepted(socket), peer))
     }
 
     pub fn local_addr(&self) -> io::Result<SocketAddr> {

@@ -139,8 +139,31 @@ impl TcpStream {
         self.pollable.socket.set_linger(time)
     }
 
+    /// As many of the bytes as there is room for now, perhaps none.
     #[inline]
-    fn poll_recv(&self, task: &Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self.pollable.socket.send(bytes, SendFlags::DONTWAIT) {
+            Err(error) if is_for_later(&error) => Ok(0),
+            done => done,
+        }
+    }
+
+    /// What has come, if anything has.
+    #[inline]
+    pub(crate) fn try_recv(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
+        let socket = &self.pollable.socket;
+        let received = match self.pollable.is_registered() {
+            true => socket.recv_unless_empty(room),
+            false => socket.recv(room, RecvFlags::DONTWAIT),
+        };
+        match received {
+            Err(error) if is_for_later(&error) => Ok(None),
+            done => done.map(Some),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn poll_recv(&self, task: &Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
         let socket = &self.pollable.socket;
         let first = match self.pollable.is_registered() {
             true => socket.recv_unless_empty(room),
@@ -155,7 +178,7 @@ impl TcpStream {
     }
 
     #[inline]
-    fn poll_send(&self, task: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_send(&self, task: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.pollable.poll(Direction::Out, task, |socket| {
             socket.send(bytes, SendFlags::DONTWAIT)
         })

@@ -1,0 +1,293 @@
+//! An endpoint: its peers, its handlers, and the extraction of messages.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use slab::Slab;
+
+use super::driver::Driver;
+use super::error::MessageError;
+use super::frame::Frame;
+use super::handlers::{Handler, Handlers};
+use super::incoming::{Incoming, Message};
+use super::link::Link;
+use super::peer::Peer;
+use super::ready::{Alarm, Ready, Woken};
+use crate::future::{TcpListener, TcpStream};
+
+/// What a peer may have sent that no handler has taken, for each class, if nothing else is said.
+const WINDOW: usize = 256 << 10;
+
+/// Connections that have not greeted yet: nobody else gets any memory.
+const MOST_STRANGERS: usize = 64;
+
+/// Where messages are sent from, and received. It belongs to one thread; a program with several has one for each.
+///
+/// Handlers run while somebody waits in [`extract`](Endpoint::extract) or [`serve`](Endpoint::serve).
+pub struct Endpoint {
+    parts: Rc<Parts>,
+}
+
+struct Parts {
+    driver: Rc<Driver>,
+    ready: Arc<Ready>,
+    handlers: Handlers,
+    links: RefCell<Slab<Rc<Link>>>,
+    listener: Option<(TcpListener, Arc<Alarm>, Waker)>,
+    /// Who have connected and not greeted, the oldest first.
+    strangers: RefCell<Vec<Rc<Link>>>,
+}
+
+impl Endpoint {
+    /// One that can only connect.
+    pub fn new() -> Endpoint {
+        Endpoint::made(None, WINDOW)
+    }
+
+    /// One that others can connect to.
+    pub fn bind(at: impl ToSocketAddrs) -> io::Result<Endpoint> {
+        Ok(Endpoint::made(Some(TcpListener::bind(at)?), WINDOW))
+    }
+
+    /// The same with another window: what each peer may have sent that no handler has taken yet. At least 16 KiB.
+    pub fn bind_with_window(at: impl ToSocketAddrs, window: usize) -> io::Result<Endpoint> {
+        Ok(Endpoint::made(Some(TcpListener::bind(at)?), window))
+    }
+
+    fn made(listener: Option<TcpListener>, window: usize) -> Endpoint {
+        let ready = Arc::new(Ready::default());
+        let listener = listener.map(|listener| {
+            let alarm = Alarm::new(Woken::Listener, &ready);
+            let waker = Waker::from(alarm.clone());
+            waker.wake_by_ref();
+            (listener, alarm, waker)
+        });
+        let parts = Parts {
+            driver: Rc::new(Driver::new(window.min(u32::MAX as usize))),
+            handlers: Handlers::new(&ready),
+            ready,
+            links: RefCell::default(),
+            listener,
+            strangers: RefCell::default(),
+        };
+        Endpoint {
+            parts: Rc::new(parts),
+        }
+    }
+
+    /// Where others can connect to.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        let (listener, ..) = self.parts.listener.as_ref()?;
+        listener.local_addr().ok()
+    }
+
+    /// From now on messages of this number are handled so. The handler is started when the first bytes of a message have
+    /// come, and may wait: others run meanwhile. Its error ends its message, and nothing else.
+    pub fn handle<M, F>(&self, number: u16, make: M)
+    where
+        M: Fn(Incoming) -> F + 'static,
+        F: Future<Output = Result<(), MessageError>> + 'static,
+    {
+        self.parts
+            .handlers
+            .insert(number, Rc::new(Handler::new(make)));
+    }
+
+    pub async fn connect(&self, to: SocketAddr) -> Result<Peer, MessageError> {
+        let stream = TcpStream::connect(to).await?;
+        let link = self.parts.add(stream, to)?;
+        Ok(Peer::new(link))
+    }
+
+    /// All that are connected, in no order.
+    pub fn peers(&self) -> Vec<Peer> {
+        let links = self.parts.links.borrow();
+        let live = links.iter().filter(|(_, link)| !link.has_ended());
+        live.map(|(_, link)| Peer::new(link.clone())).collect()
+    }
+
+    /// Hands what has come to its handlers, at most `most` bytes, and tells how many bytes they have taken; waits until it
+    /// can do so for at least one message or piece. So a receiver that does not extract, or little, holds its senders back.
+    ///
+    /// Dropped, it has lost nothing.
+    pub async fn extract(&self, most: usize) -> Result<usize, MessageError> {
+        let driving = Driving::begin(&self.parts, most)?;
+        poll_fn(|task| driving.poll(task)).await
+    }
+
+    /// The same without waiting: `None` if nothing has come.
+    pub fn extract_now(&self, most: usize) -> Result<Option<usize>, MessageError> {
+        let driving = Driving::begin(&self.parts, most)?;
+        let mut task = Context::from_waker(Waker::noop());
+        match driving.poll(&mut task) {
+            Poll::Ready(done) => done.map(Some),
+            Poll::Pending => Ok(None),
+        }
+    }
+
+    /// Extracts as long as it is waited for.
+    pub async fn serve(&self) -> Result<(), MessageError> {
+        let driving = Driving::begin(&self.parts, usize::MAX)?;
+        loop {
+            poll_fn(|task| driving.poll(task)).await?;
+            self.parts.driver.begin(usize::MAX);
+        }
+    }
+}
+
+impl Default for Endpoint {
+    fn default() -> Endpoint {
+        Endpoint::new()
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.parts.handlers.clear();
+        let links = std::mem::take(&mut *self.parts.links.borrow_mut());
+        for (_, link) in &links {
+            link.fail(MessageError::PeerGone);
+        }
+    }
+}
+
+/// Somebody extracts.
+struct Driving<'a> {
+    parts: &'a Rc<Parts>,
+}
+
+impl<'a> Driving<'a> {
+    fn begin(parts: &'a Rc<Parts>, most: usize) -> Result<Driving<'a>, MessageError> {
+        if parts.driver.is_driven() {
+            return Err(MessageError::Extracting);
+        }
+        parts.driver.begin(most);
+        Ok(Driving { parts })
+    }
+
+    fn poll(&self, task: &mut Context<'_>) -> Poll<Result<usize, MessageError>> {
+        const ROUNDS: usize = 64;
+        let parts = self.parts;
+        parts.ready.drive(task.waker());
+        for _ in 0..ROUNDS {
+            parts.run_handlers();
+            if parts.driver.budget() == 0 {
+                break;
+            }
+            match parts.ready.next_link() {
+                Some(Woken::Link(number)) => parts.extract(number),
+                Some(_) => parts.accept(),
+                None => break,
+            }
+        }
+        if parts.driver.has_done_something() {
+            return Poll::Ready(Ok(parts.driver.taken()));
+        }
+        if parts.ready.has_any() {
+            task.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Driving<'_> {
+    fn drop(&mut self) {
+        self.parts.driver.end();
+    }
+}
+
+impl Parts {
+    fn add(&self, stream: TcpStream, address: SocketAddr) -> Result<Rc<Link>, MessageError> {
+        let _ = stream.set_nodelay(true);
+        let mut links = self.links.borrow_mut();
+        let place = links.vacant_entry();
+        let link = Link::new(place.key(), stream, address, &self.driver, &self.ready);
+        place.insert(link.clone());
+        drop(links);
+        link.greet();
+        link.look_again();
+        link.check_sending()?;
+        Ok(link)
+    }
+
+    fn run_handlers(&self) {
+        // Those that wake themselves meanwhile have their turn later.
+        for _ in 0..self.ready.handlers() {
+            let Some(key) = self.ready.next_handler() else {
+                return;
+            };
+            if let Some(class) = self.handlers.class(key) {
+                self.driver.handle(class, || self.handlers.run(key));
+            }
+        }
+    }
+
+    fn extract(&self, number: usize) {
+        let link = self.links.borrow().get(number).cloned();
+        let Some(link) = link else {
+            return;
+        };
+        link.alarm.looked_at();
+        let begin = |message: &Rc<Message>| self.begin(&link, message);
+        link.extract(&begin, &|| self.run_handlers());
+        if link.has_ended() && !link.receive.borrow().has_unstarted() {
+            self.links.borrow_mut().try_remove(number);
+        }
+    }
+
+    /// Starts the handler of a message.
+    fn begin(&self, link: &Rc<Link>, message: &Rc<Message>) {
+        self.driver.did_something();
+        let incoming = Incoming::new(link.clone(), message.clone());
+        match self.handlers.find(message.handler()) {
+            Some(handler) => self.driver.handle(message.class(), || {
+                self.handlers.start(&*handler, incoming, message.class());
+            }),
+            None => {
+                drop(incoming);
+                link.say(Frame::Refused {
+                    handler: message.handler(),
+                });
+            }
+        }
+    }
+
+    fn accept(&self) {
+        let Some((listener, alarm, waker)) = &self.listener else {
+            return;
+        };
+        alarm.looked_at();
+        let task = Context::from_waker(waker);
+        // Then those who greet are heard, before too many strangers drive them out.
+        for _ in 0..MOST_STRANGERS / 4 {
+            match listener.poll_accept(&task) {
+                Poll::Ready(Ok((stream, address))) => {
+                    if let Ok(link) = self.add(stream, address) {
+                        self.note_stranger(link);
+                    }
+                }
+                // Too few descriptors, or one that is gone already: the next one comes with the next event.
+                Poll::Ready(Err(_)) => return waker.wake_by_ref(),
+                Poll::Pending => return,
+            }
+        }
+        waker.wake_by_ref();
+    }
+
+    /// Connections that never greet are closed when there are too many.
+    fn note_stranger(&self, link: Rc<Link>) {
+        let mut strangers = self.strangers.borrow_mut();
+        strangers.retain(|link| !link.has_ended() && !link.receive.borrow().is_greeted());
+        strangers.push(link);
+        let oldest = (strangers.len() > MOST_STRANGERS).then(|| strangers.remove(0));
+        drop(strangers);
+        if let Some(oldest) = oldest {
+            oldest.fail(MessageError::PeerGone);
+        }
+    }
+}

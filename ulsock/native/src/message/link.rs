@@ -1,0 +1,125 @@
+//! A pair of endpoints: the stream between them, what is under way on it in each direction, and who waits for it.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use super::driver::Driver;
+use super::error::MessageError;
+use super::ready::{Alarm, Ready, Woken};
+use super::receive::Receive;
+use super::send::Send;
+use crate::future::TcpStream;
+
+pub struct Link {
+    pub stream: TcpStream,
+    pub address: SocketAddr,
+    pub driver: Rc<Driver>,
+    pub send: RefCell<Send>,
+    pub receive: RefCell<Receive>,
+    /// Why it has ended.
+    end: RefCell<Option<MessageError>>,
+    /// Why nothing can be sent any more. What the other end has sent before is still to be received.
+    mute: RefCell<Option<MessageError>>,
+    /// Tasks that wait for credit, for their turn to send, or for the end.
+    waiters: RefCell<Vec<Waker>>,
+    pub alarm: Arc<Alarm>,
+    waker: Waker,
+}
+
+impl Link {
+    pub fn new(
+        number: usize,
+        stream: TcpStream,
+        address: SocketAddr,
+        driver: &Rc<Driver>,
+        ready: &Arc<Ready>,
+    ) -> Rc<Link> {
+        let alarm = Alarm::new(Woken::Link(number), ready);
+        Rc::new(Link {
+            stream,
+            address,
+            driver: driver.clone(),
+            send: RefCell::new(Send::new()),
+            receive: RefCell::new(Receive::new(driver.window)),
+            end: RefCell::default(),
+            mute: RefCell::default(),
+            waiters: RefCell::default(),
+            waker: Waker::from(alarm.clone()),
+            alarm,
+        })
+    }
+
+    /// The endpoint is to look at it again.
+    pub fn look_again(&self) {
+        self.waker.wake_by_ref();
+    }
+
+    /// In the endpoint's name, which looks at it when it is woken.
+    pub fn context(&self) -> Context<'_> {
+        Context::from_waker(&self.waker)
+    }
+
+    pub fn check(&self) -> Result<(), MessageError> {
+        match &*self.end.borrow() {
+            None => Ok(()),
+            Some(error) => Err(error.clone()),
+        }
+    }
+
+    pub fn check_sending(&self) -> Result<(), MessageError> {
+        self.check()?;
+        match &*self.mute.borrow() {
+            None => Ok(()),
+            Some(error) => Err(error.clone()),
+        }
+    }
+
+    pub fn is_mute(&self) -> bool {
+        self.mute.borrow().is_some()
+    }
+
+    pub fn fail_sending(&self, error: MessageError) {
+        self.mute.borrow_mut().get_or_insert(error);
+        self.wake_waiters();
+        self.look_again();
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.end.borrow().is_some()
+    }
+
+    /// The first reason counts. All who wait hear of it.
+    pub fn fail(&self, error: MessageError) {
+        {
+            let mut end = self.end.borrow_mut();
+            if end.is_some() {
+                return;
+            }
+            *end = Some(error);
+        }
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        let open = self.receive.borrow().unfinished();
+        for message in open {
+            message.wake();
+        }
+        self.wake_waiters();
+        self.look_again();
+    }
+
+    pub fn wait(&self, task: &Context<'_>) {
+        let mut waiters = self.waiters.borrow_mut();
+        if !waiters.iter().any(|known| known.will_wake(task.waker())) {
+            waiters.push(task.waker().clone());
+        }
+        drop(waiters);
+        self.driver.note_waiter(task);
+    }
+
+    pub fn wake_waiters(&self) {
+        let waiters = self.waiters.take();
+        waiters.into_iter().for_each(Waker::wake);
+    }
+}

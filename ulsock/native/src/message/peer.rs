@@ -1,0 +1,81 @@
+//! The other end, as a program holds it.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::Poll;
+
+use super::error::MessageError;
+use super::link::Link;
+use super::outgoing::Outgoing;
+
+/// Another endpoint, to which messages can be sent. Copies mean the same.
+#[derive(Clone)]
+pub struct Peer(Rc<Link>);
+
+impl Peer {
+    pub(super) fn new(link: Rc<Link>) -> Peer {
+        Peer(link)
+    }
+
+    /// Its address; of one that has connected to this endpoint, that of its connection.
+    pub fn address(&self) -> SocketAddr {
+        self.0.address
+    }
+
+    /// Begins a message for the handler of this number at the other end.
+    ///
+    /// An error is what is known of the peer already: that it is gone, or that it has refused an earlier message to this
+    /// handler.
+    #[inline]
+    pub fn begin(&self, handler: u16) -> Result<Outgoing, MessageError> {
+        self.0.check_sending()?;
+        if self.0.send.borrow_mut().take_refusal(handler) {
+            return Err(MessageError::NoHandler(handler));
+        }
+        Ok(Outgoing::new(self.0.clone(), handler))
+    }
+
+    /// Sends a message of one piece.
+    #[inline]
+    pub async fn send(&self, handler: u16, bytes: &[u8]) -> Result<(), MessageError> {
+        self.begin(handler)?.end_with(bytes).await
+    }
+
+    /// Waits until the peer is gone, and tells why.
+    pub async fn gone(&self) -> MessageError {
+        poll_fn(|task| match self.0.check() {
+            Err(error) => Poll::Ready(error),
+            Ok(()) => {
+                self.0.wait(task);
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    pub fn is_gone(&self) -> bool {
+        self.0.has_ended()
+    }
+
+    /// Ends the connection, after all that was sent. What has not been extracted of the peer's messages is lost.
+    pub async fn close(&self) {
+        let _ = poll_fn(|task| self.0.poll_turn(task)).await;
+        self.0.fail(MessageError::PeerGone);
+    }
+}
+
+impl PartialEq for Peer {
+    fn eq(&self, other: &Peer) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Peer {}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Peer").field(&self.address()).finish()
+    }
+}
