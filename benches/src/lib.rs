@@ -1,7 +1,8 @@
 //! What the small programs behind `ulsock compare` share: the command line, and the two ends.
 //!
 //! Plain std sockets. Nothing here may know of ulsock: these programs stand for anybody's. Only the
-//! bare ring, the chain, the link and the engine, which sockets are held against, are ulsock's own.
+//! bare ring, the chain, the link and the engine, which sockets are held against, are ulsock's own, and the program
+//! `messages`, which is written for ulsock.
 
 pub mod chain;
 pub mod engine;
@@ -12,6 +13,7 @@ pub mod line;
 pub mod link;
 pub mod memory;
 pub mod message;
+pub mod meter;
 pub mod pair;
 pub mod ring;
 pub mod socket;

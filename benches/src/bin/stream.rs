@@ -8,34 +8,14 @@
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
+use benches::meter::{CLOCK_EVERY, Count, Line, Meter};
 use benches::socket::{Listener, Socket};
 use benches::{Cli, Load, Outcome, Role};
 use clap::Parser;
-use serde::{Deserialize, Serialize};
 
-/// Bytes between two looks at the clock, on both sides: 25 ns each would show at 64 B messages.
-const CLOCK_EVERY: u64 = 64 << 10;
 /// The server checks the number that opens every so many'th message.
 const CHECK_EVERY: u64 = 64;
 const READ_BUFFER: usize = 256 << 10;
-
-/// The server's count, sent back to the client.
-#[derive(Serialize, Deserialize)]
-struct Count {
-    bytes: u64,
-    seconds: f64,
-}
-
-#[derive(Serialize)]
-struct Line {
-    messages: u64,
-    bytes: u64,
-    seconds: f64,
-    messages_per_s: f64,
-    bytes_per_s: f64,
-    /// Messages with those before and after the measurement.
-    total_messages: u64,
-}
 
 fn main() -> Outcome {
     match Cli::parse().role {
@@ -55,15 +35,7 @@ fn send(load: &Load) -> Result<Line, Box<dyn std::error::Error>> {
     socket.finish()?;
     socket.read_to_end(&mut reply)?;
     let count: Count = serde_json::from_slice(&reply).map_err(|_| "the server gave no count")?;
-    let messages = count.bytes / load.size;
-    Ok(Line {
-        messages,
-        bytes: count.bytes,
-        seconds: count.seconds,
-        messages_per_s: messages as f64 / count.seconds,
-        bytes_per_s: count.bytes as f64 / count.seconds,
-        total_messages,
-    })
+    Ok(Line::new(&count, load.size, total_messages))
 }
 
 /// Message size; warm-up and measurement in nanoseconds.
@@ -161,93 +133,5 @@ impl Check {
         }
         self.offset = end;
         Ok(())
-    }
-}
-
-/// Counts bytes, from the end of the warm-up until time is over.
-struct Meter {
-    warm_up: Duration,
-    length: Duration,
-    begun: Instant,
-    phase: Phase,
-    bytes: u64,
-    next_look: u64,
-}
-
-#[derive(Clone, Copy)]
-enum Phase {
-    WarmUp,
-    /// Since when, and how many bytes had come by then.
-    Measurement(Instant, u64),
-    Over,
-}
-
-impl Meter {
-    fn new(warm_up: Duration, length: Duration) -> Meter {
-        Meter {
-            warm_up,
-            length,
-            begun: Instant::now(),
-            phase: Phase::WarmUp,
-            bytes: 0,
-            next_look: 0,
-        }
-    }
-
-    /// Returns the count, once.
-    fn add(&mut self, bytes: u64) -> Option<Count> {
-        self.bytes += bytes;
-        if self.bytes < self.next_look {
-            return None;
-        }
-        self.next_look = self.bytes + CLOCK_EVERY;
-        self.look(Instant::now())
-    }
-
-    fn look(&mut self, now: Instant) -> Option<Count> {
-        match self.phase {
-            Phase::WarmUp if now - self.begun >= self.warm_up => {
-                self.phase = Phase::Measurement(now, self.bytes);
-                None
-            }
-            Phase::Measurement(since, before) if now - since >= self.length => {
-                self.phase = Phase::Over;
-                Some(Count {
-                    bytes: self.bytes - before,
-                    seconds: (now - since).as_secs_f64(),
-                })
-            }
-            _ => None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    /// Bytes come at these seconds, in large pieces; what is counted of them.
-    fn counted(at: &[u32]) -> Vec<(u64, f64)> {
-        let mut meter = Meter::new(SECOND, 2 * SECOND);
-        let begun = meter.begun;
-        let mut look = |second: &u32| {
-            meter.bytes += 1000;
-            let count = meter.look(begun + *second * SECOND)?;
-            Some((count.bytes, count.seconds))
-        };
-        at.iter().filter_map(&mut look).collect()
-    }
-
-    #[test]
-    fn counts_what_comes_after_the_warm_up_and_once() {
-        assert_eq!(counted(&[0, 1, 2, 3, 4, 5]), [(2000, 2.0)]);
-    }
-
-    #[test]
-    fn who_is_late_has_its_time_nevertheless() {
-        assert_eq!(counted(&[0, 90, 91, 99]), [(2000, 9.0)]);
-        assert_eq!(counted(&[90]), []);
     }
 }

@@ -129,37 +129,63 @@ impl Tasks {
 
 /// Runs a future to its end, and tasks that it spawns meanwhile. What is left of those then is dropped.
 pub fn block_on<F: Future>(future: F) -> io::Result<F::Output> {
-    let reactor = Reactor::new()?;
-    let ready = Arc::new(Ready {
-        numbers: Mutex::default(),
-        thread: thread::current().id(),
-        waits: AtomicBool::new(false),
-        named: AtomicBool::new(false),
-        reactor: reactor.clone(),
-    });
-    let tasks = Rc::new(Tasks {
-        spawned: RefCell::default(),
-        ready,
-    });
-    let _end = End {
-        before: CURRENT.with_borrow_mut(|current| current.replace(tasks.clone())),
-        tasks: tasks.clone(),
-    };
-    Ok(reactor.own(|| run(&tasks, future)))
+    Ok(Loop::new()?.block_on(future))
 }
 
-/// What is due when a loop ends, also by a panic of a task.
-struct End {
-    before: Option<Rc<Tasks>>,
+/// A run loop that is kept between two futures, with the tasks that were spawned. They run only while one is waited for.
+pub struct Loop {
     tasks: Rc<Tasks>,
+    reactor: Arc<Reactor>,
 }
 
-impl Drop for End {
+impl Loop {
+    pub fn new() -> io::Result<Loop> {
+        let reactor = Reactor::new()?;
+        let ready = Arc::new(Ready {
+            numbers: Mutex::default(),
+            thread: thread::current().id(),
+            waits: AtomicBool::new(false),
+            named: AtomicBool::new(false),
+            reactor: reactor.clone(),
+        });
+        let spawned = RefCell::default();
+        Ok(Loop {
+            tasks: Rc::new(Tasks { spawned, ready }),
+            reactor,
+        })
+    }
+
+    /// Runs a future to its end, and tasks beside it.
+    pub fn block_on<F: Future>(&mut self, future: F) -> F::Output {
+        let _inside = Inside::begin(&self.tasks);
+        self.reactor.own(|| run(&self.tasks, future))
+    }
+}
+
+impl Drop for Loop {
     fn drop(&mut self) {
-        CURRENT.with_borrow_mut(|current| *current = self.before.take());
         let left = std::mem::take(&mut *self.tasks.spawned.borrow_mut());
         drop(left);
-        self.tasks.ready.reactor.clone().goes_on_alone();
+        self.reactor.clone().goes_on_alone();
+    }
+}
+
+/// What is spawned now is this loop's; also a panic of a task ends that.
+struct Inside {
+    before: Option<Rc<Tasks>>,
+}
+
+impl Inside {
+    fn begin(tasks: &Rc<Tasks>) -> Inside {
+        Inside {
+            before: CURRENT.with_borrow_mut(|current| current.replace(tasks.clone())),
+        }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        CURRENT.with_borrow_mut(|current| *current = self.before.take());
     }
 }
 

@@ -19,6 +19,7 @@ const KIND: u8 = 0x0f;
 const FIRST: u8 = 0x10;
 const LAST: u8 = 0x20;
 const REPLY: u8 = 0x40;
+const UNUSED: u8 = 0x80;
 
 /// Messages of handlers have memory of their own at the other end: two full peers can always answer each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,7 @@ pub struct Data {
 }
 
 impl Frame {
+    #[inline]
     pub fn encode(self) -> [u8; HEADER] {
         let (kind, len, word) = match self {
             Frame::Data(data) => (
@@ -73,6 +75,7 @@ impl Frame {
         word.to_le_bytes()
     }
 
+    #[inline]
     pub fn decode(header: [u8; HEADER]) -> Result<Frame, Nonsense> {
         let word = u64::from_le_bytes(header);
         let (len, kind) = ((word & 0xff_ffff) as usize, (word >> 24) as u8);
@@ -81,20 +84,21 @@ impl Frame {
             (word >> 48) as u16,
             (word >> 32) as u16,
         );
-        let class = match kind & REPLY {
-            0 => Class::Request,
-            _ => Class::Reply,
-        };
+        if kind & (KIND | UNUSED) == DATA && len <= MOST_CARRIED {
+            let first = (kind & FIRST != 0).then_some(low);
+            if first.is_some() || low == 0 {
+                return Ok(Frame::Data(Data {
+                    len,
+                    slot,
+                    first,
+                    last: kind & LAST != 0,
+                    class: class(kind),
+                }));
+            }
+        }
         let frame = match kind & KIND {
-            DATA => Frame::Data(Data {
-                len,
-                slot,
-                first: (kind & FIRST != 0).then_some(low),
-                last: kind & LAST != 0,
-                class,
-            }),
             CREDIT => Frame::Credit {
-                class,
+                class: class(kind),
                 bytes: value,
             },
             REFUSED => Frame::Refused { handler: low },
@@ -102,10 +106,17 @@ impl Frame {
             _ => return Err(Nonsense::Frame),
         };
         // One way to say each thing: what is said otherwise is not from us.
-        if len > MOST_CARRIED || frame.encode() != header {
-            return Err(Nonsense::Frame);
+        match frame.encode() == header {
+            true => Ok(frame),
+            false => Err(Nonsense::Frame),
         }
-        Ok(frame)
+    }
+}
+
+fn class(kind: u8) -> Class {
+    match kind & REPLY {
+        0 => Class::Request,
+        _ => Class::Reply,
     }
 }
 

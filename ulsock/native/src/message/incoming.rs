@@ -1,6 +1,6 @@
 //! A message that comes in: what its handler reads from.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -14,24 +14,26 @@ use super::peer::Peer;
 pub struct Message {
     handler: u16,
     class: Class,
-    state: RefCell<State>,
-}
-
-#[derive(Default)]
-struct State {
-    /// Has come, but the handler did not take it then.
-    kept: Vec<u8>,
-    taken: usize,
-    phase: Phase,
+    phase: Cell<Phase>,
     /// Its handler is done with it.
-    abandoned: bool,
-    released: bool,
-    waiter: Option<Waker>,
+    abandoned: Cell<bool>,
+    released: Cell<bool>,
+    /// Something was kept that is not taken yet.
+    has_kept: Cell<bool>,
+    kept: RefCell<Kept>,
+    waiter: Cell<Option<Waker>>,
+    has_waiter: Cell<bool>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+/// Has come, but the handler did not take it then.
+#[derive(Default)]
+struct Kept {
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    #[default]
     Coming,
     Ended,
     Aborted,
@@ -42,21 +44,28 @@ impl Message {
         Message {
             handler,
             class,
-            state: RefCell::default(),
+            phase: Cell::new(Phase::Coming),
+            abandoned: Cell::new(false),
+            released: Cell::new(false),
+            has_kept: Cell::new(false),
+            kept: RefCell::default(),
+            waiter: Cell::new(None),
+            has_waiter: Cell::new(false),
         }
     }
 
     /// Another one in the same memory.
+    #[inline]
     pub fn renew(&mut self, handler: u16, class: Class) {
         self.handler = handler;
         self.class = class;
-        let state = self.state.get_mut();
-        state.kept.clear();
-        state.taken = 0;
-        state.phase = Phase::Coming;
-        state.abandoned = false;
-        state.released = false;
-        state.waiter = None;
+        self.phase.set(Phase::Coming);
+        self.abandoned.set(false);
+        self.released.set(false);
+        if self.has_kept.replace(false) {
+            *self.kept.get_mut() = Kept::default();
+        }
+        self.has_waiter.set(false);
     }
 
     pub fn handler(&self) -> u16 {
@@ -67,44 +76,66 @@ impl Message {
         self.class
     }
 
+    #[inline]
     pub fn end(&self) {
-        self.state.borrow_mut().phase = Phase::Ended;
+        self.phase.set(Phase::Ended);
         self.wake();
     }
 
     pub fn abort(&self) {
-        self.state.borrow_mut().phase = Phase::Aborted;
+        self.phase.set(Phase::Aborted);
         self.wake();
     }
 
     pub fn is_abandoned(&self) -> bool {
-        self.state.borrow().abandoned
+        self.abandoned.get()
     }
 
     /// Whether both ends are done with it: told once.
+    #[inline]
     pub fn is_over(&self) -> bool {
-        let mut state = self.state.borrow_mut();
-        let over = state.abandoned && state.phase != Phase::Coming && !state.released;
-        state.released |= over;
-        over
+        let over = self.abandoned.get() && self.phase.get() != Phase::Coming;
+        over && !self.released.replace(true)
     }
 
     pub fn keep(&self, bytes: &[u8]) {
-        let mut state = self.state.borrow_mut();
-        if state.taken == state.kept.len() {
-            state.kept.clear();
-            state.taken = 0;
+        self.kept.borrow_mut().bytes.extend_from_slice(bytes);
+        self.has_kept.set(!bytes.is_empty() || self.has_kept.get());
+    }
+
+    #[inline]
+    fn take_kept(&self, room: &mut [u8]) -> usize {
+        if !self.has_kept.get() {
+            return 0;
         }
-        state.kept.extend_from_slice(bytes);
+        let Kept { bytes, taken } = &mut *self.kept.borrow_mut();
+        let rest = &bytes[*taken..];
+        let n = rest.len().min(room.len());
+        room[..n].copy_from_slice(&rest[..n]);
+        *taken += n;
+        if *taken == bytes.len() {
+            bytes.clear();
+            *taken = 0;
+            self.has_kept.set(false);
+        }
+        n
     }
 
+    #[inline]
     pub fn has_waiter(&self) -> bool {
-        self.state.borrow().waiter.is_some()
+        self.has_waiter.get()
     }
 
+    fn wait(&self, task: &Context<'_>) {
+        self.waiter.set(Some(task.waker().clone()));
+        self.has_waiter.set(true);
+    }
+
+    #[inline]
     pub fn wake(&self) {
-        let waiter = self.state.borrow_mut().waiter.take();
-        if let Some(waiter) = waiter {
+        if self.has_waiter.replace(false)
+            && let Some(waiter) = self.waiter.take()
+        {
             waiter.wake();
         }
     }
@@ -134,8 +165,22 @@ impl Incoming {
     }
 
     /// Some bytes, as soon as there are any; none at the end. Dropped before that, it has taken nothing.
+    #[inline]
     pub async fn read(&mut self, room: &mut [u8]) -> Result<usize, MessageError> {
         poll_fn(|task| self.poll_read(task, room)).await
+    }
+
+    /// What there is until the end, as far as there is room for it. Less than the room has is all.
+    #[inline]
+    pub async fn read_up_to(&mut self, room: &mut [u8]) -> Result<usize, MessageError> {
+        let mut filled = 0;
+        while filled < room.len() {
+            match self.read(&mut room[filled..]).await? {
+                0 => break,
+                n => filled += n,
+            }
+        }
+        Ok(filled)
     }
 
     /// Fills the room.
@@ -178,6 +223,7 @@ impl Incoming {
         Ok(())
     }
 
+    #[inline]
     fn poll_read(
         &mut self,
         task: &Context<'_>,
@@ -186,8 +232,20 @@ impl Incoming {
         if room.is_empty() {
             return Poll::Ready(Ok(0));
         }
+        let message = &*self.message;
+        let is_all = message.phase.get() != Phase::Coming && !message.has_kept.get();
+        if is_all {
+            return Poll::Ready(match message.phase.get() {
+                Phase::Aborted => Err(MessageError::Aborted),
+                _ => Ok(0),
+            });
+        }
         let most = room.len().min(self.link.driver.budget());
-        let n = match self.take_kept(&mut room[..most]) {
+        if most == 0 {
+            self.link.driver.wait(task);
+            return Poll::Pending;
+        }
+        let n = match message.take_kept(&mut room[..most]) {
             0 => self.take_front(&mut room[..most])?,
             n => n,
         };
@@ -195,32 +253,9 @@ impl Incoming {
             self.took(n);
             return Poll::Ready(Ok(n));
         }
-        let mut state = self.message.state.borrow_mut();
-        match state.phase {
-            Phase::Ended if state.taken == state.kept.len() => return Poll::Ready(Ok(0)),
-            Phase::Aborted if state.taken == state.kept.len() => {
-                return Poll::Ready(Err(MessageError::Aborted));
-            }
-            _ => {}
-        }
-        if most == 0 {
-            drop(state);
-            self.link.driver.wait(task);
-            return Poll::Pending;
-        }
         self.link.check()?;
-        state.waiter = Some(task.waker().clone());
+        message.wait(task);
         Poll::Pending
-    }
-
-    #[inline]
-    fn take_kept(&self, room: &mut [u8]) -> usize {
-        let mut state = self.message.state.borrow_mut();
-        let kept = &state.kept[state.taken..];
-        let n = kept.len().min(room.len());
-        room[..n].copy_from_slice(&kept[..n]);
-        state.taken += n;
-        n
     }
 
     /// From the stream itself, if this message is the next there.
@@ -271,18 +306,16 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        let unread = {
-            let mut state = self.message.state.borrow_mut();
-            state.abandoned = true;
-            state.waiter = None;
-            let unread = state.kept.len() - state.taken;
-            state.taken = state.kept.len();
-            unread
-        };
-        if unread > 0 {
-            let mut receive = self.link.receive.borrow_mut();
-            receive.granted.release(self.message.class, unread);
+        let message = &*self.message;
+        message.abandoned.set(true);
+        if message.has_waiter.replace(false) {
+            message.waiter.set(None);
         }
-        self.link.release_message(&self.message);
+        if message.has_kept.replace(false) {
+            let Kept { bytes, taken } = message.kept.take();
+            let mut receive = self.link.receive.borrow_mut();
+            receive.granted.release(message.class, bytes.len() - taken);
+        }
+        self.link.release_message(message);
     }
 }

@@ -1,6 +1,6 @@
 //! A pair of endpoints: the stream between them, what is under way on it in each direction, and who waits for it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,6 +19,9 @@ pub struct Link {
     pub driver: Rc<Driver>,
     pub send: RefCell<Send>,
     pub receive: RefCell<Receive>,
+    /// Neither has it ended, nor is it mute.
+    open: Cell<bool>,
+    ended: Cell<bool>,
     /// Why it has ended.
     end: RefCell<Option<MessageError>>,
     /// Why nothing can be sent any more. What the other end has sent before is still to be received.
@@ -44,6 +47,8 @@ impl Link {
             driver: driver.clone(),
             send: RefCell::new(Send::new()),
             receive: RefCell::new(Receive::new(driver.window)),
+            open: Cell::new(true),
+            ended: Cell::new(false),
             end: RefCell::default(),
             mute: RefCell::default(),
             waiters: RefCell::default(),
@@ -63,13 +68,20 @@ impl Link {
     }
 
     pub fn check(&self) -> Result<(), MessageError> {
+        if !self.ended.get() {
+            return Ok(());
+        }
         match &*self.end.borrow() {
             None => Ok(()),
             Some(error) => Err(error.clone()),
         }
     }
 
+    #[inline]
     pub fn check_sending(&self) -> Result<(), MessageError> {
+        if self.open.get() {
+            return Ok(());
+        }
         self.check()?;
         match &*self.mute.borrow() {
             None => Ok(()),
@@ -77,18 +89,22 @@ impl Link {
         }
     }
 
+    /// Nothing can be sent.
+    #[inline]
     pub fn is_mute(&self) -> bool {
-        self.mute.borrow().is_some()
+        !self.open.get()
     }
 
     pub fn fail_sending(&self, error: MessageError) {
         self.mute.borrow_mut().get_or_insert(error);
+        self.open.set(false);
         self.wake_waiters();
         self.look_again();
     }
 
+    #[inline]
     pub fn has_ended(&self) -> bool {
-        self.end.borrow().is_some()
+        self.ended.get()
     }
 
     /// The first reason counts. All who wait hear of it.
@@ -99,6 +115,8 @@ impl Link {
                 return;
             }
             *end = Some(error);
+            self.ended.set(true);
+            self.open.set(false);
         }
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
         let open = self.receive.borrow().unfinished();

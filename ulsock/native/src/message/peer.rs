@@ -40,7 +40,10 @@ impl Peer {
     /// Sends a message of one piece.
     #[inline]
     pub async fn send(&self, handler: u16, bytes: &[u8]) -> Result<(), MessageError> {
-        self.begin(handler)?.end_with(bytes).await
+        match self.0.try_whole(handler, bytes) {
+            true => Ok(()),
+            false => self.begin(handler)?.end_with(bytes).await,
+        }
     }
 
     /// Waits until the peer is gone, and tells why.

@@ -201,6 +201,7 @@ impl Link {
     }
 
     /// Gives what has come to the handler that waits for it. Whether it has taken any.
+    #[inline]
     fn offer_front(&self, run: &dyn Fn()) -> bool {
         let (message, before) = {
             let receive = self.receive.borrow();

@@ -186,6 +186,44 @@ impl Link {
         }
     }
 
+    /// Sends a message in one short frame, if that can be done at once.
+    #[inline]
+    pub fn try_whole(&self, handler: u16, bytes: &[u8]) -> bool {
+        let (len, cost) = (HEADER + bytes.len(), bytes.len() + credit::MESSAGE);
+        let class = self.driver.class();
+        let mut send = self.send.borrow_mut();
+        let free = !send.busy && send.unsent.is_empty() && send.refused.is_empty();
+        if !free || len > SHORT || send.credit.left(class) < cost || self.is_mute() {
+            return false;
+        }
+        let Some(mut frame) = send.spare.take() else {
+            return false;
+        };
+        let data = Data {
+            len: bytes.len(),
+            slot: 0,
+            first: Some(handler),
+            last: true,
+            class,
+        };
+        frame[..HEADER].copy_from_slice(&Frame::Data(data).encode());
+        frame[HEADER..len].copy_from_slice(bytes);
+        send.credit.spend(class, cost);
+        let sent = self.stream.try_send(&frame[..len]);
+        if let Ok(n) = &sent {
+            send.unsent.extend(&frame[*n..len]);
+        }
+        let all = send.unsent.is_empty();
+        send.spare = Some(frame);
+        drop(send);
+        match sent {
+            Ok(_) if all => {}
+            Ok(_) => self.look_again(),
+            Err(error) => self.fail_sending(error.into()),
+        }
+        true
+    }
+
     /// Sends a short frame whose header has its place before the bytes.
     #[inline]
     pub fn poll_short(
