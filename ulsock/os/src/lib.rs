@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod backoff;
+pub mod byte_lock;
 pub mod cgroup;
 pub mod clock;
 pub mod diag;

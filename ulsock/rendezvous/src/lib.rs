@@ -8,6 +8,7 @@ pub mod engine_endpoint;
 pub mod mailbox;
 pub mod mailbox_name;
 pub mod message;
+pub mod names;
 pub mod offers;
 pub mod pair;
 pub mod reason;

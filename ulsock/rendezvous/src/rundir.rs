@@ -43,6 +43,8 @@ pub const LOCK: &str = ".lock";
 pub const OFFERS: &str = "offers";
 pub const SPINNERS: &str = "spin";
 pub const SLIPS: &str = "slips";
+/// Prefix of the folder with the names that a user's programs have registered; the user's number follows.
+pub const NAMES: &str = "names";
 /// Where a stranger's folder goes that is not empty: behind it stands a number that nobody can guess.
 pub const ASIDE: &str = "stranger";
 /// So many names are looked at: a process has two. If all are strangers' that takes some 15 ms.
@@ -178,6 +180,24 @@ impl RunDir {
         Ok(RunDir { fd })
     }
 
+    /// A folder of that user's, which nobody else can write.
+    pub fn folder_of(&self, name: &str, uid: u32) -> io::Result<RunDir> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = Transient::new(openat(&self.fd, name, flags, Mode::empty())?);
+        let stat = fstat(&fd)?;
+        let by_others = Mode::from_raw_mode(stat.st_mode).intersects(Mode::WGRP | Mode::WOTH);
+        if stat.st_uid != uid || by_others {
+            return Err(Errno::PERM);
+        }
+        let fd = fd.into_high()?;
+        Ok(RunDir { fd })
+    }
+
+    /// Who owns it.
+    pub fn owner(&self) -> io::Result<u32> {
+        Ok(fstat(&self.fd)?.st_uid)
+    }
+
     pub fn folder_has(&self, folder: &str, name: &str) -> bool {
         Text::format(format_args!("{folder}/{name}")).is_ok_and(|path| self.stat(&path).is_ok())
     }
@@ -286,7 +306,7 @@ impl RunDir {
                 true
             }),
             (Some(MAIL), None) => self.remove_lone_mailbox(name),
-            (Some(OFFERS | SPINNERS | SLIPS), _) => {
+            (Some(OFFERS | SPINNERS | SLIPS | NAMES), _) => {
                 self.is_squatted(name) && self.put_away(name).is_ok()
             }
             _ => false,
