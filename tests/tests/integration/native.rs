@@ -3,6 +3,7 @@
 mod ends;
 mod failures;
 mod forks;
+mod names;
 mod system_calls;
 
 use tests::ends::Side;

@@ -6,6 +6,7 @@
 //!
 //! - [`TcpStream`] and [`TcpListener`] block, as those of the standard library do.
 //! - [`future`] has the same for any executor.
+//! - [`names`] finds services by name.
 //! - [`run`] is an executor for one thread, which waits for rings itself.
 
 /// The examples of the documents run as tests.
@@ -19,6 +20,7 @@ pub mod future;
 mod in_place;
 mod listener;
 pub mod message;
+pub mod names;
 pub mod run;
 mod socket;
 mod start;
