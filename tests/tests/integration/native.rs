@@ -3,6 +3,7 @@
 mod ends;
 mod failures;
 mod forks;
+mod messages;
 mod names;
 mod system_calls;
 

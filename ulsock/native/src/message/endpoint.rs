@@ -41,7 +41,10 @@ struct Parts {
     listener: Option<(TcpListener, Arc<Alarm>, Waker)>,
     /// Who have connected and not greeted, the oldest first.
     strangers: RefCell<Vec<Rc<Link>>>,
+    on_arrival: RefCell<Option<Rc<OnArrival>>>,
 }
+
+type OnArrival = dyn Fn(Peer);
 
 impl Endpoint {
     /// One that can only connect.
@@ -74,6 +77,7 @@ impl Endpoint {
             links: RefCell::default(),
             listener,
             strangers: RefCell::default(),
+            on_arrival: RefCell::default(),
         };
         Endpoint {
             parts: Rc::new(parts),
@@ -98,9 +102,15 @@ impl Endpoint {
             .insert(number, Rc::new(Handler::new(make)));
     }
 
+    /// From now on this is called with each peer that has connected to this endpoint, before its first message is handled.
+    pub fn on_arrival(&self, call: impl Fn(Peer) + 'static) {
+        *self.parts.on_arrival.borrow_mut() = Some(Rc::new(call));
+    }
+
     pub async fn connect(&self, to: SocketAddr) -> Result<Peer, MessageError> {
         let stream = TcpStream::connect(to).await?;
         let link = self.parts.add(stream, to)?;
+        link.announced.set(true);
         Ok(Peer::new(link))
     }
 
@@ -235,6 +245,7 @@ impl Parts {
         link.alarm.looked_at();
         let begin = |message: &Rc<Message>| self.begin(&link, message);
         link.extract(&begin, &|| self.run_handlers());
+        self.announce(&link);
         if link.has_ended() && !link.receive.borrow().has_unstarted() {
             self.links.borrow_mut().try_remove(number);
         }
@@ -243,6 +254,7 @@ impl Parts {
     /// Starts the handler of a message.
     fn begin(&self, link: &Rc<Link>, message: &Rc<Message>) {
         self.driver.did_something();
+        self.announce(link);
         let incoming = Incoming::new(link.clone(), message.clone());
         match self.handlers.find(message.handler()) {
             Some(handler) => self.driver.handle(message.class(), || {
@@ -254,6 +266,20 @@ impl Parts {
                     handler: message.handler(),
                 });
             }
+        }
+    }
+
+    /// Once for each that has greeted.
+    #[inline]
+    fn announce(&self, link: &Rc<Link>) {
+        if link.announced.get() || !link.receive.borrow().is_greeted() {
+            return;
+        }
+        link.announced.set(true);
+        self.driver.did_something();
+        let call = self.on_arrival.borrow().clone();
+        if let Some(call) = call {
+            call(Peer::new(link.clone()));
         }
     }
 

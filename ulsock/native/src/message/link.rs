@@ -29,6 +29,8 @@ pub struct Link {
     /// Tasks that wait for credit, for their turn to send, or for the end.
     waiters: RefCell<Vec<Waker>>,
     pub alarm: Arc<Alarm>,
+    /// The program knows of it.
+    pub announced: Cell<bool>,
     waker: Waker,
 }
 
@@ -54,6 +56,7 @@ impl Link {
             waiters: RefCell::default(),
             waker: Waker::from(alarm.clone()),
             alarm,
+            announced: Cell::new(false),
         })
     }
 
