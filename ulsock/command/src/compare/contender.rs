@@ -19,6 +19,8 @@ pub enum Contender {
     Ring,
     /// Program, daemon, wire, daemon, program, with neither sockets nor a protocol.
     Chain,
+    /// Messages of a program that is written for ulsock.
+    Messages,
     /// UCX's shared memory, with single copy where the kernel allows it.
     Ucx,
 }
@@ -33,6 +35,7 @@ impl Contender {
             Contender::Mpi { single_copy: false } => "OpenMPI shm, two copies",
             Contender::Ring => "bare ring",
             Contender::Chain => "bare chain",
+            Contender::Messages => "native messages",
             Contender::Ucx => "UCX shm",
         }
     }

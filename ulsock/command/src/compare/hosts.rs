@@ -91,7 +91,7 @@ impl Hosts {
         start: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
         let pair = match contender {
-            Contender::Ulsock | Contender::Chain => &self.ulsock,
+            Contender::Ulsock | Contender::Chain | Contender::Messages => &self.ulsock,
             _ => &self.kernel,
         };
         pair.host(end).enter(start)

@@ -154,6 +154,7 @@ fn class(contender: Contender) -> &'static str {
         Contender::Mpi { single_copy: false } => "mpi-copies",
         Contender::Ring => "ring",
         Contender::Chain => "chain",
+        Contender::Messages => "messages",
         Contender::Ucx => "ucx",
     }
 }

@@ -13,6 +13,7 @@ mod java;
 mod liburing;
 mod memcached;
 mod memory;
+mod messages;
 mod mpi;
 mod netpipe;
 mod nginx;

@@ -211,6 +211,10 @@ impl Stage {
         command.current_dir(&self.folder);
         match how.contender {
             Contender::Ulsock => command.envs(self.variables(end)),
+            // It has ulsock in it.
+            Contender::Messages => command
+                .envs(self.variables(end))
+                .env("LD_PRELOAD", preload::without_library(preloaded())),
             _ => command
                 .env("LD_PRELOAD", preload::without_library(preloaded()))
                 .env_remove("ULSOCK_REPORT"),
@@ -310,7 +314,8 @@ impl Stage {
     /// What a contender's daemons have used so far.
     fn daemons_cpu(&self, how: &How) -> Duration {
         let hosts = self.hosts.as_ref();
-        let hosts = hosts.filter(|_| how.contender == Contender::Ulsock);
+        let ours = matches!(how.contender, Contender::Ulsock | Contender::Messages);
+        let hosts = hosts.filter(|_| ours);
         hosts.map_or(Duration::ZERO, Hosts::daemons_cpu)
     }
 

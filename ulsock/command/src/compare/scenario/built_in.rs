@@ -16,8 +16,8 @@ use crate::compare::usage::End;
 use crate::preload;
 
 /// The programs that an installation must have.
-pub const PROGRAMS: [&str; 7] = [
-    "pingpong", "stream", "dial", "crowd", "team", "calls", "hoard",
+pub const PROGRAMS: [&str; 8] = [
+    "pingpong", "stream", "messages", "dial", "crowd", "team", "calls", "hoard",
 ];
 
 /// Which placements a case is run at.
@@ -69,7 +69,11 @@ impl BuiltIn {
     }
 
     fn command(&self, bout: &Bout, end: End, words: &str) -> Result<Command, String> {
-        let mut command = bout.own(end, self.program, words)?;
+        let program = match bout.how.contender {
+            Contender::Messages => "messages",
+            _ => self.program,
+        };
+        let mut command = bout.own(end, program, words)?;
         command.envs(self.settings.iter().copied());
         if self.only.is_some_and(|only| only != end) {
             command.env("LD_PRELOAD", preload::without_library(preloaded()));
@@ -92,7 +96,19 @@ impl BuiltIn {
             bout.seconds(),
             bout.stage.warm_up.as_secs_f64()
         );
+        let words = match bout.how.contender {
+            Contender::Messages => format!("{words} --kind {}", self.kind()),
+            _ => words,
+        };
         self.command(bout, End::Client, &words)
+    }
+
+    /// What the program `messages` does instead.
+    fn kind(&self) -> &'static str {
+        match self.program {
+            "pingpong" => "trips",
+            other => other,
+        }
     }
 
     fn reading(&self, line: &BuiltInPrinted, ran: Ran) -> Result<Reading, String> {

@@ -1,7 +1,8 @@
 //! NetPIPE: the same ping-pong over TCP (NPtcp, on kernel TCP and on ulsock), over OpenMPI's shared
-//! memory (NPopenmpi), and over UCX's (its own ping-pong), in one table. Times are one way.
+//! memory (NPopenmpi), over UCX's (its own ping-pong), and with messages of a program that is written for ulsock, in one
+//! table. Times are one way.
 
-use super::{Case, Chart, Effort, Line, Reading, Scenario, mpi, ucx};
+use super::{Case, Chart, Effort, Line, Reading, Scenario, messages, mpi, ucx};
 use crate::compare::bout::Bout;
 use crate::compare::contender::Contender;
 use crate::compare::figure::{Per, Unit, size_text};
@@ -85,8 +86,10 @@ impl Range {
 
     /// Seconds one way for each size, and the run.
     fn times(&self, bout: &Bout) -> Result<(Vec<f64>, Ran), String> {
-        if bout.how.contender == Contender::Ucx {
-            return ucx::times(bout, self.sizes, self.repeats(bout));
+        match bout.how.contender {
+            Contender::Ucx => return ucx::times(bout, self.sizes, self.repeats(bout)),
+            Contender::Messages => return messages::times(bout, self.sizes),
+            _ => {}
         }
         let path = bout.stage.fresh_file("netpipe")?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -115,6 +118,7 @@ impl Case for Range {
         if programs::missing(UCX).is_empty() {
             references.push(Contender::Ucx);
         }
+        references.push(Contender::Messages);
         references
     }
 

@@ -35,7 +35,7 @@ fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
     effort.cases(&QUICK, &FULL, |size| BuiltIn {
         x: Some(size),
         size,
-        references: &[Contender::Unix, Contender::Ring],
+        references: &[Contender::Unix, Contender::Ring, Contender::Messages],
         ..BuiltIn::new("pingpong", size_text(size), Unit::Micros)
     })
 }

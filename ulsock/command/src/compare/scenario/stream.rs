@@ -28,7 +28,7 @@ fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
     effort.cases(&QUICK, &ping_pong::FULL, |size| BuiltIn {
         x: Some(size),
         size,
-        references: &[Contender::Unix, Contender::Ring],
+        references: &[Contender::Unix, Contender::Ring, Contender::Messages],
         ..BuiltIn::new("stream", size_text(size), unit(size))
     })
 }
@@ -43,7 +43,10 @@ fn unit(size: u64) -> Unit {
 fn remarks(rows: &[Row]) -> Vec<String> {
     half_of_peak(rows)
         .into_iter()
-        .chain(ring_share(rows))
+        .chain(ring_share(rows, "ulsock", Row::used))
+        .chain(ring_share(rows, "native messages", |row| {
+            row.reference(Contender::Messages)
+        }))
         .collect()
 }
 
@@ -77,11 +80,11 @@ fn reaches_half(points: &[(f64, f64)]) -> Option<f64> {
     Some((size / digit).round() * digit)
 }
 
-/// What sockets leave of the bare ring's bandwidth: for small messages each, of the others the least.
-fn ring_share(rows: &[Row]) -> Option<String> {
+/// What is left of the bare ring's bandwidth: for small messages each, of the others the least.
+fn ring_share(rows: &[Row], name: &str, of: fn(&Row) -> Option<&Figure>) -> Option<String> {
     let (mut small, mut least) = (Vec::new(), (f64::MAX, ""));
     for row in rows {
-        let (Some(ring), Some(ours)) = (row.reference(Contender::Ring), row.used()) else {
+        let (Some(ring), Some(ours)) = (row.reference(Contender::Ring), of(row)) else {
             continue;
         };
         let percent = ours.value / ring.value * 100.0;
@@ -94,7 +97,7 @@ fn ring_share(rows: &[Row]) -> Option<String> {
     let ((percent, label), small) = (least, small.join(", "));
     (!label.is_empty()).then(|| {
         format!(
-            "ulsock's part of the bare ring's bandwidth: {small}; from {} up at least {percent:.0} % (at {label}).",
+            "What {name} carry of the bare ring's bandwidth: {small}; from {} up at least {percent:.0} % (at {label}).",
             size_text(PAYS as u64)
         )
     })
