@@ -45,6 +45,9 @@ pub trait Incoming: Sink {
         most: usize,
         flags: RecvFlags,
     ) -> Result<usize, Errno>;
+
+    /// So many of the next `most` bytes have memory that can be written. One byte of each page is, with what was there.
+    fn writable(&self, most: usize) -> usize;
 }
 
 /// Control data of a message: the kernel reads it, or has room to write.
@@ -287,6 +290,24 @@ impl Incoming for Buffers<'_> {
         }
         Ok(n)
     }
+
+    fn writable(&self, most: usize) -> usize {
+        let mut rest = Buffers {
+            done: self.done,
+            ..Buffers::new(self.list)
+        };
+        let mut good = 0;
+        while let Some((at, len)) = rest.next().filter(|_| good < most) {
+            let asked = len.min(most - good);
+            let n = access::writable(at, asked);
+            good += n;
+            if n < asked {
+                break;
+            }
+            rest.skip(n);
+        }
+        good
+    }
 }
 
 impl Buffers<'_> {
@@ -346,6 +367,10 @@ impl Incoming for Bin {
         let (socket, flags) = (socket.as_raw_fd() as usize, flags.bits() as usize);
         // SAFETY: with MSG_TRUNC a TCP socket writes nothing; no address is asked for.
         unsafe { raw::syscall(libc::SYS_recvfrom, [socket, 0, most, flags, 0, 0]) }
+    }
+
+    fn writable(&self, most: usize) -> usize {
+        most
     }
 }
 

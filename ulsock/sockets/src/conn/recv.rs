@@ -7,7 +7,8 @@ pub mod in_place;
 use std::sync::atomic::Ordering;
 
 use libc::{MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL, c_int};
-use netstack::ring::{Look, Receiver, RxState};
+use netstack::ring::mark::LEVEL_SIZE;
+use netstack::ring::{Carrier, Look, Receiver, RxState};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
@@ -91,6 +92,30 @@ impl Terms {
     fn peeks(&self) -> bool {
         self.flags & MSG_PEEK != 0
     }
+
+    /// How many bytes are to be waited for, after `got`. A receive of all bytes copies each as it comes, and ends at the first
+    /// one that has no memory: those before it are waited for, and then it. A peek copies when that one is there. Memory that a
+    /// wire cannot wait for is not looked at.
+    fn bytes_to_wait_for(&mut self, conn: &Conn<'_>, into: &dyn Incoming, got: usize) -> usize {
+        let wanted = self.least - got;
+        if self.flags & MSG_WAITALL == 0 {
+            return wanted;
+        }
+        let level = match conn.record.rx.carrier() {
+            Carrier::Ring(level) => level,
+            Carrier::Kernel => 0,
+        };
+        let most = wanted.min(LEVEL_SIZE[level as usize] as usize / 2);
+        let good = into.writable(most);
+        if good == most {
+            return wanted;
+        }
+        if self.peeks() {
+            self.least = wanted.min(conn.lowat().max(good + 1));
+            return self.least;
+        }
+        wanted.min(conn.lowat().max(good))
+    }
 }
 
 /// What one look has come to.
@@ -128,8 +153,8 @@ fn receive(
             };
         };
         conn.attend();
-        let terms = *terms.get_or_insert_with(|| Terms::of(&conn, len, flags));
-        let there = match conn.look_once(into, &terms, &mut got, over.is_some()) {
+        let terms = terms.get_or_insert_with(|| Terms::of(&conn, len, flags));
+        let there = match conn.look_once(into, terms, &mut got, over.is_some()) {
             Looked::Done(result) => return Some(result),
             Looked::Again => {
                 midway.note(got > 0, handle);
@@ -147,7 +172,7 @@ fn receive(
             Deadline::of_socket(conn.record.recv_timeout_us.load(Ordering::Relaxed))
         });
         let wanted = Wanted {
-            least: (terms.least - got) as u64,
+            least: terms.bytes_to_wait_for(&conn, into, got) as u64,
             there: there as u64,
             urgent: !terms.peeks(),
         };
