@@ -4,7 +4,9 @@
 //! rarely: the sender looks at `wait` after each publish, so it must not share a line with `head`,
 //! which moves at every read. All zero is the valid beginning: everything on the kernel.
 
+use super::mark::Mark;
 use super::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use super::tail::Tail;
 use super::tripwire::{Slots, Tripwire};
 
 /// Marks that may be under way, unconsumed: enter a ring, grow through all levels, leave again.
@@ -112,6 +114,21 @@ impl Shared {
         }
     }
 
+    /// For who neither sends nor receives here: how many bytes the ring holds behind `read`, and behind what was read since.
+    pub fn unread_in_ring(&self, read: u64) -> u64 {
+        let head = self.consumer.head.load(Ordering::Acquire).max(read);
+        Tail::read(&self.producer.tail)
+            .offset()
+            .saturating_sub(head)
+    }
+
+    /// For the same: nothing comes into the ring any more, until the receiver wishes for it.
+    pub fn sender_is_on_kernel(&self) -> bool {
+        let epoch = self.producer.epoch.load(Ordering::Acquire);
+        let mark = self.switch.marks[epoch as usize % MARKS].load(Ordering::Relaxed);
+        Mark::unpack(mark).is_none_or(|mark| !mark.carrier.is_ring())
+    }
+
     /// The sender, after its last byte: sets the hint, and returns the slots to ring now. A receiver that arms too late
     /// for that sees the hint.
     pub fn hint_end(&self) -> Slots {
@@ -129,3 +146,35 @@ impl Default for Shared {
 
 #[cfg(not(loom))]
 const _: () = assert!(core::mem::size_of::<Shared>() == 5 * 64);
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::mark::Carrier;
+    use super::*;
+
+    #[test]
+    fn who_looks_on_sees_what_is_unread() {
+        let shared = Shared::new();
+        assert!(shared.sender_is_on_kernel());
+        let mark = |carrier, epoch: u64| {
+            let word = Mark {
+                start: 100,
+                carrier,
+            }
+            .pack();
+            shared.switch.marks[epoch as usize % MARKS].store(word, Ordering::Relaxed);
+            shared.producer.epoch.store(epoch, Ordering::Release);
+        };
+        mark(Carrier::Ring(0), 1);
+        shared.producer.tail.store(104, Ordering::Release);
+        assert!(!shared.sender_is_on_kernel());
+        // The reader has not said yet where it is.
+        assert_eq!(shared.unread_in_ring(101), 3);
+        shared.consumer.head.store(103, Ordering::Release);
+        assert_eq!(shared.unread_in_ring(101), 1);
+        mark(Carrier::Kernel, 2);
+        shared.consumer.head.store(110, Ordering::Release);
+        assert!(shared.sender_is_on_kernel());
+        assert_eq!(shared.unread_in_ring(101), 0);
+    }
+}

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod diag;
 pub mod door;
 pub mod epoll;
+pub mod epoll_info;
 pub mod faults;
 pub mod fds;
 pub mod fetch;

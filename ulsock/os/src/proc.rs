@@ -119,7 +119,18 @@ fn is_same_file(pid: u32, theirs: RawFd, ours: RawFd) -> bool {
 
 /// Begin and end of each mapping of this process, by address.
 pub fn mappings() -> io::Result<Vec<(usize, usize)>> {
-    let (dir, path) = own(format_args!("maps"))?;
+    let text = text_of(format_args!("maps"))?;
+    let number = |text: &str| usize::from_str_radix(text, 16).ok();
+    let range = |line: &str| {
+        let (begin, end) = line.split_once(' ')?.0.split_once('-')?;
+        Some((number(begin)?, number(end)?))
+    };
+    Ok(text.lines().filter_map(range).collect())
+}
+
+/// The whole of an entry of our own directory.
+pub(crate) fn text_of(entry: std::fmt::Arguments<'_>) -> io::Result<String> {
+    let (dir, path) = own(entry)?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = Transient::new(openat(dir, &*path, flags, Mode::empty())?);
     let (mut text, mut part) = (Vec::new(), [0; 4096]);
@@ -129,16 +140,7 @@ pub fn mappings() -> io::Result<Vec<(usize, usize)>> {
             n => text.extend_from_slice(&part[..n]),
         }
     }
-    let number = |text: &str| usize::from_str_radix(text, 16).ok();
-    let range = |line: &str| {
-        let (begin, end) = line.split_once(' ')?.0.split_once('-')?;
-        Some((number(begin)?, number(end)?))
-    };
-    let ranges = String::from_utf8_lossy(&text)
-        .lines()
-        .filter_map(range)
-        .collect();
-    Ok(ranges)
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The name of our program.

@@ -136,6 +136,11 @@ impl Waiter {
         }
     }
 
+    /// Do peers ring it?
+    pub fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::SeqCst) != 0
+    }
+
     /// The bell that peers of our own uid (`None`), or those of another, shall have.
     pub fn bell(&self, stranger: Option<u32>) -> Option<&Doorbell> {
         let Some(uid) = stranger else {

@@ -26,6 +26,12 @@ fn sets_of_parent_and_child() {
     same_as_kernel("sets", "", SPINS);
 }
 
+/// What a set tells of a closed number ends with the last holder of the socket.
+#[test]
+fn numbers_that_their_registrations_outlive() {
+    same_as_kernel("outlived", "", SPINS);
+}
+
 #[test]
 fn senders_whose_peer_is_killed() {
     same_as_kernel("killed", "", SPINS);

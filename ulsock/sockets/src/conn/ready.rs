@@ -17,6 +17,7 @@ use super::lock::SideGuard;
 use super::wait::WireSlot;
 use crate::runtime::chaos;
 use crate::state::record::{Role, flag};
+use crate::state::ring_pair::RingRest;
 use os::poll::poll_now;
 use os::tcp;
 use rendezvous::reason::Reason;
@@ -260,6 +261,12 @@ impl Conn<'_> {
         self.record.has(flag::PINNED) && self.tx_settled() && self.rx_settled()
     }
 
+    /// What is left in the ring, for who closes his last number of a connection that others hold.
+    pub fn rest_in_ring(&self) -> Option<RingRest> {
+        let read = self.lock_rx()?.state().pos;
+        Some(self.link.rest(read))
+    }
+
     /// Would a receive find bytes in the ring?
     pub fn has_ring_bytes(&self) -> bool {
         self.record.rx.gate.is_closed()
@@ -276,7 +283,7 @@ impl Conn<'_> {
                 .is_some_and(|mut held| !held.state().on_ring())
     }
 
-    fn rx_settled(&self) -> bool {
+    pub fn rx_settled(&self) -> bool {
         const ALL_KERNEL: Look = Look::Kernel {
             skip: 0,
             limit: u64::MAX,

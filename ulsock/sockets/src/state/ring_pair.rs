@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-use netstack::ring::{Shared, Slots, Tripwire};
+use netstack::ring::{Shared, Slots, Tail, Tripwire};
 
 use crate::state::engine;
 use crate::state::guard_state::Guard;
@@ -221,6 +221,52 @@ impl RingPair {
                 .ring(&self.segment, 1 - self.side, self.conn, name);
         }
         all
+    }
+}
+
+/// Whether bytes are left unread in a ring, seen without the connection: this process has no number for it any more.
+pub struct RingRest {
+    segment: Arc<PairSegment>,
+    rx_shared: *const Shared,
+    is_nic: bool,
+    /// Where the reader was.
+    read: u64,
+}
+
+// SAFETY: the pointer leads to atomics in the segment, which the Arc keeps mapped.
+unsafe impl Send for RingRest {}
+
+impl RingPair {
+    /// For who has read up to `read`.
+    pub fn rest(&self, read: u64) -> RingRest {
+        RingRest {
+            segment: Arc::clone(&self.segment),
+            rx_shared: self.rx_shared,
+            is_nic: self.is_nic,
+            read,
+        }
+    }
+}
+
+impl RingRest {
+    fn shared(&self) -> &Shared {
+        debug_assert!(Arc::strong_count(&self.segment) > 0);
+        // SAFETY: a direction of a block: atomics only, mapped as long as `segment` lives.
+        unsafe { &*self.rx_shared }
+    }
+
+    pub fn unread(&self) -> u64 {
+        self.shared().unread_in_ring(self.read)
+    }
+
+    /// Where the stream ends that has come into the ring so far.
+    pub fn end(&self) -> u64 {
+        Tail::read(&self.shared().producer.tail).offset()
+    }
+
+    /// Nothing is there, and while the reader wishes for the kernel nothing comes. An engine leaves no mark.
+    pub fn is_over(&self) -> bool {
+        !self.is_nic && self.shared().sender_is_on_kernel() && self.unread() == 0
     }
 }
 

@@ -5,8 +5,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::Ordering;
 
 use super::Entry;
-use super::member::Moved;
+use super::member::{Member, Moved};
 use super::set::Set;
+use super::state::SetState;
 use crate::runtime::handle::Handle;
 use crate::state::record::flag;
 use os::fds::duplicate_high;
@@ -15,7 +16,8 @@ use rendezvous::reason::Reason;
 impl Set {
     /// The last number of this process closes. With a duplicate alive (in a child, or wherever it was
     /// passed to, `shared`) the kernel goes on telling about a closed number, and we could no longer
-    /// change its registration: it goes back to the program's own, and the connection with it.
+    /// change its registration: it goes back to the program's own, and the connection with it. What is left in a ring is
+    /// told by us (`closed.rs`).
     /// `moved`: members of it may be watched at numbers of our own.
     pub fn last_closes(&self, fd: RawFd, number: u32, shared: bool, moved: bool) {
         let Some(mut held) = self.hold_raw() else {
@@ -29,15 +31,14 @@ impl Set {
         };
         if state.owner != os::pid::get() {
             // Its parent's registrations stay; but our numbers for them would keep the socket open.
-            return moved.iter().for_each(|fd| drop(state.members.remove(fd)));
+            state.leave_to_owner(fd);
+            return moved.into_iter().for_each(|fd| state.leave_to_owner(fd));
         }
-        let member = state.members.get(&fd);
-        if member.is_some_and(|member| member.converted.is_some()) {
-            state.evict(fd);
-            if shared {
-                state.give_up(fd, Reason::Call);
-            }
+        if shared {
+            state.leave_to_kernel(fd);
+            return moved.into_iter().for_each(|fd| state.leave_to_kernel(fd));
         }
+        state.evict(fd);
         state.remove(fd);
         for fd in moved {
             state.take_out(fd);
@@ -105,5 +106,24 @@ impl Set {
         let state = held.state();
         let moved = state.moved(number).into_iter();
         moved.filter_map(|fd| state.take_out(fd)).collect()
+    }
+}
+
+impl SetState {
+    /// The kernel alone has the registration from now on, but for what is left in a ring.
+    fn leave_to_kernel(&mut self, fd: RawFd) {
+        self.evict(fd);
+        self.give_up(fd, Reason::Call);
+        self.note_closed(fd);
+        self.remove(fd);
+    }
+
+    /// In a child that has not used the set: the process that it is inherited from goes on telling.
+    fn leave_to_owner(&mut self, fd: RawFd) {
+        self.note_closed(fd);
+        let is_ours = |member: &Member| member.converted.is_some();
+        if self.members.get(&fd).is_some_and(is_ours) {
+            drop(self.members.remove(&fd));
+        }
     }
 }

@@ -25,7 +25,7 @@ impl SetState {
     }
 
     pub fn has_left(&self) -> bool {
-        !self.left.is_empty()
+        !self.left.is_empty() || !self.closed.is_empty()
     }
 
     /// Tells of those with bytes in a ring; who has none any more, and gets no more, is forgotten.
@@ -65,6 +65,10 @@ impl SetState {
         }
         let revents = conn.revents(member.wanted());
         if member.disabled || revents & POLLIN == 0 || !conn.has_ring_bytes() {
+            return Some(nothing);
+        }
+        // The peer has sent them again: the kernel tells.
+        if tcp::inq(conn.socket).is_ok_and(|n| n > 0) {
             return Some(nothing);
         }
         if member.is_edge() {

@@ -7,6 +7,7 @@
 
 mod asked;
 mod awake;
+mod closed;
 mod closing;
 mod ctl;
 mod events;

@@ -178,7 +178,7 @@ impl SetState {
             && self.waiter.is_none()
             && !self.watched
             && self.inner.is_empty()
-            && self.left.is_empty()
+            && !self.has_left()
             && self.aliases.is_empty()
             && !self.has_shots()
     }

@@ -44,10 +44,12 @@ struct SharedRegistration {
     events: AtomicU32,
     disabled: AtomicU32,
     data: AtomicU64,
+    /// A child has made it the kernel's registration.
+    put_back: AtomicU32,
 }
 
 /// One use of a place. The process that claimed it writes it and frees it; a child that inherited the
-/// set only reads.
+/// set only reads it, and says that it has put it back.
 #[derive(Clone, Copy)]
 pub struct Registration {
     place: &'static SharedRegistration,
@@ -224,6 +226,7 @@ impl Registration {
         HINT.store(index as u32 + 1, Ordering::Relaxed);
         let place = &all[index];
         let registration = Registration { place, stamp };
+        place.put_back.store(0, Ordering::Relaxed);
         registration.set(events, data, disabled);
         Some(registration)
     }
@@ -247,6 +250,15 @@ impl Registration {
         let data = self.place.data.load(Ordering::Acquire);
         let same = self.place.used.load(Ordering::Acquire) == self.stamp;
         same.then_some((events, data, disabled))
+    }
+
+    pub fn note_put_back(&self) {
+        self.place.put_back.store(1, Ordering::Release);
+    }
+
+    /// Has a child made it the kernel's registration? One that has closed the number cannot.
+    pub fn is_put_back(&self) -> bool {
+        self.place.put_back.load(Ordering::Acquire) != 0
     }
 
     pub fn free(self) {
@@ -279,6 +291,9 @@ mod tests {
         assert_eq!(one.get(), Some((1, 77, false)));
         one.disable();
         assert_eq!(one.get(), Some((1, 77, true)));
+        assert!(!one.is_put_back());
+        one.note_put_back();
+        assert!(one.is_put_back());
         one.free();
         assert_eq!(one.get(), None);
         one.place.used.store(one.stamp + 1, Ordering::Relaxed);

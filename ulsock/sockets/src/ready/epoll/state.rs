@@ -7,6 +7,7 @@ use libc::{c_short, epoll_event};
 use rustix::io::Errno;
 
 use super::Entry;
+use super::closed::ClosedMember;
 use super::member::{Member, Moved};
 use super::numbers::{NumberMap, NumberSet};
 use super::shared::{Holders, Registration};
@@ -50,6 +51,8 @@ pub struct SetState {
     pub stalled: NumberSet<RawFd>,
     /// Members that the kernel watches while bytes of theirs are left in a ring.
     pub(super) left: VecDeque<RawFd>,
+    /// Those that have no number here any more.
+    pub(super) closed: VecDeque<ClosedMember>,
     /// Its members stay on the kernel.
     pub kernel_only: bool,
     /// Somebody waits for the set itself.
@@ -298,6 +301,14 @@ impl SetState {
         }
     }
 
+    /// The same after a change of hands.
+    pub(super) fn note_shot_of(&mut self, fd: RawFd) {
+        let armed = self.members.get(&fd).filter(|member| !member.disabled);
+        if let Some(events) = armed.map(|member| member.events) {
+            self.note_shot(fd, events);
+        }
+    }
+
     pub(super) fn has_shots(&self) -> bool {
         !self.shots.is_empty()
     }
@@ -412,10 +423,11 @@ impl SetState {
         match self.aliases.meaning(data) {
             Meaning::Program(data) => {
                 let events = self.without_old(events, data);
-                if events == 0 {
+                if events == 0 || self.was_fired_closed(data) {
                     return None;
                 }
                 let events = self.with_left(events, data);
+                let events = self.with_closed(events, data);
                 self.note_fired(data);
                 Some(epoll_event { events, u64: data })
             }
@@ -426,8 +438,10 @@ impl SetState {
                 None
             }
             Meaning::Member(fd) => {
-                let member = self.members.get(&fd);
-                if let Some(conn) = member.and_then(|member| Conn::enter(member.handle)) {
+                let Some(member) = self.members.get(&fd) else {
+                    return self.event_of_closed(fd, events);
+                };
+                if let Some(conn) = Conn::enter(member.handle) {
                     conn.note_kernel_events((events & !(libc::EPOLLOUT as u32)) as c_short);
                 }
                 self.enqueue(fd);

@@ -94,19 +94,34 @@ impl EpollWait {
         if kernel == Kernel::HasTold {
             return 0;
         }
-        if state.turns.next_apart() {
-            let told = self.ask_kernel(state, events);
+        let closed = state.has_closed_news();
+        let is_kernels = state.turns.next_apart();
+        if is_kernels {
+            let told = self.ask_kernel_first(state, events);
             if told > 0 {
                 return told;
             }
         }
-        let told = state.tell_left(events);
-        if !state.has_managed() {
-            return told;
+        let mut told = state.tell_left(events);
+        if state.has_managed() {
+            state.collect();
+            let newest = state.newest();
+            told += look::gather(state, &mut events[told..], newest, &self.set.spin);
         }
-        state.collect();
-        let newest = state.newest();
-        told + look::gather(state, &mut events[told..], newest, &self.set.spin)
+        match told {
+            0 if closed && !is_kernels => self.ask_kernel_first(state, events),
+            _ => told,
+        }
+    }
+
+    /// What the kernel has, and then those without a number that it has said nothing about.
+    fn ask_kernel_first(
+        &self,
+        state: &mut SetState,
+        events: &mut [MaybeUninit<epoll_event>],
+    ) -> usize {
+        let told = self.ask_kernel(state, events);
+        told + state.tell_closed(&mut events[told..])
     }
 
     /// What came before the member with this ticket: by rings, and then by the kernel.
