@@ -2,12 +2,13 @@
 
 use std::os::fd::RawFd;
 
-use libc::{EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLONESHOT, EPOLLWAKEUP};
+use libc::{EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLIN, EPOLLONESHOT, EPOLLWAKEUP};
 
 use super::events::{OURS, ours_watched};
 use super::shared::Registration;
 use crate::conn::ready::Armed;
 use crate::conn::{Conn, Handle};
+use crate::state::record::flag;
 use os::fds::InternalFd;
 
 const ALWAYS: u32 = (EPOLLERR | EPOLLHUP) as u32;
@@ -26,6 +27,8 @@ pub struct Member {
     pub converted: Option<Registration>,
     /// What the kernel tells us of, once it is ours.
     pub asked: u32,
+    /// The kernel has just got our registration, and tells once what held then: no wake-up.
+    pub echoes: bool,
     /// One-shot, and its shot is fired; or parked.
     pub disabled: bool,
     /// The program has removed it; see [`super::park`].
@@ -72,6 +75,7 @@ impl Member {
             epfd,
             converted: None,
             asked: 0,
+            echoes: false,
             disabled: false,
             parked: false,
             ticket: 0,
@@ -116,6 +120,17 @@ impl Member {
         }
     }
 
+    /// The kernel tells something of one of ours. What it tells after the program's own end of the stream wakes whoever waits,
+    /// and so it is news: that the peer has acknowledged the end, for one.
+    pub fn hear(&mut self, events: u32, conn: &Conn<'_>) {
+        let is_echo = std::mem::take(&mut self.echoes);
+        let ended =
+            events & ALWAYS != 0 || events & EPOLLIN as u32 == 0 && conn.record.has(flag::SHUT);
+        if self.is_edge() && ended && !is_echo {
+            self.told.once = false;
+        }
+    }
+
     /// The events to ask a connection for; epoll's bits are poll's.
     pub fn wanted(&self) -> libc::c_short {
         ((self.events & !MODES) | ALWAYS) as libc::c_short
@@ -141,5 +156,41 @@ impl Member {
         } else {
             events
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::World;
+
+    /// A member that has been told, with the echo of its registration still to come.
+    fn told(handle: Handle, events: i32) -> Member {
+        let mut member = Member::new(handle, -1, events as u32, 0);
+        member.echoes = true;
+        member.told.once = true;
+        member
+    }
+
+    #[test]
+    fn wake_ups_after_the_end_are_news_and_echoes_are_not() {
+        let world = World::promoted();
+        let is_news = |events: i32, heard: u32| {
+            world.server.run(|| {
+                let handle = crate::conn::managed(world.far.0).unwrap();
+                let mut member = told(handle, events);
+                [(); 2].map(|()| {
+                    member.hear(heard, &Conn::enter(handle).unwrap());
+                    !member.told.once
+                })
+            })
+        };
+        let (out, hup) = (libc::EPOLLOUT as u32, EPOLLHUP as u32);
+        assert_eq!(is_news(EPOLLET, hup), [false, true]);
+        assert_eq!(is_news(EPOLLIN, hup), [false, false], "no edge");
+        assert_eq!(is_news(EPOLLET, out), [false, false]);
+        world.server.shut_down_sending(world.far);
+        assert_eq!(is_news(EPOLLET, out), [false, true]);
+        assert_eq!(is_news(EPOLLET, out | EPOLLIN as u32), [false, false]);
     }
 }

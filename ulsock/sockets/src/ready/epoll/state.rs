@@ -270,10 +270,11 @@ impl SetState {
     /// The kernel has our registration: wires up, and a first look.
     fn begin(&mut self, fd: RawFd, awake: bool) {
         self.conversions += 1;
-        if let Some(member) = self.members.get(&fd)
-            && self.shots.get(&member.data) == Some(&fd)
-        {
-            self.shots.remove(&member.data);
+        if let Some(member) = self.members.get_mut(&fd) {
+            member.echoes = true;
+            if self.shots.get(&member.data) == Some(&fd) {
+                self.shots.remove(&member.data);
+            }
         }
         if let Some(waiter) = self.waiter.filter(|_| !awake || self.watched) {
             crate::runtime::sleep_state::lie_down(waiter);
@@ -438,10 +439,11 @@ impl SetState {
                 None
             }
             Meaning::Member(fd) => {
-                let Some(member) = self.members.get(&fd) else {
+                let Some(member) = self.members.get_mut(&fd) else {
                     return self.event_of_closed(fd, events);
                 };
                 if let Some(conn) = Conn::enter(member.handle) {
+                    member.hear(events, &conn);
                     conn.note_kernel_events((events & !(libc::EPOLLOUT as u32)) as c_short);
                 }
                 self.enqueue(fd);

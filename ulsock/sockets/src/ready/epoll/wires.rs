@@ -116,6 +116,7 @@ impl SetState {
             let asked = member.to_ask(true, &conn);
             if member.asked != asked {
                 member.asked = asked;
+                member.echoes = true;
                 let _ = kernel::modify(member.epfd, fd, asked, tag::member(fd));
                 self.confirm(fd);
             }
