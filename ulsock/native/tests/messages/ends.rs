@@ -145,9 +145,8 @@ fn strangers_and_liars_are_closed_and_others_go_on() {
         let kept = keep(&far, TAKE);
         serve(&far);
         let peer = connect(&near, &far).await;
-        let greeting = b"ulsock-m\x01\0\0\0\0\0\0\0";
         let frame = |kind: u8, len: u32, word: u32| {
-            let mut all = greeting.to_vec();
+            let mut all = GREETING.to_vec();
             all.extend(
                 (u64::from(word) << 32 | u64::from(kind) << 24 | u64::from(len)).to_le_bytes(),
             );
@@ -250,4 +249,75 @@ fn a_handler_cannot_extract() {
             Some(Some(MessageError::Extracting))
         ));
     });
+}
+
+/// Frames that are valid for the most part, in any order, with any numbers, cut anywhere.
+#[test]
+fn random_frames_harm_nobody_else() {
+    run(async {
+        let near = here();
+        let far =
+            Rc::new(Endpoint::bind_with_window("127.0.0.1:0", 32 << 10).expect("an endpoint"));
+        let kept = keep(&far, TAKE);
+        far.handle(ECHO, |message| async move {
+            let peer = message.peer();
+            message.skip().await?;
+            peer.send(ECHO, b"answer").await
+        });
+        serve(&far);
+        let address = far.local_addr().expect("an address");
+        let peer = connect(&near, &far).await;
+        let mut random = Random(88_172_645_463_325_252);
+        for round in 0..150 {
+            let mut stranger = std::net::TcpStream::connect(address).expect("a connection");
+            stranger.set_nonblocking(true).expect("an option");
+            let mut bytes = GREETING.to_vec();
+            for _ in 0..random.below(60) {
+                random.frame(&mut bytes);
+            }
+            bytes.truncate(bytes.len() - random.below(20));
+            for part in bytes.chunks(1 + random.below(5000)) {
+                if stranger.write(part).is_err() {
+                    break;
+                }
+                until_next_turn().await;
+            }
+            peer.send(TAKE, &pattern(round, 3000)).await.expect("sent");
+            until(|| !kept.borrow().is_empty()).await;
+            kept.borrow_mut()
+                .retain(|got| got.len() != 3000 || *got != pattern(round, 3000));
+        }
+        until(|| far.peers().len() == 1).await;
+    });
+}
+
+const GREETING: &[u8; 16] = b"ulsock-m\x01\0\0\0\0\0\0\0";
+
+/// Marsaglia's xorshift.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % end
+    }
+
+    fn frame(&mut self, bytes: &mut Vec<u8>) {
+        let flags = [0, 0x10, 0x20, 0x30, 0x40, 0x70][self.below(6)];
+        let kind = [1, 1, 1, 1, 2, 3, 4, 9][self.below(8)] | flags;
+        let carries = kind & 0x0f == 1;
+        let most = [1, 100, 5000][self.below(3)];
+        let len = if carries { self.below(most) } else { 0 };
+        let handler = [TAKE, ECHO, 99][self.below(3)];
+        let handler = if kind & 0x10 != 0 || !carries {
+            handler
+        } else {
+            0
+        };
+        let word = (self.below(4) as u64) << 48 | u64::from(handler) << 32;
+        bytes.extend((word | u64::from(kind as u8) << 24 | len as u64).to_le_bytes());
+        bytes.resize(bytes.len() + len, 7);
+    }
 }
