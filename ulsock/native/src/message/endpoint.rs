@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -15,6 +15,7 @@ use super::error::MessageError;
 use super::frame::Frame;
 use super::handlers::{Handler, Handlers};
 use super::incoming::{Incoming, Message};
+use super::layer::{Layer, Layers, RESERVED, Tasks};
 use super::link::Link;
 use super::peer::Peer;
 use super::ready::{Alarm, Ready, Woken};
@@ -36,7 +37,8 @@ pub struct Endpoint {
 struct Parts {
     driver: Rc<Driver>,
     ready: Arc<Ready>,
-    handlers: Handlers,
+    handlers: Rc<Handlers>,
+    layers: Layers,
     links: RefCell<Slab<Rc<Link>>>,
     listener: Option<(TcpListener, Arc<Alarm>, Waker)>,
     /// Who have connected and not greeted, the oldest first.
@@ -72,7 +74,8 @@ impl Endpoint {
         });
         let parts = Parts {
             driver: Rc::new(Driver::new(window.min(u32::MAX as usize))),
-            handlers: Handlers::new(&ready),
+            handlers: Rc::new(Handlers::new(&ready)),
+            layers: Layers::default(),
             ready,
             links: RefCell::default(),
             listener,
@@ -92,7 +95,23 @@ impl Endpoint {
 
     /// From now on messages of this number are handled so. The handler is started when the first bytes of a message have
     /// come, and may wait: others run meanwhile. Its error ends its message, and nothing else.
+    ///
+    /// # Panics
+    /// With a number from 0xff00 on: those are ulsock's own.
     pub fn handle<M, F>(&self, number: u16, make: M)
+    where
+        M: Fn(Incoming) -> F + 'static,
+        F: Future<Output = Result<(), MessageError>> + 'static,
+    {
+        assert!(
+            number < RESERVED,
+            "the handler number {number:#x} is reserved: numbers below {RESERVED:#x} are the program's"
+        );
+        self.handle_own(number, make);
+    }
+
+    /// The same for ulsock's own numbers.
+    pub(crate) fn handle_own<M, F>(&self, number: u16, make: M)
     where
         M: Fn(Incoming) -> F + 'static,
         F: Future<Output = Result<(), MessageError>> + 'static,
@@ -105,6 +124,24 @@ impl Endpoint {
     /// From now on this is called with each peer that has connected to this endpoint, before its first message is handled.
     pub fn on_arrival(&self, call: impl Fn(Peer) + 'static) {
         *self.parts.on_arrival.borrow_mut() = Some(Rc::new(call));
+    }
+
+    pub(crate) fn has_handler(&self, number: u16) -> bool {
+        self.parts.handlers.find(number).is_some()
+    }
+
+    /// This one hears of the ends of peers and of this endpoint.
+    pub(crate) fn add_layer(&self, layer: Weak<dyn Layer>) {
+        self.parts.layers.add(layer);
+    }
+
+    /// If somebody extracts, this task is woken when he has done so.
+    pub(crate) fn note_waiter(&self, task: &Context<'_>) {
+        self.parts.driver.note_waiter(task);
+    }
+
+    pub(crate) fn tasks(&self) -> Tasks {
+        Tasks::new(&self.parts.handlers)
     }
 
     pub async fn connect(&self, to: SocketAddr) -> Result<Peer, MessageError> {
@@ -162,7 +199,9 @@ impl Drop for Endpoint {
         let links = std::mem::take(&mut *self.parts.links.borrow_mut());
         for (_, link) in &links {
             link.fail(MessageError::PeerGone);
+            self.parts.layers.gone(&Peer::new(link.clone()));
         }
+        self.parts.layers.ended();
     }
 }
 
@@ -246,8 +285,15 @@ impl Parts {
         let begin = |message: &Rc<Message>| self.begin(&link, message);
         link.extract(&begin, &|| self.run_handlers());
         self.announce(&link);
+        let refused = link.send.borrow_mut().take_own_refusal();
+        if let Some(number) = refused {
+            self.layers.refused(&Peer::new(link.clone()), number);
+        }
         if link.has_ended() && !link.receive.borrow().has_unstarted() {
-            self.links.borrow_mut().try_remove(number);
+            let removed = self.links.borrow_mut().try_remove(number);
+            if removed.is_some() {
+                self.layers.gone(&Peer::new(link));
+            }
         }
     }
 

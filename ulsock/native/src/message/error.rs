@@ -17,6 +17,8 @@ pub enum Nonsense {
     Credit,
     /// A part of a message that has not begun, or has begun twice.
     Order,
+    /// A request, or a reply, that makes no sense.
+    Request,
 }
 
 impl fmt::Display for Nonsense {
@@ -26,6 +28,7 @@ impl fmt::Display for Nonsense {
             Nonsense::Version(version) => write!(f, "it speaks version {version}"),
             Nonsense::Frame => f.write_str("a frame that makes no sense"),
             Nonsense::Credit => f.write_str("more bytes than it had credit for"),
+            Nonsense::Request => f.write_str("a request or a reply that makes no sense"),
             Nonsense::Order => f.write_str("a part of a message that is not under way"),
         }
     }

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use slab::Slab;
 
@@ -17,6 +17,9 @@ use super::incoming::Incoming;
 use super::ready::{Alarm, Ready, Woken};
 
 type Outcome = Result<(), MessageError>;
+
+/// In the place of a handler's number: tasks that were spawned and have not run yet.
+const FRESH: usize = usize::MAX;
 
 /// A handler of any type.
 pub trait Start {
@@ -87,6 +90,8 @@ pub struct Handlers {
     /// Of the next one that is started.
     spare: RefCell<Option<(usize, Arc<Alarm>, Waker)>>,
     ready: Arc<Ready>,
+    fresh: RefCell<Vec<Box<dyn Running>>>,
+    fresh_alarm: Arc<Alarm>,
 }
 
 impl Handlers {
@@ -96,6 +101,8 @@ impl Handlers {
             waiting: RefCell::default(),
             spare: RefCell::default(),
             ready: ready.clone(),
+            fresh: RefCell::default(),
+            fresh_alarm: Alarm::new(Woken::Handler(FRESH), ready),
         }
     }
 
@@ -141,11 +148,17 @@ impl Handlers {
 
     /// What the message of this handler was sent as.
     pub fn class(&self, key: usize) -> Option<Class> {
+        if key == FRESH {
+            return Some(Class::Reply);
+        }
         Some(self.waiting.borrow().get(key)?.class)
     }
 
     /// Runs one that was woken.
     pub fn run(&self, key: usize) {
+        if key == FRESH {
+            return self.run_fresh();
+        }
         let taken = self.waiting.borrow_mut().get_mut(key).and_then(|waiting| {
             waiting.alarm.looked_at();
             Some((waiting.running.take()?, waiting.waker.clone()))
@@ -169,10 +182,36 @@ impl Handlers {
         }
     }
 
+    /// Runs a future as if it were a handler, from the next turn on: a handler that is being started has its number already.
+    pub fn spawn(&self, future: impl Future<Output = Outcome> + 'static) {
+        let place: Place<_> = Box::pin(Some(future));
+        self.fresh.borrow_mut().push(Box::new(place));
+        self.fresh_alarm.wake_by_ref();
+    }
+
+    fn run_fresh(&self) {
+        self.fresh_alarm.looked_at();
+        for running in self.fresh.take() {
+            let mut all = self.waiting.borrow_mut();
+            let place = all.vacant_entry();
+            let key = place.key();
+            let alarm = Alarm::new(Woken::Handler(key), &self.ready);
+            place.insert(Waiting {
+                running: Some(running),
+                class: Class::Reply,
+                waker: Waker::from(alarm.clone()),
+                alarm,
+            });
+            drop(all);
+            self.run(key);
+        }
+    }
+
     /// At the end of the endpoint: handlers hold links, and links the endpoint's parts.
     pub fn clear(&self) {
         let all = std::mem::take(&mut *self.waiting.borrow_mut());
         drop(all);
+        drop(self.fresh.take());
         let known = self.known.take();
         drop(known);
     }

@@ -73,6 +73,11 @@ impl Outgoing {
         self.long_piece(bytes, true).await
     }
 
+    /// Sends the pieces so far: small ones would else wait for more of them.
+    pub async fn push(&mut self) -> Result<(), MessageError> {
+        self.flush(false).await
+    }
+
     /// The message is whole.
     #[inline]
     pub async fn end(mut self) -> Result<(), MessageError> {

@@ -46,6 +46,21 @@ impl Peer {
         }
     }
 
+    /// Ends the connection, for this reason.
+    pub(crate) fn fail(&self, error: MessageError) {
+        self.0.fail(error);
+    }
+
+    /// Why the peer is gone.
+    pub(crate) fn check(&self) -> Result<(), MessageError> {
+        self.0.check()
+    }
+
+    /// Tells it from all others as long as it is held.
+    pub(crate) fn key(&self) -> usize {
+        Rc::as_ptr(&self.0).addr()
+    }
+
     /// Waits until the peer is gone, and tells why.
     pub async fn gone(&self) -> MessageError {
         poll_fn(|task| match self.0.check() {

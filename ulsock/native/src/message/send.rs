@@ -7,6 +7,7 @@ use slab::Slab;
 use super::credit::{self, Spendable};
 use super::error::MessageError;
 use super::frame::{Class, Data, Frame, HEADER, MOST_CARRIED, greeting};
+use super::layer::RESERVED;
 use super::link::Link;
 
 /// A header and what follows it up to here are sent at once, from a copy.
@@ -75,6 +76,15 @@ impl Send {
         if !self.refused.contains(&handler) {
             self.refused.push(handler);
         }
+    }
+
+    /// Of ulsock's own numbers: nobody asks for these.
+    pub fn take_own_refusal(&mut self) -> Option<u16> {
+        let at = self
+            .refused
+            .iter()
+            .position(|refused| *refused >= RESERVED)?;
+        Some(self.refused.swap_remove(at))
     }
 
     /// Told once.
