@@ -7,6 +7,7 @@
 //! - [`TcpStream`] and [`TcpListener`] block, as those of the standard library do.
 //! - [`future`] has the same for any executor.
 //! - [`names`] finds services by name.
+//! - [`request`] has calls of services, with replies, on top of [`message`].
 //! - [`run`] is an executor for one thread, which waits for rings itself.
 
 /// The examples of the documents run as tests.
@@ -21,6 +22,7 @@ mod in_place;
 mod listener;
 pub mod message;
 pub mod names;
+pub mod request;
 pub mod run;
 mod socket;
 mod start;
