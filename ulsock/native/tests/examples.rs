@@ -15,10 +15,11 @@ fn example(name: &str) -> PathBuf {
     path
 }
 
-fn runs(name: &str) {
+fn runs(name: &str, args: &[&str], says: &str) {
     for on in ["1", "0"] {
         let folder = tempfile::tempdir().expect("a folder");
         let output = Command::new(example(name))
+            .args(args)
             .env("ULSOCK", on)
             .env("ULSOCK_RUN_DIR", folder.path().join("run"))
             .env("ULSOCK_UPGRADE_AFTER", "1")
@@ -27,21 +28,27 @@ fn runs(name: &str) {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "ULSOCK={on}: {errors}");
         let said = String::from_utf8_lossy(&output.stdout);
-        assert!(said.contains("echoes"), "ULSOCK={on}: {said}{errors}");
+        assert!(said.contains(says), "ULSOCK={on}: {said}{errors}");
     }
 }
 
 #[test]
 fn under_tokio() {
-    runs("tokio");
+    runs("tokio", &[], "echoes");
 }
 
 #[test]
 fn under_smol() {
-    runs("smol");
+    runs("smol", &[], "echoes");
 }
 
 #[test]
 fn one_executor_per_core() {
-    runs("cores");
+    runs("cores", &[], "echoes");
+}
+
+/// Three processes, with messages and with sockets: all find the same heat, or it fails.
+#[test]
+fn a_parallel_program() {
+    runs("stencil", &["64", "100", "3"], "messages: ");
 }
