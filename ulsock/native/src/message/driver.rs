@@ -4,13 +4,14 @@
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Waker};
 
-use super::frame::Class;
+use super::credit::Class;
 
 pub struct Driver {
     /// What each peer may have under way, in each class.
     pub window: usize,
     /// Somebody extracts: he also takes care of those who wait to send.
     driven: Cell<bool>,
+    over: Cell<bool>,
     /// Bytes that handlers may still take.
     budget: Cell<usize>,
     taken: Cell<usize>,
@@ -18,6 +19,8 @@ pub struct Driver {
     done_something: Cell<bool>,
     /// Handlers that were stopped by the budget.
     hungry: RefCell<Vec<Waker>>,
+    /// Extractions one after the other.
+    rounds: Cell<u32>,
     /// Tasks that wait while somebody extracts: then they have to receive for themselves.
     waiters: RefCell<Vec<Waker>>,
     /// The class of the message whose handler runs.
@@ -29,10 +32,12 @@ impl Driver {
         Driver {
             window,
             driven: Cell::new(false),
+            over: Cell::new(false),
             budget: Cell::new(0),
             taken: Cell::new(0),
             done_something: Cell::new(false),
             hungry: RefCell::default(),
+            rounds: Cell::new(0),
             waiters: RefCell::default(),
             handling: Cell::new(None),
         }
@@ -46,10 +51,18 @@ impl Driver {
         if !self.driven.get() {
             return;
         }
-        let mut waiters = self.waiters.borrow_mut();
-        if !waiters.iter().any(|known| known.will_wake(task.waker())) {
-            waiters.push(task.waker().clone());
-        }
+        note(&self.waiters, task);
+    }
+
+    /// The endpoint is gone: nobody will extract again.
+    pub fn ends(&self) {
+        self.over.set(true);
+        let hungry = self.hungry.take();
+        hungry.into_iter().for_each(Waker::wake);
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.get()
     }
 
     /// An extraction begins.
@@ -95,15 +108,28 @@ impl Driver {
 
     /// A handler waits for the next extraction.
     pub fn wait(&self, task: &Context<'_>) {
-        self.hungry.borrow_mut().push(task.waker().clone());
+        note(&self.hungry, task);
+    }
+
+    /// Whether the next extraction may follow at once. Not always: a thread has other tasks.
+    pub fn may_go_on(&self) -> bool {
+        const ROUNDS: u32 = 16;
+        self.rounds.set((self.rounds.get() + 1) % ROUNDS);
+        self.rounds.get() != 0
     }
 
     /// Runs a handler of a message of this class.
     pub fn handle<T>(&self, class: Class, run: impl FnOnce() -> T) -> T {
+        /// Also if the handler panics.
+        struct End<'a>(&'a Cell<Option<Class>>);
+        impl Drop for End<'_> {
+            fn drop(&mut self) {
+                self.0.set(None);
+            }
+        }
         self.handling.set(Some(class));
-        let done = run();
-        self.handling.set(None);
-        done
+        let _end = End(&self.handling);
+        run()
     }
 
     /// Of what is sent now.
@@ -112,5 +138,13 @@ impl Driver {
             None => Class::Request,
             Some(_) => Class::Reply,
         }
+    }
+}
+
+/// Each task once.
+fn note(wakers: &RefCell<Vec<Waker>>, task: &Context<'_>) {
+    let mut wakers = wakers.borrow_mut();
+    if !wakers.iter().any(|known| known.will_wake(task.waker())) {
+        wakers.push(task.waker().clone());
     }
 }

@@ -1,6 +1,6 @@
 //! An endpoint: its peers, its handlers, and the extraction of messages.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -43,6 +43,8 @@ struct Parts {
     listener: Option<(TcpListener, Arc<Alarm>, Waker)>,
     /// Who have connected and not greeted, the oldest first.
     strangers: RefCell<Vec<Rc<Link>>>,
+    /// Somebody could not be accepted.
+    accepts_later: Cell<bool>,
     on_arrival: RefCell<Option<Rc<OnArrival>>>,
 }
 
@@ -80,6 +82,7 @@ impl Endpoint {
             links: RefCell::default(),
             listener,
             strangers: RefCell::default(),
+            accepts_later: Cell::new(false),
             on_arrival: RefCell::default(),
         };
         Endpoint {
@@ -123,7 +126,8 @@ impl Endpoint {
 
     /// From now on this is called with each peer that has connected to this endpoint, before its first message is handled.
     pub fn on_arrival(&self, call: impl Fn(Peer) + 'static) {
-        *self.parts.on_arrival.borrow_mut() = Some(Rc::new(call));
+        let before = self.parts.on_arrival.replace(Some(Rc::new(call)));
+        drop(before);
     }
 
     pub(crate) fn has_handler(&self, number: u16) -> bool {
@@ -145,6 +149,7 @@ impl Endpoint {
     }
 
     pub async fn connect(&self, to: SocketAddr) -> Result<Peer, MessageError> {
+        self.parts.forget_ended();
         let stream = TcpStream::connect(to).await?;
         let link = self.parts.add(stream, to)?;
         link.announced.set(true);
@@ -154,7 +159,8 @@ impl Endpoint {
     /// All that are connected, in no order.
     pub fn peers(&self) -> Vec<Peer> {
         let links = self.parts.links.borrow();
-        let live = links.iter().filter(|(_, link)| !link.has_ended());
+        let is_live = |link: &Rc<Link>| link.announced.get() && !link.has_ended();
+        let live = links.iter().filter(|(_, link)| is_live(link));
         live.map(|(_, link)| Peer::new(link.clone())).collect()
     }
 
@@ -163,6 +169,9 @@ impl Endpoint {
     ///
     /// Dropped, it has lost nothing.
     pub async fn extract(&self, most: usize) -> Result<usize, MessageError> {
+        if most == 0 {
+            return Ok(0);
+        }
         let driving = Driving::begin(&self.parts, most)?;
         poll_fn(|task| driving.poll(task)).await
     }
@@ -201,6 +210,7 @@ impl Drop for Endpoint {
             link.fail(MessageError::PeerGone);
             self.parts.layers.gone(&Peer::new(link.clone()));
         }
+        self.parts.driver.ends();
         self.parts.layers.ended();
     }
 }
@@ -234,10 +244,11 @@ impl<'a> Driving<'a> {
                 None => break,
             }
         }
-        if parts.driver.has_done_something() {
+        // Now and then other tasks of this thread have their turn, whatever comes.
+        if parts.driver.has_done_something() && parts.driver.may_go_on() {
             return Poll::Ready(Ok(parts.driver.taken()));
         }
-        if parts.ready.has_any() {
+        if parts.driver.has_done_something() || parts.ready.has_any() {
             task.waker().wake_by_ref();
         }
         Poll::Pending
@@ -289,12 +300,42 @@ impl Parts {
         if let Some(number) = refused {
             self.layers.refused(&Peer::new(link.clone()), number);
         }
-        if link.has_ended() && !link.receive.borrow().has_unstarted() {
-            let removed = self.links.borrow_mut().try_remove(number);
-            if removed.is_some() {
-                self.layers.gone(&Peer::new(link));
-            }
+        if link.is_over() {
+            self.forget(number, &link);
         }
+    }
+
+    /// There is nothing left of it to be handled.
+    fn forget(&self, number: usize, link: &Rc<Link>) {
+        let removed = self.links.borrow_mut().try_remove(number);
+        if removed.is_none() {
+            return;
+        }
+        self.forget_stranger(link);
+        self.layers.gone(&Peer::new(link.clone()));
+        // There is a descriptor again.
+        if let Some((_, _, waker)) = &self.listener
+            && self.accepts_later.take()
+        {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Who closes his peers and never extracts does not keep their descriptors.
+    fn forget_ended(&self) {
+        let ended: Vec<_> = {
+            let links = self.links.borrow();
+            let over = links.iter().filter(|(_, link)| link.is_over());
+            over.map(|(number, link)| (number, link.clone())).collect()
+        };
+        for (number, link) in ended {
+            self.forget(number, &link);
+        }
+    }
+
+    fn forget_stranger(&self, link: &Rc<Link>) {
+        let mut strangers = self.strangers.borrow_mut();
+        strangers.retain(|stranger| !Rc::ptr_eq(stranger, link));
     }
 
     /// Starts the handler of a message.
@@ -322,6 +363,7 @@ impl Parts {
             return;
         }
         link.announced.set(true);
+        self.forget_stranger(link);
         self.driver.did_something();
         let call = self.on_arrival.borrow().clone();
         if let Some(call) = call {
@@ -343,8 +385,10 @@ impl Parts {
                         self.note_stranger(link);
                     }
                 }
-                // Too few descriptors, or one that is gone already: the next one comes with the next event.
-                Poll::Ready(Err(_)) => return waker.wake_by_ref(),
+                // One that is gone already.
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                // Too few descriptors: when a peer has gone, or with the next that comes.
+                Poll::Ready(Err(_)) => return self.accepts_later.set(true),
                 Poll::Pending => return,
             }
         }

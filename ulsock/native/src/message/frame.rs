@@ -1,6 +1,7 @@
 //! The format of what a pair of endpoints says on its stream: a greeting, then frames, each with a header of eight bytes.
 //! Whatever comes from the other end is checked here before anybody acts on it.
 
+use super::credit::{Class, Unit};
 use super::error::Nonsense;
 
 pub const HEADER: usize = 8;
@@ -20,22 +21,19 @@ const FIRST: u8 = 0x10;
 const LAST: u8 = 0x20;
 const REPLY: u8 = 0x40;
 const UNUSED: u8 = 0x80;
-
-/// Messages of handlers have memory of their own at the other end: two full peers can always answer each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// Sent outside of any handler.
-    Request,
-    /// Sent by a handler.
-    Reply,
-}
+/// Of credit.
+const MESSAGES: u8 = 0x10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// Is followed by `len` bytes of a message.
     Data(Data),
-    /// The other end may send so many bytes more.
-    Credit { class: Class, bytes: u32 },
+    /// The other end may send so many bytes, or messages, more.
+    Credit {
+        class: Class,
+        unit: Unit,
+        count: u32,
+    },
     /// Nobody handles such messages here.
     Refused { handler: u16 },
     /// The rest of this message does not come.
@@ -64,8 +62,9 @@ impl Frame {
                 data.len,
                 u32::from(data.slot) << 16 | u32::from(data.first.unwrap_or(0)),
             ),
-            Frame::Credit { class, bytes } => {
-                (CREDIT | flag(class == Class::Reply, REPLY), 0, bytes)
+            Frame::Credit { class, unit, count } => {
+                let kind = CREDIT | flag(class == Class::Reply, REPLY);
+                (kind | flag(unit == Unit::Messages, MESSAGES), 0, count)
             }
             Frame::Refused { handler } => (REFUSED, 0, u32::from(handler)),
             Frame::Aborted { slot } => (ABORTED, 0, u32::from(slot) << 16),
@@ -99,7 +98,11 @@ impl Frame {
         let frame = match kind & KIND {
             CREDIT => Frame::Credit {
                 class: class(kind),
-                bytes: value,
+                unit: match kind & MESSAGES {
+                    0 => Unit::Bytes,
+                    _ => Unit::Messages,
+                },
+                count: value,
             },
             REFUSED => Frame::Refused { handler: low },
             ABORTED => Frame::Aborted { slot },
@@ -165,7 +168,8 @@ mod tests {
             data(17, Some(0), true),
             Frame::Credit {
                 class: Class::Request,
-                bytes: u32::MAX,
+                unit: Unit::Messages,
+                count: u32::MAX,
             },
             Frame::Refused { handler: 65535 },
             Frame::Aborted { slot: 65535 },

@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use slab::Slab;
 
+use super::credit::Class;
 use super::error::MessageError;
-use super::frame::Class;
 use super::incoming::Incoming;
 use super::ready::{Alarm, Ready, Woken};
 
@@ -109,7 +109,11 @@ impl Handlers {
     pub fn insert(&self, number: u16, handler: Rc<dyn Start>) {
         let mut known = self.known.borrow_mut();
         match known.binary_search_by_key(&number, |(number, _)| *number) {
-            Ok(at) => known[at].1 = handler,
+            Ok(at) => {
+                let before = std::mem::replace(&mut known[at].1, handler);
+                drop(known);
+                drop(before);
+            }
             Err(at) => known.insert(at, (number, handler)),
         }
     }

@@ -5,8 +5,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use super::credit::{Class, Unit};
 use super::error::MessageError;
-use super::frame::Class;
 use super::link::Link;
 use super::peer::Peer;
 
@@ -99,7 +99,14 @@ impl Message {
     }
 
     pub fn keep(&self, bytes: &[u8]) {
-        self.kept.borrow_mut().bytes.extend_from_slice(bytes);
+        let mut kept = self.kept.borrow_mut();
+        // What is taken is not kept: a handler that lags behind must not gather the whole message.
+        if kept.taken > kept.bytes.len() / 2 {
+            let taken = std::mem::take(&mut kept.taken);
+            kept.bytes.drain(..taken);
+        }
+        kept.bytes.extend_from_slice(bytes);
+        drop(kept);
         self.has_kept.set(!bytes.is_empty() || self.has_kept.get());
     }
 
@@ -203,7 +210,9 @@ impl Incoming {
         let mut all = Vec::new();
         loop {
             let at = all.len();
-            let more = (at * 2).clamp(256, 64 << 10).min(most + 1 - at);
+            let more = (at * 2)
+                .clamp(256, 64 << 10)
+                .min((most - at).saturating_add(1));
             all.resize(at + more, 0);
             let n = self.read(&mut all[at..]).await?;
             all.truncate(at + n);
@@ -242,6 +251,10 @@ impl Incoming {
         }
         let most = room.len().min(self.link.driver.budget());
         if most == 0 {
+            // What has come is still to be had, as long as somebody can extract it.
+            if !message.has_kept.get() || self.link.driver.is_over() {
+                self.link.check()?;
+            }
             self.link.driver.wait(task);
             return Poll::Pending;
         }
@@ -296,7 +309,7 @@ impl Incoming {
         self.link.driver.take(n);
         let due = {
             let mut receive = self.link.receive.borrow_mut();
-            receive.granted.release(self.message.class, n)
+            receive.granted.release(self.message.class, Unit::Bytes, n)
         };
         if due {
             self.link.grant();
@@ -313,8 +326,14 @@ impl Drop for Incoming {
         }
         if message.has_kept.replace(false) {
             let Kept { bytes, taken } = message.kept.take();
-            let mut receive = self.link.receive.borrow_mut();
-            receive.granted.release(message.class, bytes.len() - taken);
+            let unread = bytes.len() - taken;
+            let released = {
+                let mut receive = self.link.receive.borrow_mut();
+                receive.granted.release(message.class, Unit::Bytes, unread)
+            };
+            if released {
+                self.link.grant();
+            }
         }
         self.link.release_message(message);
     }

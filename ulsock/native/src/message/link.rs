@@ -110,6 +110,11 @@ impl Link {
         self.ended.get()
     }
 
+    /// It has ended, and nothing of it is left to be handled.
+    pub fn is_over(&self) -> bool {
+        self.has_ended() && !self.receive.borrow().has_unstarted()
+    }
+
     /// The first reason counts. All who wait hear of it.
     pub fn fail(&self, error: MessageError) {
         {

@@ -4,8 +4,9 @@
 use std::future::poll_fn;
 use std::rc::Rc;
 
+use super::credit::Class;
 use super::error::MessageError;
-use super::frame::{Class, Data, Frame, HEADER};
+use super::frame::{Data, Frame, HEADER};
 use super::link::Link;
 use super::send::{SHORT, ShortFrame};
 

@@ -63,11 +63,15 @@ impl Peer {
 
     /// Waits until the peer is gone, and tells why.
     pub async fn gone(&self) -> MessageError {
-        poll_fn(|task| match self.0.check() {
-            Err(error) => Poll::Ready(error),
-            Ok(()) => {
+        poll_fn(|task| {
+            loop {
+                if let Err(error) = self.0.check() {
+                    return Poll::Ready(error);
+                }
                 self.0.wait(task);
-                Poll::Pending
+                if !self.0.take_aside(task) {
+                    return Poll::Pending;
+                }
             }
         })
         .await

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use super::credit::{self, Granted};
+use super::credit::{Granted, Unit};
 use super::error::{MessageError, Nonsense};
 use super::frame::{self, Data, Frame, GREETING, HEADER};
 use super::incoming::Message;
@@ -92,12 +92,8 @@ impl Receive {
     }
 
     fn begin_data(&mut self, data: Data) -> Result<Rc<Message>, Nonsense> {
-        let fixed = if data.first.is_some() {
-            credit::MESSAGE
-        } else {
-            0
-        };
-        self.granted.take(data.class, fixed + data.len)?;
+        let begins = data.first.is_some();
+        self.granted.take(data.class, data.len, begins)?;
         self.reader.begins(&data);
         let known = match data.first {
             Some(_) if data.last => None,
@@ -142,7 +138,7 @@ impl Receive {
         let bytes = self.reader.front(front.left);
         let n = bytes.len();
         if front.message.is_abandoned() {
-            self.granted.release(front.message.class(), n);
+            self.granted.release(front.message.class(), Unit::Bytes, n);
         } else {
             front.message.keep(bytes);
         }
@@ -188,7 +184,7 @@ impl Link {
     }
 
     fn look_again_unless_ended(&self) {
-        if !self.has_ended() {
+        if !self.has_ended() || self.receive.borrow().has_unstarted() {
             self.look_again();
         }
     }
@@ -296,8 +292,8 @@ impl Link {
     fn act(&self, frame: Frame) -> Result<(), MessageError> {
         match frame {
             Frame::Data(_) => {}
-            Frame::Credit { class, bytes } => {
-                self.send.borrow_mut().credit.grant(class, bytes)?;
+            Frame::Credit { class, unit, count } => {
+                self.send.borrow_mut().credit.grant(class, unit, count)?;
                 self.wake_waiters();
             }
             Frame::Refused { handler } => self.send.borrow_mut().note_refusal(handler),
@@ -316,10 +312,11 @@ impl Link {
         if !self.receive.borrow().is_greeted() {
             return;
         }
-        loop {
+        // To who does not read, what is said would pile up: it is said when the rest is sent.
+        while !self.has_unsent() {
             let due = self.receive.borrow_mut().granted.due();
             match due {
-                Some((class, bytes)) => self.say(Frame::Credit { class, bytes }),
+                Some((class, unit, count)) => self.say(Frame::Credit { class, unit, count }),
                 None => return,
             }
         }
@@ -330,7 +327,7 @@ impl Link {
         if message.is_over() {
             let due = {
                 let mut receive = self.receive.borrow_mut();
-                receive.granted.release(message.class(), credit::MESSAGE)
+                receive.granted.release(message.class(), Unit::Messages, 1)
             };
             if due {
                 self.grant();

@@ -4,9 +4,9 @@ use std::task::{Context, Poll, ready};
 
 use slab::Slab;
 
-use super::credit::{self, Spendable};
+use super::credit::{Class, Spendable};
 use super::error::MessageError;
-use super::frame::{Class, Data, Frame, HEADER, MOST_CARRIED, greeting};
+use super::frame::{Data, Frame, HEADER, MOST_CARRIED, greeting};
 use super::layer::RESERVED;
 use super::link::Link;
 
@@ -136,6 +136,12 @@ impl Link {
         }
     }
 
+    /// Something has to wait for room.
+    pub fn has_unsent(&self) -> bool {
+        let send = self.send.borrow();
+        !send.unsent.is_empty() || !send.behind.is_empty()
+    }
+
     /// Sends what was kept.
     pub fn poll_flush(&self, task: &Context<'_>) -> Poll<()> {
         loop {
@@ -144,6 +150,8 @@ impl Link {
             if *sent == unsent.len() || self.is_mute() {
                 unsent.clear();
                 *sent = 0;
+                drop(send);
+                self.grant();
                 return Poll::Ready(());
             }
             match ready!(self.stream.poll_send(task, &unsent[*sent..])) {
@@ -182,11 +190,12 @@ impl Link {
         &self,
         task: &Context<'_>,
         class: Class,
-        least: usize,
+        bytes: usize,
+        begins: bool,
     ) -> Poll<Result<(), MessageError>> {
         loop {
             self.check_sending()?;
-            if self.send.borrow().credit.left(class) >= least {
+            if self.send.borrow().credit.covers(class, bytes, begins) {
                 return Poll::Ready(Ok(()));
             }
             self.wait(task);
@@ -199,11 +208,12 @@ impl Link {
     /// Sends a message in one short frame, if that can be done at once.
     #[inline]
     pub fn try_whole(&self, handler: u16, bytes: &[u8]) -> bool {
-        let (len, cost) = (HEADER + bytes.len(), bytes.len() + credit::MESSAGE);
+        let len = HEADER + bytes.len();
         let class = self.driver.class();
         let mut send = self.send.borrow_mut();
         let free = !send.busy && send.unsent.is_empty() && send.refused.is_empty();
-        if !free || len > SHORT || send.credit.left(class) < cost || self.is_mute() {
+        let covered = send.credit.covers(class, bytes.len(), true);
+        if !free || len > SHORT || !covered || self.is_mute() {
             return false;
         }
         let Some(mut frame) = send.spare.take() else {
@@ -218,7 +228,7 @@ impl Link {
         };
         frame[..HEADER].copy_from_slice(&Frame::Data(data).encode());
         frame[HEADER..len].copy_from_slice(bytes);
-        send.credit.spend(class, cost);
+        send.credit.spend(class, bytes.len(), true);
         let sent = self.stream.try_send(&frame[..len]);
         if let Ok(n) = &sent {
             send.unsent.extend(&frame[*n..len]);
@@ -242,15 +252,12 @@ impl Link {
         data: Data,
         frame: &mut [u8],
     ) -> Poll<Result<(), MessageError>> {
-        let cost = data.len
-            + if data.first.is_some() {
-                credit::MESSAGE
-            } else {
-                0
-            };
-        ready!(self.poll_credit(task, data.class, cost))?;
+        let begins = data.first.is_some();
+        ready!(self.poll_credit(task, data.class, data.len, begins))?;
         ready!(self.poll_turn(task))?;
-        self.send.borrow_mut().credit.spend(data.class, cost);
+        let mut send = self.send.borrow_mut();
+        send.credit.spend(data.class, data.len, begins);
+        drop(send);
         frame[..HEADER].copy_from_slice(&Frame::Data(data).encode());
         self.put(frame);
         Poll::Ready(Ok(()))
@@ -263,19 +270,15 @@ impl Link {
         mut data: Data,
         bytes: &'a [u8],
     ) -> Poll<Result<LongFrame<'a>, MessageError>> {
-        let fixed = if data.first.is_some() {
-            credit::MESSAGE
-        } else {
-            0
-        };
-        ready!(self.poll_credit(task, data.class, fixed + SHORT.min(bytes.len())))?;
+        let begins = data.first.is_some();
+        ready!(self.poll_credit(task, data.class, SHORT.min(bytes.len()), begins))?;
         ready!(self.poll_turn(task))?;
         let mut send = self.send.borrow_mut();
-        let most = send.credit.left(data.class) - fixed;
+        let most = send.credit.bytes(data.class);
         data.len = bytes.len().min(most).min(MOST_CARRIED);
         // Only the last bytes are in the last frame.
         data.last &= data.len == bytes.len();
-        send.credit.spend(data.class, fixed + data.len);
+        send.credit.spend(data.class, data.len, begins);
         send.busy = true;
         drop(send);
         let mut first = [0; SHORT];
@@ -286,6 +289,7 @@ impl Link {
             link: self,
             bytes: &bytes[..data.len],
             done: copied,
+            class: data.class,
         };
         frame.send_first(&first[..HEADER + copied]);
         Poll::Ready(Ok(frame))
@@ -297,6 +301,7 @@ pub struct LongFrame<'a> {
     link: &'a Link,
     bytes: &'a [u8],
     done: usize,
+    class: Class,
 }
 
 impl LongFrame<'_> {
@@ -332,17 +337,29 @@ impl LongFrame<'_> {
                     Poll::Pending => {}
                 }
             }
+            // A handler runs only while somebody extracts: it must not keep the link meanwhile.
+            if self.class == Class::Reply {
+                self.set_rest_aside();
+                return Poll::Ready(Ok(()));
+            }
+            self.link.wait(task);
             if !self.link.take_aside(task) {
                 return Poll::Pending;
             }
         }
     }
+
+    fn set_rest_aside(&mut self) {
+        let rest = &self.bytes[self.done..];
+        self.link.send.borrow_mut().unsent.extend(rest);
+        self.done = self.bytes.len();
+    }
 }
 
 impl Drop for LongFrame<'_> {
     fn drop(&mut self) {
+        self.set_rest_aside();
         let mut send = self.link.send.borrow_mut();
-        send.unsent.extend(&self.bytes[self.done..]);
         send.busy = false;
         let behind = std::mem::take(&mut send.behind);
         send.unsent.extend(behind);

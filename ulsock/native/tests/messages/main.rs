@@ -5,6 +5,7 @@ mod common;
 mod endpoints;
 mod ends;
 mod flow;
+mod stalls;
 
 const ECHO: u16 = 1;
 const ANSWER: u16 = 2;
