@@ -5,6 +5,7 @@ mod failures;
 mod forks;
 mod messages;
 mod names;
+mod requests;
 mod system_calls;
 
 use tests::ends::Side;
