@@ -190,6 +190,7 @@ impl Nicd {
         }
         if let Some(old) = self.hosts[host].connect(channel, called, time) {
             self.set.remove(old.fd());
+            self.lose_names(host, time);
         }
         let (life, engines) = (self.life, self.engines.count() as u16);
         self.tell(
@@ -229,6 +230,7 @@ impl Nicd {
         let was_in_touch = self.hosts[host].is_in_touch();
         if let Some(channel) = self.hosts[host].disconnect(time) {
             self.set.remove(channel.fd());
+            self.lose_names(host, time);
             if was_in_touch {
                 say!("{}: channel lost: {why}", self.title(host));
                 self.ask_link(host);
@@ -312,6 +314,10 @@ impl Nicd {
                 self.hear_no(host, to, epoch);
                 true
             }
+            PeerMessage::Named(_) | PeerMessage::Unnamed { .. } | PeerMessage::NamesTold => {
+                self.hear_of_name(host, message);
+                true
+            }
         }
     }
 
@@ -325,5 +331,6 @@ impl Nicd {
             self.connections.forget_ready(id);
             self.tell_shown(id, time);
         }
+        self.tell_names(host, time);
     }
 }

@@ -32,6 +32,7 @@ use super::notify::Manager;
 use super::peers::{Peer, Peers, is_here};
 use super::program::Program;
 use super::say;
+use super::services::Services;
 use super::set::{Set, Source};
 use super::shares::Shares;
 use super::signals;
@@ -106,6 +107,8 @@ pub struct Nicd {
     shut: Vec<Source>,
     /// For programs in containers.
     pub(super) broker: Option<Broker>,
+    /// Names of programs, here and on other hosts, once we serve.
+    pub(super) services: Option<Services>,
     pub(super) connections: Connections,
     pub(super) waiter: &'static Waiter,
     /// Of this process: the peers know another one by it.
@@ -213,6 +216,7 @@ impl Nicd {
             unfinished: HashSet::new(),
             shut: Vec::new(),
             broker,
+            services: None,
             connections: Connections::default(),
             waiter: waiter::take().ok_or("no memory for a bell")?,
             life: random()?,
@@ -286,6 +290,7 @@ impl Nicd {
     /// Serves until a signal ends it.
     pub fn run(&mut self) {
         self.engines.start(&self.make, self.waiter);
+        self.open_services();
         self.begin(now());
         if let Some(manager) = &mut self.manager {
             manager.ready(now());
@@ -373,6 +378,7 @@ impl Nicd {
             Source::Orphan(number) => self.hear_orphan(number, time),
             Source::HostDoor => self.let_guests_in(),
             Source::Guest(number) => self.hear_guest(number, time),
+            Source::Names => self.hear_names(time),
         }
     }
 
@@ -419,10 +425,12 @@ impl Nicd {
         let sweep = waits.then_some(self.sweep_at);
         let trials = broker.and_then(Broker::next_appointment);
         let manager = self.manager.as_ref().and_then(|manager| manager.next);
+        let names = self.services.as_ref().and_then(Services::next_appointment);
         hosts
             .chain(sweep)
             .chain(trials)
             .chain(manager)
+            .chain(names)
             .chain(self.stop_by)
             .chain(self.orphans_at)
             .min()
@@ -431,6 +439,7 @@ impl Nicd {
     fn keep_appointments(&mut self, time: Instant) {
         self.tend_hosts(time);
         self.look_at_orphans(time);
+        self.tend_names(time);
         if let Some(manager) = &mut self.manager {
             manager.tend(time);
         }

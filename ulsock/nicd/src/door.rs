@@ -59,6 +59,10 @@ impl Door {
         self.programs.as_fd()
     }
 
+    pub fn run_dir(&self) -> io::Result<RunDir> {
+        self.dir.duplicate()
+    }
+
     pub fn status(&self) -> BorrowedFd<'_> {
         self.status.as_fd()
     }

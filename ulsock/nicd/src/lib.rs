@@ -38,12 +38,14 @@ mod quiet;
 mod reload;
 mod routes;
 pub mod secure;
+mod services;
 mod serving;
 mod set;
 mod shares;
 mod signals;
 mod socket_check;
 mod status;
+mod telling;
 #[cfg(test)]
 mod tests;
 mod trusted;

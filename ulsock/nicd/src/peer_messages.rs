@@ -1,4 +1,4 @@
-//! What two daemons say to each other about connections, and its bytes.
+//! What two daemons say to each other about connections and names, and its bytes.
 //!
 //! Fixed layouts in network byte order, one per kind. The peer may be hostile: a length or value that
 //! does not fit exactly yields `None`.
@@ -6,9 +6,10 @@
 use std::net::SocketAddr;
 
 use rendezvous::codec::{Reader, mapped};
+use rendezvous::names::Service;
 
 /// Version of all that follows.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// A connection, as one of its ends sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,6 +65,23 @@ pub enum PeerMessage {
     Agree { to: u64, epoch: u64 },
     /// Nothing comes of that proposal.
     Decline { to: u64, epoch: u64 },
+    /// A program of the sender's host has registered a name.
+    Named(Named),
+    /// That name is no more.
+    Unnamed { id: u64 },
+    /// All names that there were have been told.
+    NamesTold,
+}
+
+/// A name, `id` in the sender's count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named {
+    pub id: u64,
+    pub service: Service,
+    pub instance: u32,
+    pub address: SocketAddr,
+    pub uid: u32,
+    pub pid: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +107,9 @@ const PREPARE: u8 = 4;
 const AGREE: u8 = 5;
 const DECLINE: u8 = 6;
 const READY: u8 = 7;
+const NAMED: u8 = 8;
+const UNNAMED: u8 = 9;
+const NAMES_TOLD: u8 = 10;
 
 impl PeerMessage {
     /// Somebody waits for what comes of it.
@@ -138,6 +159,15 @@ impl PeerMessage {
             PeerMessage::Agree { to, epoch } => put(AGREE, &[to, epoch]),
             PeerMessage::Decline { to, epoch } => put(DECLINE, &[to, epoch]),
             PeerMessage::Ready { to } => put(READY, &[to]),
+            PeerMessage::Named(it) => {
+                let [instance, uid, pid] = [it.instance, it.uid, it.pid].map(u64::from);
+                put(NAMED, &[it.id, instance, uid, pid]);
+                bytes.extend(mapped(it.address.ip()).octets());
+                bytes.extend(it.address.port().to_be_bytes());
+                bytes.extend(it.service.bytes());
+            }
+            PeerMessage::Unnamed { id } => put(UNNAMED, &[id]),
+            PeerMessage::NamesTold => put(NAMES_TOLD, &[]),
         }
         bytes
     }
@@ -184,6 +214,16 @@ impl PeerMessage {
                 to: rest.u64_be()?,
                 epoch: rest.u64_be()?,
             },
+            NAMED => PeerMessage::Named(Named {
+                id: rest.u64_be()?,
+                instance: rest.u64_be()?.try_into().ok()?,
+                uid: rest.u64_be()?.try_into().ok()?,
+                pid: rest.u64_be()?.try_into().ok()?,
+                address: rest.address_be()?,
+                service: Service::from_bytes(&rest.take()?)?,
+            }),
+            UNNAMED => PeerMessage::Unnamed { id: rest.u64_be()? },
+            NAMES_TOLD => PeerMessage::NamesTold,
             _ => return None,
         };
         rest.0.is_empty().then_some(message)
@@ -230,9 +270,27 @@ mod tests {
                 })
             }),
             any::<u64>().prop_map(|to| PeerMessage::Ready { to }),
+            any_name().prop_map(PeerMessage::Named),
+            any::<u64>().prop_map(|id| PeerMessage::Unnamed { id }),
+            Just(PeerMessage::NamesTold),
             any::<[u64; 2]>().prop_map(|[to, epoch]| PeerMessage::Agree { to, epoch }),
             any::<[u64; 2]>().prop_map(|[to, epoch]| PeerMessage::Decline { to, epoch }),
         ]
+    }
+
+    fn any_name() -> impl Strategy<Value = Named> {
+        let numbers = any::<(u64, u32, u32, u32, IpAddr, u16)>();
+        ("[A-Za-z0-9][A-Za-z0-9._-]{0,63}", numbers).prop_map(|(service, numbers)| {
+            let (id, instance, uid, pid, ip, port) = numbers;
+            Named {
+                id,
+                service: Service::new(&service).unwrap(),
+                instance,
+                address: SocketAddr::new(mapped(ip).into(), port),
+                uid,
+                pid,
+            }
+        })
     }
 
     proptest! {
@@ -247,7 +305,7 @@ mod tests {
         }
 
         #[test]
-        fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..70)) {
+        fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..130)) {
             let _ = PeerMessage::decode(&bytes);
         }
     }

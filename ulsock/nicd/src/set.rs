@@ -41,6 +41,8 @@ pub enum Source {
     HostDoor,
     /// The channel of one of those.
     Guest(u32),
+    /// Names have changed.
+    Names,
 }
 
 impl Source {
@@ -60,6 +62,7 @@ impl Source {
             Source::Orphan(number) => (11, number),
             Source::HostDoor => (12, 0),
             Source::Guest(number) => (13, number),
+            Source::Names => (14, 0),
         };
         kind << 32 | u64::from(number)
     }
@@ -81,6 +84,7 @@ impl Source {
             11 => Source::Orphan(number),
             12 => Source::HostDoor,
             13 => Source::Guest(number),
+            14 => Source::Names,
             _ => return None,
         })
     }
@@ -163,12 +167,12 @@ mod tests {
 
     #[test]
     fn every_source_has_its_number() {
-        let is_one = |kind| kind < 6 || kind == 12;
-        let sources = (0..14).map(|kind| kind << 32 | if is_one(kind) { 0 } else { 77 });
+        let is_one = |kind| kind < 6 || kind == 12 || kind == 14;
+        let sources = (0..15).map(|kind| kind << 32 | if is_one(kind) { 0 } else { 77 });
         for number in sources {
             let source = Source::from_number(number);
             assert_eq!(source.map(Source::to_number), Some(number));
         }
-        assert_eq!(Source::from_number(14 << 32), None);
+        assert_eq!(Source::from_number(15 << 32), None);
     }
 }

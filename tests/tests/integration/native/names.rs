@@ -1,5 +1,7 @@
 //! Names on one host: processes that register them, withdraw them and are killed, and others that hear of it.
 
+mod hosts;
+
 use std::collections::HashSet;
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,15 +18,16 @@ const NOTICE: Duration = Duration::from_millis(500);
 
 /// A line of a watcher.
 #[derive(Debug)]
-pub struct Told {
-    pub appeared: bool,
-    pub instance: u32,
-    pub pid: u32,
-    pub nanoseconds: u128,
+struct Told {
+    appeared: bool,
+    instance: u32,
+    pid: u32,
+    host: String,
+    nanoseconds: u128,
 }
 
 /// All that a watcher has told so far.
-pub fn told(watcher: &Running) -> Vec<Told> {
+fn told(watcher: &Running) -> Vec<Told> {
     let output = watcher.output();
     // The last line may be half written.
     let whole = output.rfind('\n').map_or("", |end| &output[..end]);
@@ -36,6 +39,7 @@ pub fn told(watcher: &Running) -> Vec<Told> {
                 appeared: words[0] == "+",
                 instance: words[1].parse().expect("an instance"),
                 pid: words[2].parse().expect("a pid"),
+                host: words[4].to_owned(),
                 nanoseconds: words[5].parse().expect("a time"),
             }
         })

@@ -6,6 +6,7 @@ mod guests;
 mod keys;
 mod orphans;
 mod program;
+mod services;
 mod strangers;
 mod world;
 

@@ -215,7 +215,8 @@ impl World {
     }
 
     fn with(port: &str, limit: Option<u64>, engines: [usize; 2]) -> World {
-        let folder = tempfile::tempdir().expect("a folder");
+        // As run directories are, in memory: a busy disk would delay programs that register names.
+        let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
         let mut hosts = [1, 2].map(|number| TestHost::new(folder.path(), number));
         let there = format!(
             "/proc/{}/fd/{}",
