@@ -15,10 +15,9 @@ use std::thread;
 use libc::{EPOLLET, EPOLLIN, EPOLLOUT, EPOLLRDHUP};
 use rustix::event::{EventfdFlags, eventfd};
 use slab::Slab;
-use sockets::api::{self, MOST_AWAKE};
 
 use super::set::{MOST, Set};
-use super::source::{Direction, Source};
+use super::source::Source;
 use crate::start::generation;
 
 /// Of the descriptor by which the wait is ended.
@@ -110,32 +109,19 @@ impl Reactor {
         inside()
     }
 
-    /// Waits awake for the streams, if they are few: a set with its wires takes longer to tell of bytes than a receive. Those
-    /// that are no streams, as listeners, can wait for so long. Whether a task was woken.
+    /// Waits awake for the only stream: a set with its wires takes longer to tell of bytes than a receive. Those that are no
+    /// streams, as listeners, can wait for so long. Whether its task was woken.
     pub fn wait_awake(&self, stop: &dyn Fn() -> bool) -> bool {
-        let mut awaited = [const { None }; MOST_AWAKE];
-        let mut fds = [0; MOST_AWAKE];
-        let mut count = 0;
-        {
+        let only = {
             let sources = self.sources();
-            let streams = sources.iter().map(|(_, source)| source);
-            for source in streams.filter(|source| source.is_stream()) {
-                // Room is told of by the set.
-                if count == MOST_AWAKE || source.is_awaited(Direction::Out) {
-                    return false;
-                }
-                if source.is_awaited(Direction::In) {
-                    fds[count] = source.fd();
-                    awaited[count] = Some(source.clone());
-                    count += 1;
-                }
+            let mut streams = sources.iter().map(|(_, source)| source);
+            let mut streams = streams.by_ref().filter(|source| source.is_stream());
+            match (streams.next(), streams.next()) {
+                (Some(only), None) => only.clone(),
+                _ => return false,
             }
-        }
-        if count == 0 {
-            return false;
-        }
-        let found = api::wait_awake(&fds[..count], stop).and_then(|at| awaited[at].take());
-        found.inspect(|source| source.wake_readers()).is_some()
+        };
+        only.wake_awake(stop)
     }
 
     pub fn register(&self, socket: &impl AsRawFd, source: &Arc<Source>) -> io::Result<usize> {

@@ -7,6 +7,8 @@ use std::task::{Context, Poll, Waker};
 
 use libc::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, c_int};
 
+use sockets::api;
+
 use super::Reactor;
 
 /// What a task waits for: something to take, or room.
@@ -39,19 +41,16 @@ impl Source {
         self.is_stream
     }
 
-    pub fn fd(&self) -> RawFd {
-        self.fd
-    }
-
-    /// A task waits for this.
-    pub fn is_awaited(&self, direction: Direction) -> bool {
-        !self.side(direction).wakers.is_empty()
-    }
-
-    /// Something is in its ring. No event: the next attempt finds it.
-    pub fn wake_readers(&self) {
+    /// Waits awake for bytes in its ring, if a task waits for them and while it is worth it, or until `stop` says so. Whether
+    /// the task was woken.
+    pub fn wake_awake(&self, stop: &dyn Fn() -> bool) -> bool {
+        if self.side(Direction::In).wakers.is_empty() || !api::wait_awake(self.fd, stop) {
+            return false;
+        }
+        // No event: the next attempt finds what is in the ring.
         let wakers = std::mem::take(&mut self.side(Direction::In).wakers);
         wakers.into_iter().for_each(Waker::wake);
+        true
     }
 
     /// Events that wake both sides are those after which every call returns at once.

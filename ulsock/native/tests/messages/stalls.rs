@@ -31,19 +31,6 @@ async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> bool {
     poll_fn(|task| Poll::Ready(future.as_mut().poll(task).is_ready())).await
 }
 
-fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").expect("procfs").count()
-}
-
-fn resident() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("procfs");
-    let pages = text
-        .split(' ')
-        .nth(1)
-        .and_then(|word| word.parse::<usize>().ok());
-    pages.expect("a number") * 4096
-}
-
 /// So many at the same time; their handlers take all that comes.
 fn under_way(window: usize, count: usize) {
     run(async {
@@ -136,44 +123,6 @@ fn what_was_set_aside_outlives_the_link() {
     });
 }
 
-/// It is slower than its sender, but takes all.
-#[test]
-fn a_slow_handler_keeps_no_more_than_the_window() {
-    run(async {
-        let (near, far) = (here(), narrow(64 << 10));
-        let taken = Rc::new(Cell::new(0));
-        let sum = taken.clone();
-        far.handle(TAKE, move |mut message: Incoming| {
-            let sum = sum.clone();
-            async move {
-                let mut room = [0; 16 << 10];
-                loop {
-                    turns(200).await;
-                    let n = message.read(&mut room).await?;
-                    if n == 0 {
-                        return Ok(());
-                    }
-                    sum.set(sum.get() + n);
-                }
-            }
-        });
-        serve(&far);
-        let peer = connect(&near, &far).await;
-        let before = resident();
-        drop(spawn(async move {
-            let bytes = pattern(1, 1 << 20);
-            let mut message = peer.begin(TAKE).expect("begun");
-            for _ in 0..60 {
-                message.piece(&bytes).await.expect("sent");
-            }
-            message.end().await.expect("sent");
-        }));
-        until(|| taken.get() > 58 << 20).await;
-        let grown = (resident() - before) >> 20;
-        assert!(grown < 10, "{grown} MiB for a window of 64 KiB");
-    });
-}
-
 /// Both are in the middle of long frames.
 #[test]
 fn extractions_end_while_both_are_full() {
@@ -248,74 +197,6 @@ fn who_does_not_extract_hears_that_the_peer_is_gone() {
         until(|| kept.borrow().len() == 1).await;
         far.peers().remove(0).close().await;
         assert!(matches!(peer.gone().await, MessageError::PeerGone));
-    });
-}
-
-/// By an endpoint that never extracts.
-#[test]
-fn closed_peers_keep_no_descriptors() {
-    run(async {
-        let (near, far) = (here(), here());
-        let kept = keep(&far, TAKE);
-        serve(&far);
-        let mut first = 0;
-        for n in 0..200 {
-            let peer = connect(&near, &far).await;
-            peer.send(TAKE, b"x").await.expect("sent");
-            peer.close().await;
-            drop(peer);
-            until(|| kept.borrow().len() == n + 1).await;
-            if n == 20 {
-                first = descriptors();
-            }
-        }
-        assert!(
-            descriptors() < first + 20,
-            "{} descriptors after 20, {} after 200",
-            first,
-            descriptors()
-        );
-    });
-}
-
-#[test]
-fn peers_that_went_keep_no_descriptors() {
-    run(async {
-        let far = here();
-        let near = here();
-        serve(&far);
-        serve(&near);
-        turns(100).await;
-        let before = descriptors();
-        let mut all = Vec::new();
-        for _ in 0..12 {
-            let near = near.clone();
-            let to = far.local_addr().expect("an address");
-            all.push(spawn(
-                async move { near.connect(to).await.expect("connected") },
-            ));
-        }
-        let mut peers = Vec::new();
-        for one in all {
-            peers.push(one.await);
-        }
-        until(|| far.peers().len() == 12).await;
-        turns(1000).await;
-        for peer in peers {
-            peer.close().await;
-        }
-        until(|| far.peers().is_empty()).await;
-        turns(20_000).await;
-        let held = descriptors();
-        let more = connect(&near, &far).await;
-        until(|| far.peers().len() == 1).await;
-        turns(1000).await;
-        drop(more);
-        assert!(
-            held < before + 6,
-            "{before} before, {} after",
-            descriptors()
-        );
     });
 }
 

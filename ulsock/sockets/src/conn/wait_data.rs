@@ -8,6 +8,7 @@ use libc::{POLLIN, POLLOUT, POLLPRI, POLLRDHUP, c_short};
 use netstack::ring::{Look, RxState, Tail};
 
 use super::kept::KeptConnection;
+use super::lock::SideGuard;
 use super::recv::{ask_for_kernel, prefer_ring};
 use super::wait::{WireSlot, Woken, sleep};
 use super::watch::Watch;
@@ -72,37 +73,26 @@ pub fn wait(
     sleep_for_data(conn, wanted, on_ring, deadline, seen)
 }
 
-/// Waits awake for what comes by these rings, as long as a receive would before it sleeps, or until `stop` says so. The
-/// place of one that something has come by. If one of them has no ring, this does not wait.
-pub fn wait_awake(fds: &[RawFd], stop: &dyn Fn() -> bool) -> Option<usize> {
-    let mut conns = [const { None }; MOST_AWAKE];
-    let conns = conns.get_mut(..fds.len())?;
-    for (place, &fd) in conns.iter_mut().zip(fds) {
-        let conn = managed(fd).and_then(Conn::enter)?;
-        if !conn.record.rx.is_on_ring() {
-            return None;
-        }
-        let before = conn.progress();
-        *place = Some((conn, before));
-    }
-    // What came before that must not be waited for.
-    let is_there = |conn: &Conn| {
-        let held = conn.lock_rx();
-        held.is_none_or(|mut held| something_there(conn, held.state(), 0))
+/// Waits awake for what comes by the ring, as long as a receive would before it sleeps, or until `stop` says so; whether
+/// something has come.
+pub fn wait_awake(fd: RawFd, stop: &dyn Fn() -> bool) -> bool {
+    let Some(conn) = managed(fd).and_then(Conn::enter) else {
+        return false;
     };
-    let each = || conns.iter().flatten();
-    if let Some(at) = each().position(|(conn, _)| is_there(conn)) {
-        return Some(at);
+    if !conn.record.rx.is_on_ring() {
+        return false;
     }
-    let me = each().next()?.0.me;
-    let moved = || each().position(|(conn, before)| conn.progress() != *before);
-    let ends = || moved().is_some() || me.deferred.any() || stop();
-    let near = || each().any(|(conn, _)| conn.peer_is_near());
-    spin::until(&me.spin, near, ends).then(moved)?
+    let before = conn.progress();
+    // What came before that must not be waited for.
+    let is_there = |mut held: SideGuard<'_, RxState>| something_there(&conn, held.state(), 0);
+    if conn.lock_rx().is_none_or(is_there) {
+        return true;
+    }
+    let me = conn.me;
+    let moved = || conn.progress() != before;
+    let ends = || moved() || me.deferred.any() || stop();
+    spin::until(&me.spin, || conn.peer_is_near(), ends) && moved()
 }
-
-/// More are waited for in a set.
-pub const MOST_AWAKE: usize = 8;
 
 /// Is the connection on its ring as usual, with nothing in it? Then only the kernel socket could know more, and a caller that
 /// hears of its events need not ask it. No lock is taken: a peer that lies delays its own bytes.
