@@ -220,6 +220,8 @@ impl Link {
         if self.driver.is_driven() {
             return false;
         }
+        // The other end may wait for that before it sends anything.
+        let _ = self.poll_flush(task);
         let mut came = false;
         loop {
             match self.step(task) {
