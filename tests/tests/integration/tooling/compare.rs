@@ -115,7 +115,12 @@ fn every_scenario() {
     for row in array(&section(&report, "ping-pong")["rows"]) {
         assert!(row["ratio"].is_f64(), "{row}");
     }
-    let netpipe = ["OpenMPI shm", "OpenMPI shm, two copies", "UCX shm"];
+    let netpipe = [
+        "OpenMPI shm",
+        "OpenMPI shm, two copies",
+        "UCX shm",
+        "native messages",
+    ];
     assert_references(&report, "netpipe", &netpipe);
     assert_references(&report, "redis", &[]);
     assert_memory(&report);
@@ -164,7 +169,8 @@ fn full_sizes() {
         return;
     }
     let report = full("stream,calls");
-    assert_references(&report, "stream", &["Unix socket", "bare ring"]);
+    let stream = ["Unix socket", "bare ring", "native messages"];
+    assert_references(&report, "stream", &stream);
     assert_references(&report, "calls", &["bare ring"]);
     assert_eq!(span(&report, "stream"), [Some(1.0), Some((4 << 20) as f64)]);
     assert_remarks(
