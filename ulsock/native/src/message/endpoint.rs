@@ -182,7 +182,11 @@ impl Endpoint {
         let mut task = Context::from_waker(Waker::noop());
         match driving.poll(&mut task) {
             Poll::Ready(done) => done.map(Some),
-            Poll::Pending => Ok(None),
+            // Other tasks are to have their turn; but something may have been taken.
+            Poll::Pending => {
+                let driver = &self.parts.driver;
+                Ok(driver.has_done_something().then(|| driver.taken()))
+            }
         }
     }
 

@@ -315,3 +315,22 @@ fn a_handler_that_waits_does_not_keep_the_others() {
         until(|| late.get() == 5000).await;
     });
 }
+
+/// However often, and without waiting.
+#[test]
+fn what_is_extracted_is_told() {
+    run(async {
+        let (near, far) = (here(), here());
+        let kept = keep(&far, TAKE);
+        let peer = connect(&near, &far).await;
+        for number in 1..=50 {
+            peer.send(TAKE, &pattern(number, 100)).await.expect("sent");
+            let mut told = 0;
+            while kept.borrow().len() < number {
+                told += far.extract_now(usize::MAX).expect("extracted").unwrap_or(0);
+                until_next_turn().await;
+            }
+            assert_eq!(told, 100, "message {number}");
+        }
+    });
+}
