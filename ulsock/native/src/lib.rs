@@ -24,6 +24,8 @@ pub mod message;
 pub mod names;
 pub mod request;
 pub mod run;
+#[doc(hidden)]
+pub mod share;
 mod socket;
 mod start;
 mod stream;

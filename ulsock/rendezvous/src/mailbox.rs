@@ -5,7 +5,7 @@
 //! our network namespace, whatever run directories are shared. It is also there for those whom a chroot keeps from
 //! /proc. Who connects to either, and strangers may, has a [channel](crate::channel) to its owner.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Mode, chmodat};
 use rustix::io::{self, Errno};
@@ -70,14 +70,25 @@ impl Mailbox {
             None => Ok(None),
         }
     }
-}
 
-impl Drop for Mailbox {
-    fn drop(&mut self) {
+    /// Readable when there is somebody to be accepted.
+    pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let all = self.socket.iter().chain([&self.twin]);
+        all.map(AsFd::as_fd)
+    }
+
+    /// Nobody finds it any more. For an owner that ends and cannot drop it.
+    pub fn remove_files(&self) {
         // A forked child holds a copy of its parent's mailbox, which must stay.
         if self.name.pid == own_pid() {
             remove(&self.dir, &self.name);
         }
+    }
+}
+
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        self.remove_files();
     }
 }
 

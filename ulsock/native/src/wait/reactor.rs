@@ -10,7 +10,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 use libc::{EPOLLET, EPOLLIN, EPOLLOUT, EPOLLRDHUP};
 use rustix::event::{EventfdFlags, eventfd};
@@ -18,7 +17,7 @@ use slab::Slab;
 
 use super::set::{MOST, Set};
 use super::source::Source;
-use crate::start::generation;
+use crate::start::{generation, spawn_thread};
 
 /// Of the descriptor by which the wait is ended.
 const NOTICE: u64 = u64::MAX;
@@ -187,16 +186,11 @@ impl Reactor {
     }
 
     fn wait_on_a_thread(self: Arc<Reactor>) -> io::Result<()> {
-        let run = move || {
-            block_signals();
+        spawn_thread("ulsock-reactor", move || {
             while !self.over.load(Ordering::Acquire) {
                 self.turn(true);
             }
-        };
-        thread::Builder::new()
-            .name("ulsock-reactor".to_owned())
-            .spawn(run)?;
-        Ok(())
+        })
     }
 
     fn end(&self) {
@@ -206,15 +200,5 @@ impl Reactor {
 
     fn sources(&self) -> MutexGuard<'_, Slab<Arc<Source>>> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The program's handlers run in the program's threads.
-fn block_signals() {
-    // SAFETY: a set is filled and then used.
-    unsafe {
-        let mut all = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, null_mut());
     }
 }
