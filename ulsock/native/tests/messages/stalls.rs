@@ -271,6 +271,7 @@ fn a_server_lets_other_tasks_run() {
             tell.send(far.local_addr().expect("an address"))
                 .expect("heard");
             serve(&far);
+            until(|| !far.peers().is_empty()).await;
             turns(2000).await;
             stop.store(true, Ordering::Relaxed);
             // The sender may wait for credit.
