@@ -110,6 +110,13 @@ impl Socket {
         calls::send(self.as_fd(), self.fd, bytes, flags)
     }
 
+    /// A head and a body as one, if a ring takes them at once; else nothing is sent.
+    #[inline]
+    pub fn send_two(&self, head: &[u8], body: &[u8]) -> bool {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        api::send_two_first(self.fd, head, body, flags.bits().cast_signed())
+    }
+
     /// Room in the ring that this sends to, if there is so much. Only the holder of the one stream may ask.
     pub fn reserve(&self, len: usize) -> Option<RingRoom> {
         // SAFETY: a room borrows the stream, which closes its descriptor when it is dropped.

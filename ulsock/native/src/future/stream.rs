@@ -148,6 +148,12 @@ impl TcpStream {
         }
     }
 
+    /// A head and a body as one, if a ring takes them at once; else nothing is sent.
+    #[inline]
+    pub(crate) fn try_send_two(&self, head: &[u8], body: &[u8]) -> bool {
+        self.pollable.socket.send_two(head, body)
+    }
+
     /// What has come, if anything has.
     #[inline]
     pub(crate) fn try_recv(&self, room: &mut [u8]) -> io::Result<Option<usize>> {

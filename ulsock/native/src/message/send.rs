@@ -205,42 +205,39 @@ impl Link {
         }
     }
 
-    /// Sends a message in one short frame, if that can be done at once.
+    /// Sends a message in one frame, if that can be done at once: from where it is, if a ring takes it, else gathered if it
+    /// is short.
     #[inline]
     pub fn try_whole(&self, handler: u16, bytes: &[u8]) -> bool {
-        let len = HEADER + bytes.len();
         let class = self.driver.class();
         let mut send = self.send.borrow_mut();
         let free = !send.busy && send.unsent.is_empty() && send.refused.is_empty();
         let covered = send.credit.covers(class, bytes.len(), true);
-        if !free || len > SHORT || !covered || self.is_mute() {
+        if !free || bytes.len() > MOST_CARRIED || !covered || self.is_mute() {
             return false;
         }
-        let Some(mut frame) = send.spare.take() else {
-            return false;
-        };
-        let data = Data {
+        let header = Frame::Data(Data {
             len: bytes.len(),
             slot: 0,
             first: Some(handler),
             last: true,
             class,
-        };
-        frame[..HEADER].copy_from_slice(&Frame::Data(data).encode());
-        frame[HEADER..len].copy_from_slice(bytes);
+        })
+        .encode();
+        if self.stream.try_send_two(&header, bytes) {
+            send.credit.spend(class, bytes.len(), true);
+            return true;
+        }
+        if HEADER + bytes.len() > SHORT {
+            return false;
+        }
+        let mut frame = send.take_short_frame();
         send.credit.spend(class, bytes.len(), true);
-        let sent = self.stream.try_send(&frame[..len]);
-        if let Ok(n) = &sent {
-            send.unsent.extend(&frame[*n..len]);
-        }
-        let all = send.unsent.is_empty();
-        send.spare = Some(frame);
         drop(send);
-        match sent {
-            Ok(_) if all => {}
-            Ok(_) => self.look_again(),
-            Err(error) => self.fail_sending(error.into()),
-        }
+        frame[..HEADER].copy_from_slice(&header);
+        frame[HEADER..HEADER + bytes.len()].copy_from_slice(bytes);
+        self.put(&frame[..HEADER + bytes.len()]);
+        self.send.borrow_mut().keep_short_frame(frame);
         true
     }
 

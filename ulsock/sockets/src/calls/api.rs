@@ -6,8 +6,8 @@ use libc::c_int;
 
 pub use crate::calls::descriptors::{close, close_range, dup_over, duped, fd_opened, shutdown};
 pub use crate::calls::io::{
-    First, read, readv, recv, recv_first, recvfrom, recvmmsg, recvmsg, send, send_first, sendfile,
-    sendmmsg, sendmsg, takes_address, write, writev,
+    First, read, readv, recv, recv_first, recvfrom, recvmmsg, recvmsg, send, send_first,
+    send_two_first, sendfile, sendmmsg, sendmsg, takes_address, write, writev,
 };
 pub use crate::calls::life::{
     before_exec, exec_failed, exiting, fork_child, fork_parent, fork_prepare, forked, start as init,

@@ -25,7 +25,9 @@ use rendezvous::reason::Reason;
 
 pub use many::{recvmmsg, sendmmsg};
 pub use messages::{recvmsg, sendmsg};
-pub use one::{First, read, recv, recv_first, recvfrom, send, send_first, takes_address, write};
+pub use one::{
+    First, read, recv, recv_first, recvfrom, send, send_first, send_two_first, takes_address, write,
+};
 pub use sendfile::sendfile;
 pub use vectors::{readv, writev};
 

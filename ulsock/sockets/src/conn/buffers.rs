@@ -4,6 +4,7 @@
 //! fails where they are bad.
 
 mod file;
+mod piece;
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -16,6 +17,7 @@ pub use file::File;
 use os::access;
 use os::pointer::{self, Fault};
 use os::raw;
+pub use piece::{Piece, TwoPieces};
 
 /// Pieces that are handed to the kernel at once without much stack, and those of the longest vector:
 /// the kernel gets all of them in one call, for each call is a segment, and fails for itself.
@@ -65,48 +67,6 @@ pub struct Unsound {
     pub before: usize,
     pub at: *mut c_void,
     pub fault: Fault,
-}
-
-/// The program's only buffer, which is used up at once. Behind a fault nothing is touched any more.
-pub struct Piece {
-    at: *mut u8,
-    failed: bool,
-}
-
-impl Piece {
-    #[inline(always)]
-    pub fn new(at: *mut u8) -> Piece {
-        Piece { at, failed: false }
-    }
-}
-
-impl Source for Piece {
-    #[inline(always)]
-    unsafe fn give(&mut self, to: *mut u8, len: usize) -> usize {
-        // SAFETY: the caller of `give` has room for `len` bytes at `to`; `access::copy` fails if the program's buffer is bad.
-        self.failed = self.failed || unsafe { !access::copy(to, self.at, len) };
-        self.at = self.at.wrapping_add(len);
-        len
-    }
-
-    #[inline(always)]
-    fn has_failed(&self) -> bool {
-        self.failed
-    }
-}
-
-impl Sink for Piece {
-    #[inline(always)]
-    unsafe fn take(&mut self, from: *const u8, len: usize) {
-        // SAFETY: the caller of `take` has `len` bytes at `from`; `access::copy` fails if the program's buffer is bad.
-        self.failed = self.failed || unsafe { !access::copy(self.at, from, len) };
-        self.at = self.at.wrapping_add(len);
-    }
-
-    #[inline(always)]
-    fn has_failed(&self) -> bool {
-        self.failed
-    }
 }
 
 /// A place in the program's buffers.

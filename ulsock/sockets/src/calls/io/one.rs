@@ -3,7 +3,7 @@
 use libc::{c_int, c_void, iovec, sockaddr, socklen_t};
 
 use super::{Carry, KERNEL_ONLY, Quick, Way, awake, decide, receive, transmit};
-use crate::conn::buffers::{MOST_AT_ONCE, Piece};
+use crate::conn::buffers::{MOST_AT_ONCE, Piece, TwoPieces};
 use crate::conn::{self, Handle};
 use crate::runtime::cancel;
 use crate::state::process_group::ProcessGroup;
@@ -59,6 +59,24 @@ fn transmit_first(
     first(word, fd, buf, len, |family, record, handle| {
         let mut piece = Piece::new(buf.cast_mut().cast());
         conn::quick::send(family, record, handle, &mut piece, len, flags).then_some(len)
+    })
+}
+
+#[inline(never)]
+fn transmit_two_first(
+    fd: c_int,
+    (head, body): (&[u8], &[u8]),
+    flags: c_int,
+    word: Word,
+) -> Option<usize> {
+    let len = head.len() + body.len();
+    if len > conn::quick::MOST_QUICK {
+        return None;
+    }
+    let at = head.as_ptr().cast();
+    first(word, fd, at, head.len(), |family, record, handle| {
+        let mut pieces = TwoPieces::new(head, body);
+        conn::quick::send(family, record, handle, &mut pieces, len, flags).then_some(len)
     })
 }
 
@@ -140,6 +158,15 @@ pub unsafe fn send_first(fd: c_int, buf: *const c_void, len: usize, flags: c_int
             First::Foreign
         }
         Attention::Foreign => First::Foreign,
+    }
+}
+
+/// Sends a head and a body as one, without a copy of either, if that is as usual and can be done at once and whole.
+#[inline]
+pub fn send_two_first(fd: c_int, head: &[u8], body: &[u8], flags: c_int) -> bool {
+    match table::attention(fd) {
+        Attention::Attended(word) => transmit_two_first(fd, (head, body), flags, word).is_some(),
+        Attention::LeftAlone(_) | Attention::Foreign => false,
     }
 }
 
