@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 
 use crate::socket::Socket;
-use crate::wait::{Direction, Registration};
+use crate::wait::{Direction, Event, Registration};
 
 #[derive(Debug)]
 pub struct Pollable {
@@ -45,7 +45,7 @@ impl Pollable {
     ) -> Poll<io::Result<T>> {
         match attempt(&self.socket) {
             Err(error) if is_for_later(&error) => {
-                self.wait(direction, task, || attempt(&self.socket))
+                self.wait(direction, task, |_| attempt(&self.socket))
             }
             done => Poll::Ready(done),
         }
@@ -70,7 +70,7 @@ impl Pollable {
         &self,
         direction: Direction,
         task: &Context<'_>,
-        attempt: impl FnMut() -> io::Result<T>,
+        attempt: impl FnMut(Event) -> io::Result<T>,
     ) -> Poll<io::Result<T>> {
         let registration = match self.registration.get() {
             Some(registration) => registration,

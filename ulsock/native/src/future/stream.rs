@@ -14,7 +14,7 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 use super::pollable::{Pollable, is_for_later};
 use crate::in_place::{self, Copied, InPlaceError, Room, Stream, View};
 use crate::socket::Socket;
-use crate::wait::Direction;
+use crate::wait::{Direction, Event};
 
 /// A connection.
 #[derive(Debug)]
@@ -106,10 +106,10 @@ impl TcpStream {
             false => in_place::show(socket, spare).map(Some),
         };
         if pollable.is_registered() && socket.has_empty_ring() {
-            return pollable.wait(Direction::In, task, look);
+            return pollable.wait(Direction::In, task, |_| look());
         }
         match look() {
-            Err(error) if is_for_later(&error) => pollable.wait(Direction::In, task, look),
+            Err(error) if is_for_later(&error) => pollable.wait(Direction::In, task, |_| look()),
             done => Poll::Ready(done),
         }
     }
@@ -176,9 +176,13 @@ impl TcpStream {
             false => socket.recv(room, RecvFlags::DONTWAIT),
         };
         match first {
-            Err(error) if is_for_later(&error) => self.pollable.wait(Direction::In, task, || {
-                socket.recv(room, RecvFlags::DONTWAIT)
-            }),
+            Err(error) if is_for_later(&error) => {
+                self.pollable
+                    .wait(Direction::In, task, |event| match event {
+                        Event::Plain => socket.recv_unless_empty(room),
+                        Event::OfKernel => socket.recv(room, RecvFlags::DONTWAIT),
+                    })
+            }
             done => Poll::Ready(done),
         }
     }

@@ -92,7 +92,7 @@ impl Subscription {
                 Err(error) => return Poll::Ready(Err(NameError::Os(error))),
             },
         };
-        let polled = registration.poll(Direction::In, task, || {
+        let polled = registration.poll(Direction::In, task, |_| {
             let event = self.try_next().transpose();
             event.ok_or_else(|| io::ErrorKind::WouldBlock.into())
         });

@@ -140,7 +140,7 @@ impl Timer {
     /// Whether it has rung.
     fn poll(&mut self, task: &Context<'_>) -> Poll<io::Result<()>> {
         let fd = &self.fd;
-        let rung = self.registration.poll(Direction::In, task, || {
+        let rung = self.registration.poll(Direction::In, task, |_| {
             Ok(rustix::io::read(fd, &mut [0; 8])?)
         });
         if rung.is_ready() {

@@ -6,4 +6,4 @@ mod set;
 mod source;
 
 pub use reactor::Reactor;
-pub use source::{Direction, Registration};
+pub use source::{Direction, Event, Registration};

@@ -18,6 +18,15 @@ pub enum Direction {
     Out,
 }
 
+/// What may have happened since somebody found nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event {
+    /// Bytes, or room. An empty ring is the last word.
+    Plain,
+    /// The kernel's socket has something to say in any case: that the connection has ended, for example.
+    OfKernel,
+}
+
 /// Tasks that are gone leave their wakers. If there are more, all are woken, and those that still wait come again.
 const MOST_WAKERS: usize = 32;
 
@@ -31,9 +40,15 @@ pub struct Source {
 
 #[derive(Debug, Default)]
 struct SideState {
-    /// An event has come since somebody found nothing.
-    ready: bool,
+    /// Has come since somebody found nothing.
+    event: Option<Event>,
     wakers: Vec<Waker>,
+}
+
+impl SideState {
+    fn note(&mut self, event: Event) {
+        self.event = self.event.max(Some(event));
+    }
 }
 
 impl Source {
@@ -57,32 +72,36 @@ impl Source {
     pub fn told(&self, events: u32) {
         const ENDS: c_int = EPOLLHUP | EPOLLERR;
         let has = |wanted: c_int| events & wanted.cast_unsigned() != 0;
+        let event = match has(EPOLLPRI | EPOLLRDHUP | ENDS) {
+            true => Event::OfKernel,
+            false => Event::Plain,
+        };
         if has(EPOLLIN | EPOLLPRI | EPOLLRDHUP | ENDS) {
-            self.wake(Direction::In);
+            self.wake(Direction::In, event);
         }
         if has(EPOLLOUT | ENDS) {
-            self.wake(Direction::Out);
+            self.wake(Direction::Out, event);
         }
     }
 
-    fn wake(&self, direction: Direction) {
+    fn wake(&self, direction: Direction, event: Event) {
         let wakers = {
             let mut side = self.side(direction);
-            side.ready = true;
+            side.note(event);
             std::mem::take(&mut side.wakers)
         };
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Nothing was there: `true` if something may have come since, else the task is woken when it does.
-    fn has_come(&self, direction: Direction, task: &Context<'_>) -> bool {
+    /// Nothing was there: what may have come since, else the task is woken when it does.
+    fn come(&self, direction: Direction, task: &Context<'_>) -> Option<Event> {
         let mut side = self.side(direction);
-        if std::mem::take(&mut side.ready) {
-            return true;
+        if let Some(event) = side.event.take() {
+            return Some(event);
         }
         let waker = task.waker();
         if side.wakers.iter().any(|known| known.will_wake(waker)) {
-            return false;
+            return None;
         }
         let left = match side.wakers.len() < MOST_WAKERS {
             true => Vec::new(),
@@ -91,7 +110,7 @@ impl Source {
         side.wakers.push(waker.clone());
         drop(side);
         left.into_iter().for_each(Waker::wake);
-        false
+        None
     }
 
     fn side(&self, direction: Direction) -> MutexGuard<'_, SideState> {
@@ -131,23 +150,23 @@ impl Registration {
         &self,
         direction: Direction,
         task: &Context<'_>,
-        mut attempt: impl FnMut() -> io::Result<T>,
+        mut attempt: impl FnMut(Event) -> io::Result<T>,
     ) -> Poll<io::Result<T>> {
         if !self.reactor.is_of_this_process() {
             let text = "a wait for a stream of the parent process";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::Unsupported, text)));
         }
         // What would block has been tried: only what has come since is worth another attempt.
-        while self.source.has_come(direction, task) {
+        while let Some(event) = self.source.come(direction, task) {
             let done = loop {
-                match attempt() {
+                match attempt(event) {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     done => break done,
                 }
             };
             if !matches!(&done, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
                 // The event may have been of something behind this.
-                self.source.side(direction).ready = true;
+                self.source.side(direction).note(event);
                 return Poll::Ready(done);
             }
         }
