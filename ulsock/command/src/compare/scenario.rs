@@ -20,6 +20,7 @@ mod nginx;
 mod pgbench;
 mod ping_pong;
 mod redis;
+mod requests;
 mod sockperf;
 mod source;
 mod stream;
@@ -198,6 +199,7 @@ pub const SCENARIOS: &[Scenario] = &[
     java::SCENARIO,
     zmq::SCENARIO,
     liburing::SCENARIO,
+    requests::SCENARIO,
     exchange::SCENARIO,
     churn::SCENARIO,
     crowd::SCENARIO,

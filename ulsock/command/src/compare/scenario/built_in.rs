@@ -16,8 +16,8 @@ use crate::compare::usage::End;
 use crate::preload;
 
 /// The programs that an installation must have.
-pub const PROGRAMS: [&str; 8] = [
-    "pingpong", "stream", "messages", "dial", "crowd", "team", "calls", "hoard",
+pub const PROGRAMS: [&str; 9] = [
+    "pingpong", "stream", "messages", "requests", "dial", "crowd", "team", "calls", "hoard",
 ];
 
 /// Which placements a case is run at.
@@ -47,6 +47,8 @@ pub struct BuiltIn {
     pub rings: bool,
     /// Of ulsock's two ends only this one has it.
     pub only: Option<End>,
+    /// The program is written for ulsock: it has it in it, and stays on kernel TCP if it is told to.
+    pub native: bool,
 }
 
 impl BuiltIn {
@@ -65,6 +67,7 @@ impl BuiltIn {
             references: &[],
             rings: true,
             only: None,
+            native: false,
         }
     }
 
@@ -75,8 +78,11 @@ impl BuiltIn {
         };
         let mut command = bout.own(end, program, words)?;
         command.envs(self.settings.iter().copied());
-        if self.only.is_some_and(|only| only != end) {
+        if self.native || self.only.is_some_and(|only| only != end) {
             command.env("LD_PRELOAD", preload::without_library(preloaded()));
+        }
+        if self.native && bout.how.contender == Contender::Kernel {
+            command.env("ULSOCK_EXCLUDE", "0.0.0.0/0,::/0");
         }
         Ok(command)
     }
