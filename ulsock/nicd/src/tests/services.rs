@@ -96,7 +96,7 @@ fn names_outlive_a_new_start_of_the_daemon() {
     let address = SocketAddr::from((own, 7001));
     // More than are heard at once.
     let _held: Vec<Held> = (0..200).map(|it| register(&here, it, address)).collect();
-    let before = wait_for(&there, 200, Duration::from_secs(20));
+    let before = wait_for(&there, 200, TOLD);
     world.hosts[0].signal(Signal::KILL);
     world.hosts[0].wait();
     let folder = world.folder.path().to_owned();
