@@ -3,10 +3,12 @@
 
 mod apart;
 mod distance;
+mod etcd;
 mod nicd;
 mod wires;
 
-pub use nicd::{EngineStatus, PeerStatus};
+pub use etcd::Guard;
+pub use nicd::{EngineStatus, PeerStatus, StoreStatus};
 
 use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
@@ -67,6 +69,8 @@ pub struct Hosts {
     six: bool,
     /// Users that the daemons lease queues to.
     trusted: &'static str,
+    /// Where the daemons keep names; then their peers files name themselves alone.
+    etcd: Option<etcd::Etcd>,
     programs: Cell<u32>,
 }
 
@@ -137,6 +141,7 @@ impl Hosts {
             engines: vec![1],
             six: false,
             trusted: "root",
+            etcd: None,
             programs: Cell::new(0),
         }
     }
@@ -276,7 +281,10 @@ impl Drop for Hosts {
         }
         let run_dirs = self.hosts.iter().map(|host| host.run_dir.clone());
         let own = [self.run_dir_above(), self.folder.clone()];
-        let paths: Vec<PathBuf> = run_dirs.chain(own).collect();
+        let etcd = self.etcd.take();
+        let data = etcd.iter().map(|etcd| etcd.folder().to_owned());
+        let paths: Vec<PathBuf> = run_dirs.chain(own).chain(data).collect();
+        drop(etcd);
         self.hosts.clear();
         self.above.take();
         paths.iter().for_each(|path| remove(path));

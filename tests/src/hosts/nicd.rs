@@ -37,8 +37,20 @@ pub struct EngineStatus {
     pub links: u64,
 }
 
+/// What it tells about the store of its names.
+#[derive(Debug, Deserialize)]
+pub struct StoreStatus {
+    pub in_touch: bool,
+    pub why: String,
+    /// Names of its own host, and of others; and how often it has ignored something.
+    pub ours: u64,
+    pub theirs: u64,
+    pub ignored: u64,
+}
+
 #[derive(Deserialize)]
 struct Status {
+    store: Option<StoreStatus>,
     peers: Vec<PeerStatus>,
     interfaces: Vec<InterfaceStatus>,
     own_engines: Vec<EngineStatus>,
@@ -58,18 +70,29 @@ impl Hosts {
             let own = if self.six { &v6 } else { &v4 };
             format!("{own} nets={v4}/32,{v6}/128 keys={}", key.run())
         });
-        let lines: String = lines.collect();
-        fs::write(self.peers(), lines).expect("peers file");
+        let lines: Vec<String> = lines.collect();
+        fs::write(self.peers(), lines.concat()).expect("peers file");
+        for (host, line) in lines.iter().enumerate() {
+            fs::write(self.peers_of_one(host), line).expect("peers file");
+        }
         (0..self.count()).for_each(|host| self.start_nicd(host));
-        (0..self.count()).for_each(|host| self.wait_for_links(host));
+        match self.etcd {
+            Some(_) => self.wait_for_etcd(),
+            None => (0..self.count()).for_each(|host| self.wait_for_links(host)),
+        }
         self
     }
 
     /// Starts a host's daemon, which can be asked from then on.
     pub fn start_nicd(&self, host: usize) {
         let nicd = self.command(host, "--key").arg(self.key(host));
-        let nicd = nicd.arg("--peers").arg(self.peers());
-        let mut nicd = nicd.args("--port").arg(nicd_port());
+        let peers = match self.etcd {
+            Some(_) => self.peers_of_one(host),
+            None => self.peers(),
+        };
+        let nicd = nicd.arg("--peers").arg(peers);
+        let nicd = nicd.args("--port").arg(nicd_port());
+        let mut nicd = self.with_etcd(host, nicd);
         if !self.trusted.is_empty() {
             nicd = nicd.arg("--lease-to").arg(self.trusted);
         }
@@ -132,6 +155,11 @@ impl Hosts {
             (0..self.count())
                 .all(|host| self.engines(host).iter().filter(|it| has_link(it)).count() == count)
         });
+    }
+
+    /// What it says about the store of its names.
+    pub fn store_status(&self, host: usize) -> StoreStatus {
+        self.whole_status(host).store.expect("a store")
     }
 
     fn whole_status(&self, host: usize) -> Status {
@@ -219,6 +247,11 @@ impl Hosts {
 
     pub(super) fn peers(&self) -> PathBuf {
         self.folder.join("peers")
+    }
+
+    /// With the line of that host alone.
+    fn peers_of_one(&self, host: usize) -> PathBuf {
+        self.folder.join(format!("peers-{host}"))
     }
 }
 

@@ -36,7 +36,7 @@ enum Command {
     /// Say what ulsock would do here and why, and try it
     Doctor,
     /// Run the daemon that joins this host to others by the NIC, or ask it, or prepare it
-    Nicd(nicd::NicdOptions),
+    Nicd(Box<nicd::NicdOptions>),
     #[command(name = doctor::trial::SUBCOMMAND, hide = true)]
     DoctorEnd(doctor::trial::TrialEnd),
     #[command(name = compare::guard::SUBCOMMAND, hide = true)]

@@ -2,6 +2,7 @@
 //! a file of its own.
 
 mod check;
+mod etcd;
 mod key;
 mod serve;
 mod status;

@@ -36,6 +36,7 @@ use super::services::Services;
 use super::set::{Set, Source};
 use super::shares::Shares;
 use super::signals;
+use super::store::Store;
 use os::pid;
 use rendezvous::rundir::RunDir;
 use shm::waiter::{self, Waiter};
@@ -60,6 +61,8 @@ pub struct Options<'a> {
     pub lease_to: Vec<u32>,
     /// One to [`MOST_ENGINES`].
     pub engines: usize,
+    /// Where names are kept; `None`: the daemons tell each other.
+    pub store: Option<Box<dyn Store>>,
 }
 
 impl Options<'_> {
@@ -109,6 +112,8 @@ pub struct Nicd {
     pub(super) broker: Option<Broker>,
     /// Names of programs, here and on other hosts, once we serve.
     pub(super) services: Option<Services>,
+    /// Until we serve.
+    pub(super) store: Option<Box<dyn Store>>,
     pub(super) connections: Connections,
     pub(super) waiter: &'static Waiter,
     /// Of this process: the peers know another one by it.
@@ -217,6 +222,7 @@ impl Nicd {
             shut: Vec::new(),
             broker,
             services: None,
+            store: options.store,
             connections: Connections::default(),
             waiter: waiter::take().ok_or("no memory for a bell")?,
             life: random()?,
@@ -379,6 +385,7 @@ impl Nicd {
             Source::HostDoor => self.let_guests_in(),
             Source::Guest(number) => self.hear_guest(number, time),
             Source::Names => self.hear_names(time),
+            Source::Board => self.hear_board(time),
         }
     }
 

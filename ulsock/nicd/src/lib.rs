@@ -16,6 +16,7 @@ mod ending;
 mod engine_messages;
 mod engine_thread;
 mod engines;
+mod entry;
 mod host;
 pub mod identity;
 mod idle_port;
@@ -31,6 +32,7 @@ mod orphan;
 mod pairing;
 mod peer_messages;
 pub mod peers;
+mod posting;
 mod program;
 mod programs;
 mod promote;
@@ -45,16 +47,17 @@ mod shares;
 mod signals;
 mod socket_check;
 mod status;
+pub mod store;
 mod telling;
 #[cfg(test)]
 mod tests;
-mod trusted;
+pub mod trusted;
 
 pub use daemon::{Nicd, Options};
 pub use engines::MOST_ENGINES;
 pub use impair::{BadWord, Impairment};
 pub use interface::PortKind;
-pub use status::{Status, ask};
+pub use status::{Status, StoreStatus, ask};
 
 /// One line to whoever started us.
 macro_rules! say {

@@ -43,6 +43,8 @@ pub enum Source {
     Guest(u32),
     /// Names have changed.
     Names,
+    /// The store of names has told something.
+    Board,
 }
 
 impl Source {
@@ -63,6 +65,7 @@ impl Source {
             Source::HostDoor => (12, 0),
             Source::Guest(number) => (13, number),
             Source::Names => (14, 0),
+            Source::Board => (15, 0),
         };
         kind << 32 | u64::from(number)
     }
@@ -85,6 +88,7 @@ impl Source {
             12 => Source::HostDoor,
             13 => Source::Guest(number),
             14 => Source::Names,
+            15 => Source::Board,
             _ => return None,
         })
     }
@@ -167,12 +171,12 @@ mod tests {
 
     #[test]
     fn every_source_has_its_number() {
-        let is_one = |kind| kind < 6 || kind == 12 || kind == 14;
-        let sources = (0..15).map(|kind| kind << 32 | if is_one(kind) { 0 } else { 77 });
+        let is_one = |kind| kind < 6 || matches!(kind, 12 | 14 | 15);
+        let sources = (0..16).map(|kind| kind << 32 | if is_one(kind) { 0 } else { 77 });
         for number in sources {
             let source = Source::from_number(number);
             assert_eq!(source.map(Source::to_number), Some(number));
         }
-        assert_eq!(Source::from_number(15 << 32), None);
+        assert_eq!(Source::from_number(16 << 32), None);
     }
 }

@@ -35,6 +35,20 @@ pub struct Status {
     pub interfaces: Vec<InterfaceStatus>,
     /// Those of the daemon; the first is that of the interfaces above.
     pub own_engines: Vec<OwnEngineStatus>,
+    /// Where names are kept, if not by the daemons themselves.
+    pub store: Option<StoreStatus>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct StoreStatus {
+    pub title: String,
+    pub in_touch: bool,
+    /// Why not.
+    pub why: String,
+    /// Names of this host that are there, and of others that are used; and entries that are not.
+    pub ours: usize,
+    pub theirs: usize,
+    pub ignored: u64,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -144,6 +158,7 @@ impl Nicd {
                 .collect(),
             interfaces: self.interfaces.iter().map(interface_status).collect(),
             own_engines: self.own_engines(),
+            store: self.store_status(),
         };
         serde_json::to_string(&status).unwrap_or_default()
     }

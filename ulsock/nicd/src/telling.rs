@@ -1,5 +1,6 @@
 //! Names of services between hosts: the daemon hears of those that programs of this host register, and tells the other daemons;
-//! and it writes theirs into the run directory, where programs find them as if they were of this host.
+//! and it writes theirs into the run directory, where programs find them as if they were of this host. Where the hosts have a
+//! store, nothing is told: see [`posting`](super::posting).
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -22,8 +23,9 @@ impl Nicd {
         let opened = self.door.run_dir();
         let me = self.me.control.ip();
         let opened = opened.and_then(|run_dir| Services::open(run_dir, me));
-        let opened = opened.and_then(|services| {
+        let opened = opened.and_then(|mut services| {
             self.set.add(Source::Names, services.watch.as_fd())?;
+            self.open_board(&mut services);
             Ok(services)
         });
         match opened {
@@ -56,6 +58,10 @@ impl Nicd {
             self.set.remove(services.watch.as_fd());
             services.resume_at = Some(time + PAUSE);
         }
+        if let Some(board) = &mut services.board {
+            news.iter().for_each(|message| board.tell(message, me));
+            return;
+        }
         for host in self.others() {
             for message in &news {
                 if self.hosts[host].is_in_touch() {
@@ -67,7 +73,7 @@ impl Nicd {
 
     /// Everything, to one that we have just met.
     pub(super) fn tell_names(&mut self, host: usize, time: Instant) {
-        let Some(services) = &self.services else {
+        let Some(services) = self.services.as_ref().filter(|it| it.board.is_none()) else {
             return;
         };
         let names = services.ours.all().map(PeerMessage::Named);
@@ -87,7 +93,8 @@ impl Nicd {
             PeerMessage::Named(named) => is_its_own(named.address.ip()),
             _ => true,
         };
-        let Some(services) = self.services.as_mut().filter(|_| believed) else {
+        let services = self.services.as_mut().filter(|it| it.board.is_none());
+        let Some(services) = services.filter(|_| believed) else {
             return;
         };
         let (theirs, directory) = (&mut services.theirs, services.watch.directory());
@@ -110,10 +117,17 @@ impl Nicd {
             return;
         };
         services.theirs.tend(time);
+        if let Some(board) = &mut services.board {
+            board.theirs.tend(time);
+        }
+        let hears_board = services.hear_board_at.is_some_and(|at| at <= time);
         if services.resume_at.is_some_and(|at| at <= time) {
             services.resume_at = None;
             let _ = self.set.add(Source::Names, services.watch.as_fd());
             self.hear_names(time);
+        }
+        if hears_board {
+            self.hear_board(time);
         }
     }
 }

@@ -12,7 +12,7 @@ const LARGEST: u64 = 4 << 20;
 
 /// Who may read the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Readers {
+pub enum Readers {
     All,
     /// Its owner; and its group, if it belongs to root: so systemd hands credentials to a service (by an
     /// access list, which shows as rights of the group), and so keys are given to system users.
@@ -32,7 +32,7 @@ pub enum Untrusted {
 }
 
 /// Also through a symbolic link: what counts is the file that is read.
-pub(super) fn read(path: &Path, readers: Readers) -> Result<String, Untrusted> {
+pub fn read(path: &Path, readers: Readers) -> Result<String, Untrusted> {
     let file = File::options()
         .read(true)
         // Nor does a FIFO make us wait.

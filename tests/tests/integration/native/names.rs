@@ -1,5 +1,6 @@
 //! Names on one host: processes that register them, withdraw them and are killed, and others that hear of it.
 
+mod etcd;
 mod hosts;
 
 use std::collections::HashSet;

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use netstack::phy::ivshmem;
 
 use super::check;
+use super::etcd::EtcdOptions;
 use crate::failure::{Failure, Outcome};
 use crate::preload;
 
@@ -38,6 +39,8 @@ pub struct ServeOptions {
     /// Engines: the first in the daemon's own thread, each other on one of its own; with --port packet
     #[arg(long, value_name = "N", default_value_t = 1)]
     engines: usize,
+    #[command(flatten)]
+    etcd: EtcdOptions,
     /// For tests: treat what arrives as a bad network would
     ///
     /// Comma separated: loss=, duplication=, reordering= (such frames come 0.5 ms late) and corruption= (one bit
@@ -81,6 +84,7 @@ pub fn run(options: &ServeOptions) -> Outcome {
         impairment: options.impair.clone(),
         lease_to: uids(&options.lease_to)?,
         engines: options.engines,
+        store: options.etcd.store()?,
     });
     let mut nicd = started.map_err(Failure::setup)?;
     settle(options.user.as_deref())?;

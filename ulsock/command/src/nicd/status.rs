@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
-use ::nicd::{self, Status};
+use ::nicd::{self, Status, StoreStatus};
 use clap::Args;
 
 use crate::failure::{Failure, Outcome};
@@ -97,7 +97,23 @@ fn text(status: &Status) -> String {
         ));
     }
     lines.extend(own_engines(status));
+    lines.extend(status.store.as_ref().map(store));
     lines.join("\n") + "\n"
+}
+
+fn store(store: &StoreStatus) -> String {
+    let touch = match (store.in_touch, store.why.as_str()) {
+        (true, _) => "in touch".to_owned(),
+        (false, "") => "not in touch yet".to_owned(),
+        (false, why) => format!("out of reach: {}", plain(why)),
+    };
+    format!(
+        "  names in {}: {touch}; {} of this host, {} of others; {} times something was ignored there",
+        plain(&store.title),
+        store.ours,
+        store.theirs,
+        store.ignored
+    )
 }
 
 /// Of one alone all is said already.

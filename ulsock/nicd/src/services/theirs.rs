@@ -11,11 +11,11 @@ use rendezvous::names::{Directory, Elsewhere, Held, Label};
 use crate::peer_messages::Named;
 
 /// What one host can make us write, and all of them: each takes a descriptor.
-const MOST_OF_A_HOST: usize = 1024;
-const MOST: usize = 8192;
+pub const MOST_OF_A_HOST: usize = 1024;
+pub const MOST: usize = 8192;
 
 /// From the end of a channel to the end of the names that were not told anew.
-const GRACE: Duration = Duration::from_secs(2);
+pub const GRACE: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
 pub struct Theirs {

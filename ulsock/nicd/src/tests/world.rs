@@ -53,6 +53,7 @@ fn daemon() {
         impairment: None,
         lease_to: Vec::new(),
         engines: number_from("NICD_TEST_ENGINES").unwrap_or(1),
+        store: None,
     });
     started.unwrap_or_else(|why| panic!("{why}")).run();
 }

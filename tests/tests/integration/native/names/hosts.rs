@@ -1,11 +1,16 @@
 //! Names of programs on another host: by the daemons, in two network namespaces.
 
+use std::time::{Duration, Instant};
+
 use tests::ends::kernel_only;
 use tests::hosts::Hosts;
 use tests::program::{Program, Running};
 use tests::wait;
 
 use super::{present, told};
+
+/// What docs/native.md promises for a host that is lost.
+const LOST: Duration = Duration::from_secs(15);
 
 fn names(hosts: &Hosts, host: usize, words: &str) -> Program {
     let program = hosts.own(host, "names").without("LD_PRELOAD");
@@ -69,4 +74,35 @@ fn daemons_are_killed() {
 
     let left = names(&hosts, 1, "range service=db").run();
     assert_eq!(left, "");
+}
+
+#[test]
+fn two_users() {
+    if kernel_only() {
+        return;
+    }
+    super::etcd::two_users_see(&Hosts::two());
+}
+
+/// Without a word of its end: nothing that is sent to it arrives, and nothing comes back.
+#[test]
+fn a_host_is_lost() {
+    if kernel_only() {
+        return;
+    }
+    let hosts = Hosts::on_a_bridge(2);
+    let watcher = watcher(&hosts, 1);
+    let mut holder = names(&hosts, 0, "hold service=db instance=1 host=::")
+        .piped()
+        .start();
+    holder.prints("held");
+    wait::until("it is there", || present(&watcher).len() == 1);
+    hosts.unplug(0);
+    let since = Instant::now();
+    wait::until("it is gone", || present(&watcher).is_empty());
+    assert!(since.elapsed() < LOST, "{:?}", since.elapsed());
+    hosts.plug(0);
+    wait::until("it is there", || present(&watcher).len() == 1);
+    drop(holder.succeed());
+    wait::until("it is withdrawn", || present(&watcher).is_empty());
 }
