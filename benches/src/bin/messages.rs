@@ -74,11 +74,17 @@ fn serve(address: &str) -> Outcome {
     let begun = counter.clone();
     endpoint.handle(METER, move |message| begun.clone().begin(message));
     endpoint.handle(STREAM, move |message| counter.clone().take(message));
+    // A client can have come and gone while one turn is extracted.
+    let client = Rc::new(RefCell::new(None));
+    let came = client.clone();
+    endpoint.on_arrival(move |peer| drop(came.replace(Some(peer))));
     block_on(async {
-        while endpoint.peers().is_empty() {
-            endpoint.extract(usize::MAX).await?;
-        }
-        let client = endpoint.peers().remove(0);
+        let client = loop {
+            match client.take() {
+                Some(peer) => break peer,
+                None => endpoint.extract(usize::MAX).await?,
+            };
+        };
         drop(native::run::spawn(async move { endpoint.serve().await }));
         client.gone().await;
         Ok(())
