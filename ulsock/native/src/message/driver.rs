@@ -2,9 +2,10 @@
 //! sent.
 
 use std::cell::{Cell, RefCell};
-use std::task::{Context, Waker};
+use std::task::Context;
 
 use super::credit::Class;
+use super::wakers::Wakers;
 
 pub struct Driver {
     /// What each peer may have under way, in each class.
@@ -18,11 +19,11 @@ pub struct Driver {
     /// A message has begun, or bytes were taken.
     done_something: Cell<bool>,
     /// Handlers that were stopped by the budget.
-    hungry: RefCell<Vec<Waker>>,
+    hungry: RefCell<Wakers>,
     /// Extractions one after the other.
     rounds: Cell<u32>,
     /// Tasks that wait while somebody extracts: then they have to receive for themselves.
-    waiters: RefCell<Vec<Waker>>,
+    waiters: RefCell<Wakers>,
     /// The class of the message whose handler runs.
     handling: Cell<Option<Class>>,
 }
@@ -51,14 +52,14 @@ impl Driver {
         if !self.driven.get() {
             return;
         }
-        note(&self.waiters, task);
+        self.waiters.borrow_mut().add(task.waker());
     }
 
     /// The endpoint is gone: nobody will extract again.
     pub fn ends(&self) {
         self.over.set(true);
         let hungry = self.hungry.take();
-        hungry.into_iter().for_each(Waker::wake);
+        hungry.wake();
     }
 
     pub fn is_over(&self) -> bool {
@@ -72,7 +73,7 @@ impl Driver {
         self.taken.set(0);
         self.done_something.set(false);
         let hungry = self.hungry.take();
-        hungry.into_iter().for_each(Waker::wake);
+        hungry.wake();
     }
 
     /// It has ended: nothing is taken until the next.
@@ -80,7 +81,7 @@ impl Driver {
         self.budget.set(0);
         self.driven.set(false);
         let waiters = self.waiters.take();
-        waiters.into_iter().for_each(Waker::wake);
+        waiters.wake();
     }
 
     pub fn budget(&self) -> usize {
@@ -108,7 +109,7 @@ impl Driver {
 
     /// A handler waits for the next extraction.
     pub fn wait(&self, task: &Context<'_>) {
-        note(&self.hungry, task);
+        self.hungry.borrow_mut().add(task.waker());
     }
 
     /// Whether the next extraction may follow at once. Not always: a thread has other tasks.
@@ -138,13 +139,5 @@ impl Driver {
             None => Class::Request,
             Some(_) => Class::Reply,
         }
-    }
-}
-
-/// Each task once.
-fn note(wakers: &RefCell<Vec<Waker>>, task: &Context<'_>) {
-    let mut wakers = wakers.borrow_mut();
-    if !wakers.iter().any(|known| known.will_wake(task.waker())) {
-        wakers.push(task.waker().clone());
     }
 }

@@ -11,6 +11,7 @@ use super::error::MessageError;
 use super::ready::{Alarm, Ready, Woken};
 use super::receive::Receive;
 use super::send::Send;
+use super::wakers::Wakers;
 use crate::future::TcpStream;
 
 pub struct Link {
@@ -27,7 +28,7 @@ pub struct Link {
     /// Why nothing can be sent any more. What the other end has sent before is still to be received.
     mute: RefCell<Option<MessageError>>,
     /// Tasks that wait for credit, for their turn to send, or for the end.
-    waiters: RefCell<Vec<Waker>>,
+    waiters: RefCell<Wakers>,
     pub alarm: Arc<Alarm>,
     /// The program knows of it.
     pub announced: Cell<bool>,
@@ -136,16 +137,12 @@ impl Link {
     }
 
     pub fn wait(&self, task: &Context<'_>) {
-        let mut waiters = self.waiters.borrow_mut();
-        if !waiters.iter().any(|known| known.will_wake(task.waker())) {
-            waiters.push(task.waker().clone());
-        }
-        drop(waiters);
+        self.waiters.borrow_mut().add(task.waker());
         self.driver.note_waiter(task);
     }
 
     pub fn wake_waiters(&self) {
         let waiters = self.waiters.take();
-        waiters.into_iter().for_each(Waker::wake);
+        waiters.wake();
     }
 }

@@ -20,6 +20,7 @@ mod reader;
 mod ready;
 mod receive;
 mod send;
+mod wakers;
 
 pub use endpoint::Endpoint;
 pub use error::{MessageError, Nonsense};
