@@ -2,6 +2,7 @@
 //! a file of its own.
 
 mod check;
+#[cfg(feature = "etcd")]
 mod etcd;
 mod key;
 mod serve;

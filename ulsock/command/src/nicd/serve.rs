@@ -6,11 +6,13 @@ use std::process::ExitCode;
 use ::nicd::caps::{self, User};
 use ::nicd::identity::{Identity, KEY_FILE};
 use ::nicd::peers::{PEERS_FILE, Peers};
+use ::nicd::store::Store;
 use ::nicd::{self, Impairment, Nicd, PortKind};
 use clap::{Args, ValueEnum};
 use netstack::phy::ivshmem;
 
 use super::check;
+#[cfg(feature = "etcd")]
 use super::etcd::EtcdOptions;
 use crate::failure::{Failure, Outcome};
 use crate::preload;
@@ -39,6 +41,7 @@ pub struct ServeOptions {
     /// Engines: the first in the daemon's own thread, each other on one of its own; with --port packet
     #[arg(long, value_name = "N", default_value_t = 1)]
     engines: usize,
+    #[cfg(feature = "etcd")]
     #[command(flatten)]
     etcd: EtcdOptions,
     /// For tests: treat what arrives as a bad network would
@@ -49,6 +52,19 @@ pub struct ServeOptions {
     /// loss=1%,duplication=1%,reordering=1%,corruption=0.5%,seed=7
     #[arg(long, value_name = "WORDS")]
     impair: Option<Impairment>,
+}
+
+impl ServeOptions {
+    /// Where names are kept beside the run directory.
+    #[cfg(feature = "etcd")]
+    fn store(&self) -> Result<Option<Box<dyn Store>>, Failure> {
+        self.etcd.store()
+    }
+
+    #[cfg(not(feature = "etcd"))]
+    fn store(&self) -> Result<Option<Box<dyn Store>>, Failure> {
+        Ok(None)
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -84,7 +100,7 @@ pub fn run(options: &ServeOptions) -> Outcome {
         impairment: options.impair.clone(),
         lease_to: uids(&options.lease_to)?,
         engines: options.engines,
-        store: options.etcd.store()?,
+        store: options.store()?,
     });
     let mut nicd = started.map_err(Failure::setup)?;
     settle(options.user.as_deref())?;
