@@ -1,6 +1,6 @@
 //! The core of ulsock, without operating system and without I/O of its own.
 //!
-//! `shared_memory` says what may lie in memory that others write. `ring` holds the shared-memory protocol: byte rings with tripwires, and the rules by which a
+//! `watch` holds tripwires on memory that others write. `shared_memory` says what may lie in memory that others write. `ring` holds the shared-memory protocol: byte rings with tripwires, and the rules by which a
 //! stream changes between the kernel and a ring at an exact byte. `wire` and `link` hold the protocol
 //! between two hosts (docs/link.md): its formats, and its behaviour. `failover` holds the rules by which a
 //! connection gets onto it and back (docs/failover.md). `port` says what a port is, by which frames get
@@ -21,4 +21,5 @@ pub mod ring;
 #[cfg(not(loom))]
 pub mod shared_memory;
 pub mod time;
+pub mod watch;
 pub mod wire;

@@ -26,6 +26,8 @@ mod handover;
 mod switch;
 #[path = "loom/wait.rs"]
 mod wait;
+#[path = "loom/watch.rs"]
+mod watch;
 
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
