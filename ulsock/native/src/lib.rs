@@ -6,6 +6,7 @@
 //!
 //! - [`TcpStream`] and [`TcpListener`] block, as those of the standard library do.
 //! - [`future`] has the same for any executor.
+//! - [`memory`] is memory of other programs, to be written, and tripwires on it.
 //! - [`names`] finds services by name.
 //! - [`request`] has calls of services, with replies, on top of [`message`].
 //! - [`run`] is an executor for one thread, which waits for rings itself.
@@ -20,6 +21,7 @@ mod calls;
 pub mod future;
 mod in_place;
 mod listener;
+pub mod memory;
 pub mod message;
 pub mod names;
 pub mod request;

@@ -19,6 +19,8 @@ pub enum Nonsense {
     Order,
     /// A request, or a reply, that makes no sense.
     Request,
+    /// A write into memory that is not its to write.
+    Memory,
 }
 
 impl fmt::Display for Nonsense {
@@ -29,6 +31,7 @@ impl fmt::Display for Nonsense {
             Nonsense::Frame => f.write_str("a frame that makes no sense"),
             Nonsense::Credit => f.write_str("more bytes than it had credit for"),
             Nonsense::Request => f.write_str("a request or a reply that makes no sense"),
+            Nonsense::Memory => f.write_str("a write into memory that makes no sense"),
             Nonsense::Order => f.write_str("a part of a message that is not under way"),
         }
     }

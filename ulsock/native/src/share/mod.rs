@@ -22,7 +22,7 @@ use rendezvous::rundir::RunDir;
 pub use counter::{Deposit, Uses};
 pub use error::FetchError;
 pub use parcel::MOST;
-pub use ticket::{LEN, Ticket};
+pub use ticket::{LEN, Secret, Ticket};
 
 use counter::Counter;
 

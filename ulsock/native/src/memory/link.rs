@@ -1,0 +1,189 @@
+//! What an import and the thread that has its connection share: what is to be sent, and how the connection has ended.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use super::answer::Answer;
+use super::error::MemoryError;
+
+/// Bytes that wait to be sent. Who writes more waits.
+const MOST_QUEUED: usize = 1 << 20;
+
+pub type Done = Answer<Result<(), MemoryError>>;
+
+pub enum Send {
+    Write { offset: u64, bytes: Vec<u8> },
+    Flush(u64),
+    Settled,
+}
+
+#[derive(Default)]
+pub struct Link {
+    state: Mutex<State>,
+    room: Condvar,
+    has_ended: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Send>,
+    queued: usize,
+    sender: Option<Waker>,
+    writers: Vec<Waker>,
+    flushes: HashMap<u64, Done>,
+    last_flush: u64,
+    /// Nobody holds the import any more.
+    is_dropped: bool,
+    end: Option<MemoryError>,
+}
+
+impl Link {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why nothing can be written any more.
+    #[inline]
+    pub fn check(&self) -> Result<(), MemoryError> {
+        match self.has_ended.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(self.state().end.unwrap_or(MemoryError::PeerGone)),
+        }
+    }
+
+    pub fn end(&self, why: MemoryError) {
+        let mut state = self.state();
+        state.end.get_or_insert(why);
+        self.has_ended.store(true, Ordering::Release);
+        state.queue.clear();
+        let flushes = std::mem::take(&mut state.flushes);
+        let mut wakers = std::mem::take(&mut state.writers);
+        wakers.extend(state.sender.take());
+        let why = state.end.unwrap_or(why);
+        drop(state);
+        flushes.into_values().for_each(|done| done.give(Err(why)));
+        self.room.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Nobody will write any more. What is queued is still sent.
+    pub fn dropped(&self) {
+        let mut state = self.state();
+        state.is_dropped = true;
+        let sender = state.sender.take();
+        drop(state);
+        if let Some(sender) = sender {
+            sender.wake();
+        }
+    }
+
+    fn push(&self, mut state: MutexGuard<'_, State>, send: Send) {
+        state.queue.push_back(send);
+        let sender = state.sender.take();
+        drop(state);
+        if let Some(sender) = sender {
+            sender.wake();
+        }
+    }
+
+    pub fn settled(&self) {
+        self.push(self.state(), Send::Settled);
+    }
+
+    /// Queues a write, if there is room for it now.
+    pub fn poll_write(
+        &self,
+        task: &Context<'_>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Poll<Result<(), MemoryError>> {
+        self.check()?;
+        let mut state = self.state();
+        if state.queued >= MOST_QUEUED {
+            let waker = task.waker();
+            if !state.writers.iter().any(|known| known.will_wake(waker)) {
+                state.writers.push(waker.clone());
+            }
+            return Poll::Pending;
+        }
+        self.queue_write(state, offset, bytes);
+        Poll::Ready(Ok(()))
+    }
+
+    pub fn write_blocking(&self, offset: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        let mut state = self.state();
+        while state.queued >= MOST_QUEUED && state.end.is_none() {
+            let waited = self.room.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Some(why) = state.end {
+            return Err(why);
+        }
+        self.queue_write(state, offset, bytes);
+        Ok(())
+    }
+
+    fn queue_write(&self, mut state: MutexGuard<'_, State>, offset: u64, bytes: &[u8]) {
+        state.queued += bytes.len();
+        let bytes = bytes.to_vec();
+        self.push(state, Send::Write { offset, bytes });
+    }
+
+    /// Asks for a word that all that was queued is in place.
+    pub fn flush(&self) -> Done {
+        let done = Answer::new();
+        let mut state = self.state();
+        if let Some(why) = state.end {
+            drop(state);
+            done.give(Err(why));
+            return done;
+        }
+        state.last_flush += 1;
+        let number = state.last_flush;
+        state.flushes.insert(number, done.clone());
+        self.push(state, Send::Flush(number));
+        done
+    }
+
+    pub fn flushed(&self, number: u64) {
+        let done = self.state().flushes.remove(&number);
+        if let Some(done) = done {
+            done.give(Ok(()));
+        }
+    }
+
+    /// What is to be sent next; `None` at the end.
+    pub async fn next(&self) -> Option<Send> {
+        poll_fn(|task| {
+            let mut state = self.state();
+            if state.end.is_some() {
+                return Poll::Ready(None);
+            }
+            match state.queue.pop_front() {
+                Some(send) => Poll::Ready(Some(send)),
+                None if state.is_dropped => Poll::Ready(None),
+                None => {
+                    state.sender = Some(task.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// A write is on its way.
+    pub fn sent(&self, len: usize) {
+        let mut state = self.state();
+        state.queued -= len.min(state.queued);
+        let wakers = match state.queued < MOST_QUEUED {
+            true => std::mem::take(&mut state.writers),
+            false => Vec::new(),
+        };
+        drop(state);
+        self.room.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}

@@ -1,0 +1,139 @@
+//! A region, as its exporter holds it, and its tripwires.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::error::MemoryError;
+use super::key::RegionKey;
+use super::owner::Owner;
+use super::queue::WireId;
+use super::registry::{Keeper, Registry};
+use super::wires::Fires;
+
+/// Memory that others can write who have its key. When this is dropped, their writes fail.
+///
+/// What is here can change at any time: bytes are copied out, then checked, and then used.
+pub struct Region {
+    owner: Arc<Owner>,
+    keeper: Arc<Keeper>,
+}
+
+impl Region {
+    pub(super) fn new(owner: Arc<Owner>, keeper: Arc<Keeper>) -> Region {
+        Region { owner, keeper }
+    }
+
+    fn registry(&self) -> &Arc<Registry> {
+        &self.keeper.0
+    }
+
+    /// What an importer needs.
+    pub fn key(&self) -> RegionKey {
+        RegionKey {
+            address: self.registry().address,
+            number: self.owner.number,
+            secret: self.owner.secret,
+        }
+    }
+
+    pub fn size(&self) -> usize {
+        self.owner.place.size()
+    }
+
+    /// Fills the room with the bytes from `offset` on.
+    pub fn read(&self, offset: usize, room: &mut [u8]) -> Result<(), MemoryError> {
+        self.owner.place.read(offset, room)
+    }
+
+    /// Puts bytes there. This trips no wire: those are for what others write.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), MemoryError> {
+        self.owner.place.write(offset, bytes)
+    }
+
+    /// The word of eight bytes at a multiple of eight, in this host's order. It is written and read at once; and who has read it
+    /// sees what its writer had written before.
+    pub fn load(&self, offset: usize) -> Result<u64, MemoryError> {
+        self.owner.place.load(offset)
+    }
+
+    pub fn store(&self, offset: usize, word: u64) -> Result<(), MemoryError> {
+        self.owner.place.store(offset, word)
+    }
+
+    /// From now on writes into this range fire the wire, each when it is complete, in the queue with which the region was exported.
+    /// What was written before can be read now.
+    pub fn wire(&self, range: Range<usize>, fires: Fires) -> Result<Tripwire, MemoryError> {
+        if !self.registry().is_of_this_process() {
+            return Err(MemoryError::Forked);
+        }
+        if range.is_empty() || range.end > self.size() {
+            return Err(MemoryError::OutOfRange);
+        }
+        let watched = range.start as u64..range.end as u64;
+        let add = self
+            .owner
+            .wires(|wires, armed, blocks| wires.add(watched, fires, armed, blocks));
+        let (at, id) = add?;
+        Ok(Tripwire {
+            owner: self.owner.clone(),
+            registry: self.registry().clone(),
+            at,
+            id,
+        })
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Region({:?}, {} bytes)", self.key(), self.size())
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if self.registry().is_of_this_process() {
+            self.registry().revoke(self.owner.number);
+        }
+    }
+}
+
+/// A wire on a range of a region. It fires no more when this is dropped.
+pub struct Tripwire {
+    owner: Arc<Owner>,
+    registry: Arc<Registry>,
+    at: usize,
+    id: u64,
+}
+
+impl Tripwire {
+    /// By which its events tell it.
+    pub fn id(&self) -> WireId {
+        WireId(self.id)
+    }
+
+    /// Sets a wire again that fires once. What was written meanwhile can be read now.
+    pub fn rearm(&self) -> Result<(), MemoryError> {
+        if !self.registry.is_of_this_process() {
+            return Err(MemoryError::Forked);
+        }
+        self.owner
+            .wires(|wires, armed, blocks| wires.rearm(self.at, armed, blocks));
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Tripwire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tripwire({})", self.id)
+    }
+}
+
+impl Drop for Tripwire {
+    fn drop(&mut self) {
+        if self.registry.is_of_this_process() {
+            self.owner
+                .wires(|wires, armed, blocks| wires.remove(self.at, armed, blocks));
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What an exporter knows of its importers, and what it does with their messages.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::Future;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+use super::host;
+use super::owner::{MailPlace, Owner};
+use super::protocol::{FLUSH, FLUSHED, OPEN, OPENED, Open, Opened, REVOKED, SETTLED, WRITE};
+use super::registry::Registry;
+use super::turns::{Turn, Turns};
+use crate::message::{Endpoint, Incoming, Layer, MessageError, Nonsense, Peer, Tasks};
+use crate::share::{self, Deposit, Uses};
+
+/// Bytes that are taken from a message at a time. What is not longer is put in place at once.
+const PIECE: usize = 16 << 10;
+
+/// One connection, for one region.
+struct Importer {
+    /// Held, so that no other peer has its key.
+    peer: Peer,
+    turns: Rc<Turns>,
+    opened: RefCell<Option<(Arc<Owner>, Arc<MailPlace>)>>,
+    was_revoked: Cell<bool>,
+    /// Until it is fetched.
+    deposit: Cell<Option<Deposit>>,
+    room: Cell<Vec<u8>>,
+}
+
+pub struct Importers {
+    registry: Arc<Registry>,
+    all: RefCell<HashMap<usize, Rc<Importer>>>,
+    host: Option<[u8; 16]>,
+    tasks: Tasks,
+}
+
+impl Importers {
+    pub fn begin(endpoint: &Rc<Endpoint>, registry: &Arc<Registry>) -> Rc<Importers> {
+        let importers = Rc::new(Importers {
+            registry: registry.clone(),
+            all: RefCell::default(),
+            host: host::here(),
+            tasks: endpoint.tasks(),
+        });
+        let layer: Weak<Importers> = Rc::downgrade(&importers);
+        endpoint.add_layer(layer as Weak<dyn Layer>);
+        importers.handle(endpoint, OPEN, open);
+        importers.handle(endpoint, SETTLED, settled);
+        importers.handle(endpoint, WRITE, write);
+        importers.handle(endpoint, FLUSH, flush);
+        importers
+    }
+
+    /// Messages of one importer are handled one after the other.
+    fn handle<F>(
+        self: &Rc<Importers>,
+        endpoint: &Endpoint,
+        number: u16,
+        handler: fn(Rc<Importers>, Rc<Importer>, Incoming) -> F,
+    ) where
+        F: Future<Output = Result<(), MessageError>> + 'static,
+    {
+        let importers = self.clone();
+        endpoint.handle_own(number, move |message| {
+            let importer = importers.of(&message.peer());
+            let turn = importer.turns.enter();
+            let importers = importers.clone();
+            in_turn(
+                turn,
+                importer.clone(),
+                handler(importers, importer, message),
+            )
+        });
+    }
+
+    fn of(&self, peer: &Peer) -> Rc<Importer> {
+        let mut all = self.all.borrow_mut();
+        let fresh = || {
+            Rc::new(Importer {
+                peer: peer.clone(),
+                turns: Rc::default(),
+                opened: RefCell::default(),
+                was_revoked: Cell::new(false),
+                deposit: Cell::default(),
+                room: Cell::default(),
+            })
+        };
+        all.entry(peer.key()).or_insert_with(fresh).clone()
+    }
+
+    pub fn revoke(&self, number: u32) {
+        let all: Vec<_> = self.all.borrow().values().cloned().collect();
+        for importer in all {
+            let of_region = |(owner, _): &mut (Arc<Owner>, _)| owner.number == number;
+            let taken = importer.opened.borrow_mut().take_if(of_region);
+            if taken.is_some() {
+                importer.was_revoked.set(true);
+                drop(importer.deposit.take());
+                let peer = importer.peer.clone();
+                self.tasks
+                    .spawn(async move { peer.send(REVOKED, &[]).await });
+            }
+        }
+    }
+}
+
+impl Layer for Importers {
+    fn gone(&self, peer: &Peer) {
+        let importer = self.all.borrow_mut().remove(&peer.key());
+        let opened = importer.and_then(|importer| importer.opened.take());
+        if let Some((owner, mail)) = opened {
+            owner.remove_mail(&mail);
+        }
+    }
+
+    fn refused(&self, _: &Peer, _: u16) {}
+
+    fn ended(&self) {
+        drop(self.all.take());
+    }
+}
+
+/// What makes no sense ends the connection.
+async fn in_turn(
+    turn: Turn,
+    importer: Rc<Importer>,
+    handler: impl Future<Output = Result<(), MessageError>>,
+) -> Result<(), MessageError> {
+    turn.come().await;
+    let done = handler.await;
+    if let Err(MessageError::TooShort { .. } | MessageError::TooLong { .. }) = done {
+        importer.peer.fail(Nonsense::Memory.into());
+    }
+    done
+}
+
+fn nonsense() -> MessageError {
+    // As any other message of a wrong length.
+    MessageError::TooLong { most: 0 }
+}
+
+async fn open(
+    importers: Rc<Importers>,
+    importer: Rc<Importer>,
+    mut message: Incoming,
+) -> Result<(), MessageError> {
+    let bytes = message.read_rest(Open::LEN).await?;
+    let open = Open::from_bytes(&bytes).ok_or_else(nonsense)?;
+    if importer.opened.borrow().is_some() || importer.was_revoked.get() {
+        return Err(nonsense());
+    }
+    let answer = match importers.registry.find(open.number, &open.secret) {
+        Some(owner) => importer.grant(owner, importers.host == Some(open.host)),
+        None => Opened::WrongKey,
+    };
+    importer
+        .peer
+        .send(OPENED, answer.to_bytes().as_bytes())
+        .await
+}
+
+impl Importer {
+    fn grant(&self, owner: Arc<Owner>, is_near: bool) -> Opened {
+        let size = owner.place.size() as u64;
+        // In doubt by messages: another user, too few descriptors.
+        let shared = is_near.then(|| owner.share().ok().flatten()).flatten();
+        let (mail, deposit) = match shared {
+            Some((mail, parts)) => (mail, share::deposit(parts, Uses::Once).ok()),
+            None => (owner.add_mail(), None),
+        };
+        let ticket = deposit.as_ref().map(Deposit::ticket);
+        self.deposit.set(deposit);
+        *self.opened.borrow_mut() = Some((owner, mail));
+        Opened::Granted { size, ticket }
+    }
+}
+
+async fn settled(
+    _: Rc<Importers>,
+    importer: Rc<Importer>,
+    message: Incoming,
+) -> Result<(), MessageError> {
+    drop(importer.deposit.take());
+    message.skip().await
+}
+
+async fn write(
+    _: Rc<Importers>,
+    importer: Rc<Importer>,
+    mut message: Incoming,
+) -> Result<(), MessageError> {
+    let mut offset = [0; 8];
+    message.read_exact(&mut offset).await?;
+    let opened = importer.opened.borrow().clone();
+    let Some((owner, mail)) = opened else {
+        // It may not have heard of it yet.
+        return match importer.was_revoked.get() {
+            true => message.skip().await,
+            false => Err(nonsense()),
+        };
+    };
+    let start = usize::try_from(u64::from_le_bytes(offset)).map_err(|_| nonsense())?;
+    let mut room = importer.room.take();
+    room.resize(PIECE, 0);
+    let mut end = start;
+    loop {
+        let n = message.read_up_to(&mut room).await?;
+        owner.place.write(end, &room[..n]).map_err(|_| nonsense())?;
+        end += n;
+        if n < PIECE {
+            break;
+        }
+    }
+    importer.room.set(room);
+    owner.written(start, end, &mail);
+    Ok(())
+}
+
+async fn flush(
+    _: Rc<Importers>,
+    importer: Rc<Importer>,
+    mut message: Incoming,
+) -> Result<(), MessageError> {
+    let mut number = [0; 8];
+    message.read_exact(&mut number).await?;
+    importer.peer.send(FLUSHED, &number).await
+}
