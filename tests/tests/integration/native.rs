@@ -3,6 +3,7 @@
 mod ends;
 mod failures;
 mod forks;
+mod memory;
 mod messages;
 mod names;
 mod requests;
