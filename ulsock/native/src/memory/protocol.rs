@@ -82,3 +82,59 @@ impl Opened {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::memory::RegionKey;
+
+    /// What a run of the tests spends here, unless told otherwise.
+    const TIME: Duration = Duration::from_secs(1);
+
+    /// Whatever comes is refused, or is what it says again when it is sent on.
+    #[test]
+    fn whatever_comes() {
+        let target = bolero::check!().with_test_time(TIME).with_max_len(80);
+        target.for_each(|input: &[u8]| {
+            if let Some(open) = Open::from_bytes(input) {
+                assert_eq!(open.to_bytes().as_bytes(), input);
+            }
+            if let Some(opened) = Opened::from_bytes(input) {
+                let again = opened.to_bytes();
+                assert_eq!(Opened::from_bytes(again.as_bytes()), Some(opened));
+            }
+            if let Ok(key) = RegionKey::from_bytes(input) {
+                assert_eq!(RegionKey::from_bytes(&key.to_bytes()), Ok(key));
+            }
+        });
+    }
+
+    #[test]
+    fn only_whole_messages_are_read() {
+        let open = Open {
+            number: 7,
+            secret: [1; 16],
+            host: [2; 16],
+        };
+        let granted = Opened::Granted {
+            size: 1 << 40,
+            ticket: Ticket::from_bytes([9; LEN]),
+        };
+        let (open_bytes, granted_bytes) = (open.to_bytes(), granted.to_bytes());
+        assert_eq!(Open::from_bytes(open_bytes.as_bytes()), Some(open));
+        assert_eq!(Opened::from_bytes(granted_bytes.as_bytes()), Some(granted));
+        for len in 0..Open::LEN {
+            assert_eq!(Open::from_bytes(&open_bytes.as_bytes()[..len]), None);
+        }
+        for len in 0..Opened::LEN {
+            assert_eq!(Opened::from_bytes(&granted_bytes.as_bytes()[..len]), None);
+        }
+        let refused = Opened::WrongKey.to_bytes();
+        assert_eq!(
+            Opened::from_bytes(refused.as_bytes()),
+            Some(Opened::WrongKey)
+        );
+    }
+}
