@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -29,16 +29,34 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Subscription {
     watch: Watch,
-    /// Its place in the reactor of the task that had to wait first.
-    registration: Option<wait::Registration>,
+    place: Option<InReactor>,
+}
+
+/// Its place in the reactor of the task that had to wait first.
+#[derive(Debug)]
+struct InReactor {
+    /// A second descriptor of the watch: its own is one of those that ulsock keeps to itself, and no set takes it.
+    fd: OwnedFd,
+    registration: wait::Registration,
+}
+
+impl InReactor {
+    fn new(watch: &Watch) -> io::Result<InReactor> {
+        let fd = rustix::io::fcntl_dupfd_cloexec(watch, 0)?;
+        let registration = wait::Registration::new(&fd, false)?;
+        Ok(InReactor { fd, registration })
+    }
+}
+
+impl Drop for InReactor {
+    fn drop(&mut self) {
+        self.registration.end(&self.fd);
+    }
 }
 
 impl Subscription {
     pub(super) fn new(watch: Watch) -> Subscription {
-        Subscription {
-            watch,
-            registration: None,
-        }
+        Subscription { watch, place: None }
     }
 
     /// The next event, if it has happened.
@@ -85,18 +103,18 @@ impl Subscription {
             return Poll::Ready(event);
         }
         // Taken out, so that the attempt may use the rest.
-        let registration = match self.registration.take() {
-            Some(registration) => registration,
-            None => match wait::Registration::new(self, false) {
-                Ok(registration) => registration,
+        let place = match self.place.take() {
+            Some(place) => place,
+            None => match InReactor::new(&self.watch) {
+                Ok(place) => place,
                 Err(error) => return Poll::Ready(Err(NameError::Os(error))),
             },
         };
-        let polled = registration.poll(Direction::In, task, |_| {
+        let polled = place.registration.poll(Direction::In, task, |_| {
             let event = self.try_next().transpose();
             event.ok_or_else(|| io::ErrorKind::WouldBlock.into())
         });
-        self.registration = Some(registration);
+        self.place = Some(place);
         polled.map(|event| event.map_err(NameError::Os)?)
     }
 }
@@ -119,13 +137,5 @@ impl AsFd for Subscription {
 impl AsRawFd for Subscription {
     fn as_raw_fd(&self) -> RawFd {
         self.watch.as_fd().as_raw_fd()
-    }
-}
-
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        if let Some(registration) = &self.registration {
-            registration.end(&self.as_raw_fd());
-        }
     }
 }
