@@ -12,6 +12,8 @@ mod memory;
 #[path = "loom/world.rs"]
 mod world;
 
+#[path = "loom/broadcast.rs"]
+mod broadcast;
 #[path = "loom/death.rs"]
 mod death;
 #[path = "loom/end.rs"]
