@@ -7,6 +7,7 @@
 //! - [`TcpStream`] and [`TcpListener`] block, as those of the standard library do.
 //! - [`future`] has the same for any executor.
 //! - [`memory`] is memory of other programs, to be written, and tripwires on it.
+//! - [`group`] has reliable multicast.
 //! - [`names`] finds services by name.
 //! - [`request`] has calls of services, with replies, on top of [`message`].
 //! - [`run`] is an executor for one thread, which waits for rings itself.
@@ -19,6 +20,7 @@ struct Chapter;
 mod address;
 mod calls;
 pub mod future;
+pub mod group;
 mod in_place;
 mod listener;
 pub mod memory;
@@ -31,6 +33,7 @@ pub mod share;
 mod socket;
 mod start;
 mod stream;
+mod timer;
 mod wait;
 
 pub use in_place::{InPlaceError, OutOfRange, Room, View};

@@ -21,6 +21,8 @@ pub enum Nonsense {
     Request,
     /// A write into memory that is not its to write.
     Memory,
+    /// What no member of a group says.
+    Group,
 }
 
 impl fmt::Display for Nonsense {
@@ -32,6 +34,7 @@ impl fmt::Display for Nonsense {
             Nonsense::Credit => f.write_str("more bytes than it had credit for"),
             Nonsense::Request => f.write_str("a request or a reply that makes no sense"),
             Nonsense::Memory => f.write_str("a write into memory that makes no sense"),
+            Nonsense::Group => f.write_str("no member of a group says so"),
             Nonsense::Order => f.write_str("a part of a message that is not under way"),
         }
     }

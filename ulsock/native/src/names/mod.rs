@@ -50,7 +50,7 @@ impl Place {
 }
 
 /// The names that this process can see.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Names {
     directory: Directory,
 }

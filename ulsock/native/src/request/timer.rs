@@ -4,19 +4,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
-};
-
 use super::error::RequestError;
 use super::fate::Fate;
-use crate::wait::{Direction, Registration};
+use crate::timer::Timer;
 
 /// By time; numbers tell those of the same time apart.
 type Key = (Instant, u64);
@@ -53,7 +47,7 @@ impl Timers {
         self.numbers.set(number + 1);
         let key = (at, number);
         self.due.borrow_mut().insert(key, fate.clone());
-        let set = self.timer.borrow().as_ref().and_then(|timer| timer.set);
+        let set = self.timer.borrow().as_ref().and_then(Timer::rings_at);
         if set.is_none_or(|set| at < set)
             && let Some(keeper) = self.keeper.take()
         {
@@ -78,7 +72,7 @@ impl Timers {
             let Some(timer) = &mut *timer else {
                 return Poll::Pending;
             };
-            if timer.set.is_none_or(|set| next < set) {
+            if timer.rings_at().is_none_or(|set| next < set) {
                 timer.set(next)?;
             }
             match timer.poll(task) {
@@ -99,59 +93,5 @@ impl Timers {
             };
             first.end(RequestError::DeadlineExceeded);
         }
-    }
-}
-
-struct Timer {
-    fd: OwnedFd,
-    registration: Registration,
-    /// When it rings.
-    set: Option<Instant>,
-}
-
-impl Timer {
-    fn new() -> io::Result<Timer> {
-        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        let registration = Registration::new(&fd, false)?;
-        Ok(Timer {
-            fd,
-            registration,
-            set: None,
-        })
-    }
-
-    fn set(&mut self, at: Instant) -> io::Result<()> {
-        let left = at.saturating_duration_since(Instant::now());
-        let value = Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            // None at all would turn it off.
-            tv_nsec: i64::from(left.subsec_nanos()).max(1),
-        };
-        let once = Itimerspec {
-            it_interval: Timespec::default(),
-            it_value: value,
-        };
-        timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &once)?;
-        self.set = Some(at);
-        Ok(())
-    }
-
-    /// Whether it has rung.
-    fn poll(&mut self, task: &Context<'_>) -> Poll<io::Result<()>> {
-        let fd = &self.fd;
-        let rung = self.registration.poll(Direction::In, task, |_| {
-            Ok(rustix::io::read(fd, &mut [0; 8])?)
-        });
-        if rung.is_ready() {
-            self.set = None;
-        }
-        rung.map_ok(|_| ())
-    }
-}
-
-impl Drop for Timer {
-    fn drop(&mut self) {
-        self.registration.end(&self.fd);
     }
 }

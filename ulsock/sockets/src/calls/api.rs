@@ -42,6 +42,7 @@ pub use crate::runtime::cancel::{
 };
 pub use crate::runtime::process::is_on;
 pub use crate::runtime::signal::{RealSigaction, init as signals, sigaction};
+pub use crate::runtime::spin::until as spin_until;
 pub use crate::state::verdict::{Counted, InFlight, Verdict, guard};
 pub use os::access::{copy, is_readable, load, load_if_any, load_word, store};
 pub use os::mlock::mlockall;

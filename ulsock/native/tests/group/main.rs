@@ -1,0 +1,7 @@
+//! Groups whose members are threads of one process.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod ends;
+mod help;
+mod whole;
