@@ -3,6 +3,7 @@
 mod ends;
 mod failures;
 mod forks;
+mod groups;
 mod memory;
 mod messages;
 mod names;

@@ -81,7 +81,7 @@ fn holder(place: &Place, instance: u32) -> Running {
 }
 
 /// No file is left of any name.
-fn check_clean(place: &Place) {
+pub fn check_clean(place: &Place) {
     let left = names(place, "range service=db").run();
     assert_eq!(left, "");
     for entry in fs::read_dir(place.run_dir()).expect("the run directory") {
