@@ -7,7 +7,7 @@ use tests::ports;
 use tests::program::{Program, Running};
 
 fn requests(place: &Place, side: Side, role: &str, port: u16) -> Program {
-    let program = place.own(side, "requests").without("LD_PRELOAD");
+    let program = place.own(side, "asker").without("LD_PRELOAD");
     let program = program.args(role).args(&format!("port={port}"));
     match place.ends().covers(side) {
         true => program,
@@ -85,7 +85,7 @@ fn a_client_is_killed() {
 fn between_hosts() {
     let hosts = Hosts::two().eager();
     let own = |host, role: &str| {
-        let program = hosts.own(host, "requests").without("LD_PRELOAD");
+        let program = hosts.own(host, "asker").without("LD_PRELOAD");
         program.args(role).args("port=7000")
     };
     let server = own(0, "serve").args("host=::").start().listening(7000);
