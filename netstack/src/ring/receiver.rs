@@ -142,6 +142,13 @@ impl<M: Memory> Receiver<'_, M> {
             || self.shared.producer.epoch.load(Ordering::Acquire) != self.state.epoch
     }
 
+    /// The ring is the carrier, all of it is read, and no mark says that anything follows elsewhere.
+    pub fn is_at_end_of_ring(&self) -> bool {
+        // The tail before the epoch, as in `look`.
+        let tail = Tail::read(&self.shared.producer.tail).offset();
+        self.state.on_ring() && tail == self.state.pos && !self.has_left_ring()
+    }
+
     fn next_mark(&self, epoch: u64) -> Result<Mark, Hostile> {
         let out = epoch.wrapping_sub(self.state.epoch);
         if out == 0 || out >= MARKS as u64 {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use libc::{POLLIN, POLLOUT, POLLPRI, POLLRDHUP, c_short};
-use netstack::ring::{Look, RxState, Tail};
+use netstack::ring::{Look, RxState};
 
 use super::kept::KeptConnection;
 use super::lock::SideGuard;
@@ -95,7 +95,8 @@ pub fn wait_awake(fd: RawFd, stop: &dyn Fn() -> bool) -> bool {
 }
 
 /// Is the connection on its ring as usual, with nothing in it? Then only the kernel socket could know more, and a caller that
-/// hears of its events need not ask it. No lock is taken: a peer that lies delays its own bytes.
+/// hears of its events need not ask it. The protocol's own word counts, under its lock: what a look has found since the last
+/// call, as an epoll set does, is not in the record.
 pub fn is_empty_ring(fd: RawFd) -> bool {
     const UNUSUAL: u32 = flag::PINNED
         | flag::PEER_FIN
@@ -107,16 +108,16 @@ pub fn is_empty_ring(fd: RawFd) -> bool {
     let Some(conn) = managed(fd).and_then(Conn::enter) else {
         return false;
     };
-    let (rx, shared) = (&conn.record.rx, conn.link.rx_shared());
+    let rx = &conn.record.rx;
     let is_usual = rx.gate.is_closed()
         && rx.is_on_ring()
         && !conn.is_nic()
         && !conn.peer_closed()
         && !conn.record.has(UNUSUAL);
-    let (producer, consumer) = (&shared.producer, &shared.consumer);
     is_usual
-        && Tail::read(&producer.tail).offset() == consumer.head.load(Ordering::Relaxed)
-        && producer.epoch.load(Ordering::Acquire) == consumer.epoch.load(Ordering::Relaxed)
+        && conn
+            .lock_rx()
+            .is_some_and(|mut held| conn.receiver(held.state()).is_at_end_of_ring())
 }
 
 /// What was too little may be enough now: whoever of this process waits for it looks again.
