@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -11,9 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
 
 use slab::Slab;
 
+use crate::timer::Timer;
 use crate::wait::Reactor;
 
 /// The future that `block_on` was given.
@@ -279,4 +281,18 @@ impl<T> Future for Task<T> {
             }
         }
     }
+}
+
+/// Waits for so long, under any executor.
+pub async fn sleep(time: Duration) -> io::Result<()> {
+    let Some(end) = Instant::now().checked_add(time) else {
+        return std::future::pending().await;
+    };
+    let mut timer = Timer::new()?;
+    poll_fn(|task| match timer.poll_until(task, end) {
+        Ok(Poll::Ready(())) => Poll::Ready(Ok(())),
+        Ok(Poll::Pending) => Poll::Pending,
+        Err(error) => Poll::Ready(Err(error)),
+    })
+    .await
 }

@@ -25,6 +25,13 @@ const AWAKE: Duration = Duration::from_micros(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WireId(pub(super) u64);
 
+impl WireId {
+    /// The same as a number, for programs that keep it elsewhere.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
 /// Somebody has written where a wire watches. The bytes are in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {

@@ -25,6 +25,7 @@ mod wakers;
 pub use endpoint::Endpoint;
 pub use error::{MessageError, Nonsense};
 pub use incoming::Incoming;
-pub(crate) use layer::{Layer, RESERVED, Tasks};
+pub use layer::RESERVED;
+pub(crate) use layer::{Layer, Tasks};
 pub use outgoing::Outgoing;
 pub use peer::Peer;

@@ -1,0 +1,4 @@
+//! Requests: calls with replies between endpoints.
+
+mod caller;
+mod requests;
