@@ -86,6 +86,12 @@ impl Sleeper {
         }
     }
 
+    /// Whether its owner sleeps, or is about to.
+    #[inline]
+    pub fn is_down(&self) -> bool {
+        self.epoch.load(Ordering::Relaxed) & 1 == 1
+    }
+
     /// Who has published `position` asks whether to ring: once for each sleep.
     #[inline]
     pub fn must_be_rung(&self, rung: &mut Rung, position: u64) -> bool {
@@ -278,8 +284,9 @@ mod tests {
     #[test]
     fn a_sleeper_is_rung_once_for_each_sleep() {
         let (sleeper, mut rung) = (Sleeper::new(), Rung::default());
-        assert!(!sleeper.must_be_rung(&mut rung, 9));
+        assert!(!sleeper.must_be_rung(&mut rung, 9) && !sleeper.is_down());
         sleeper.lie_down(5);
+        assert!(sleeper.is_down());
         assert!(!sleeper.must_be_rung(&mut rung, 4));
         assert!(sleeper.must_be_rung(&mut rung, 5));
         assert!(!sleeper.must_be_rung(&mut rung, 6));

@@ -12,6 +12,8 @@ use super::near::Near;
 struct Seat {
     number: u32,
     known: Known,
+    /// Where it was when the sender's patience with it began.
+    watched: u64,
     /// It reads the ring itself, and its cursor is at this slot of its page. Others say how far they have come.
     near: Option<(Arc<Near>, u16)>,
     rung: Rung,
@@ -52,6 +54,7 @@ impl Seats {
         self.seats.push(Seat {
             number,
             known: Known::new(self.tail),
+            watched: self.tail,
             near,
             rung: Rung::default(),
         });
@@ -61,8 +64,12 @@ impl Seats {
 
     pub fn remove(&mut self, number: u32) {
         self.seats.retain(|seat| seat.number != number);
-        self.far = self.seats.iter().filter(|seat| seat.near.is_none()).count();
+        self.count_far();
         self.hostile.retain(|hostile| *hostile != number);
+    }
+
+    fn count_far(&mut self) {
+        self.far = self.seats.iter().filter(|seat| seat.near.is_none()).count();
     }
 
     /// Somebody has to be sent what is in the ring.
@@ -107,11 +114,30 @@ impl Seats {
         self.least() >= position
     }
 
-    /// Who have not.
-    pub fn behind(&self, position: u64) -> Vec<u32> {
-        let seats = self.seats.iter();
-        let behind = seats.filter(|seat| seat.known.at() < position);
-        behind.map(|seat| seat.number).collect()
+    /// The sender waits from now on: its patience with everybody begins.
+    pub fn watch(&mut self) {
+        self.least();
+        for seat in &mut self.seats {
+            seat.watched = seat.known.at();
+        }
+    }
+
+    /// Its patience has ended: who have not come to this position, and have taken nothing at all meanwhile, lose their seats. It
+    /// begins anew with the others.
+    pub fn remove_idle(&mut self, position: u64) -> Vec<u32> {
+        self.least();
+        let mut idle = Vec::new();
+        self.seats.retain_mut(|seat| {
+            let at = seat.known.at();
+            let stays = at >= position || at > seat.watched;
+            seat.watched = at;
+            if !stays {
+                idle.push(seat.number);
+            }
+            stays
+        });
+        self.count_far();
+        idle
     }
 
     /// Who have to be put out.

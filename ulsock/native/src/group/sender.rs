@@ -34,6 +34,25 @@ enum Wish<'a> {
     Taken(u64),
 }
 
+/// A sender that is woken for one message would sleep again at once. So it sleeps until half of the ring is free, but not longer
+/// than this if there is room for its message before.
+const NAP: Duration = Duration::from_millis(1);
+
+/// A wait of the sender.
+struct Wait<'a> {
+    wish: Wish<'a>,
+    nap: Option<Instant>,
+    /// Of its patience.
+    end: Option<Instant>,
+}
+
+impl Wait<'_> {
+    /// Until when it sleeps if nobody rings.
+    fn until(&self) -> Option<Instant> {
+        self.nap.or(self.end)
+    }
+}
+
 impl Sender {
     pub(super) fn new(shared: &Arc<Shared>, life: &Arc<Life>) -> Sender {
         Sender {
@@ -132,71 +151,80 @@ impl Sender {
         }
     }
 
-    /// To be rung when everybody has come far enough. For room that is half a ring: a sender that is woken for one message
-    /// would sleep again at once.
-    fn lie_down(&self, wish: Wish<'_>) -> u64 {
-        let seats = lock(&self.shared.seats);
-        let at = match wish {
-            Wish::Taken(position) => position,
-            Wish::Send(bytes) => {
-                let half = seats.tail().saturating_sub(self.shared.ring.size() / 2);
-                half.max(seats.wanted(bytes.len()))
-            }
-        };
-        drop(seats);
-        self.shared.ring.head().room.lie_down(at);
-        at
-    }
-
-    fn get_up(&self) {
-        self.shared.ring.head().room.get_up();
-    }
-
-    fn wait(&mut self, wish: Wish<'_>) -> Result<(), GroupError> {
-        let end = self.end_of_patience();
-        loop {
-            let at = self.lie_down(wish);
-            let done = self.try_wish(wish);
-            if !matches!(done, Ok(false)) {
-                self.get_up();
-                return done.map(drop);
-            }
-            if end.is_some_and(|end| end <= Instant::now()) {
-                self.put_out_behind(at);
-                continue;
-            }
-            sleep(&self.shared.sender_bell, end)?;
+    fn begin<'a>(&self, wish: Wish<'a>) -> Wait<'a> {
+        lock(&self.shared.seats).watch();
+        let naps = matches!(wish, Wish::Send(_));
+        Wait {
+            wish,
+            nap: naps.then(|| Instant::now() + NAP),
+            end: self.end_of_patience(),
         }
     }
 
-    async fn wait_async(&mut self, wish: Wish<'_>) -> Result<(), GroupError> {
-        let end = self.end_of_patience();
-        poll_fn(|task| self.poll_wish(task, wish, end)).await
+    /// Everybody is to come here.
+    fn wanted(&self, wish: Wish<'_>) -> u64 {
+        match wish {
+            Wish::Taken(position) => position,
+            Wish::Send(bytes) => lock(&self.shared.seats).wanted(bytes.len()),
+        }
     }
 
-    fn poll_wish(
+    /// Whether the wish has come true. Else the bell rings when it may have.
+    fn try_wait(&mut self, wait: &Wait<'_>) -> Result<bool, GroupError> {
+        let mut at = self.wanted(wait.wish);
+        if wait.nap.is_some() {
+            let half = self.shared.ring.size() / 2;
+            at = at.max(lock(&self.shared.seats).tail().saturating_sub(half));
+        }
+        self.shared.ring.head().room.lie_down(at);
+        let done = self.try_wish(wait.wish);
+        if !matches!(done, Ok(false)) {
+            self.shared.ring.head().room.get_up();
+        }
+        done
+    }
+
+    /// Nobody has rung until then.
+    fn too_late(&self, wait: &mut Wait<'_>) {
+        if wait.nap.take().is_none() {
+            self.put_out_idle(self.wanted(wait.wish));
+            wait.end = self.end_of_patience();
+        }
+    }
+
+    fn wait(&mut self, wish: Wish<'_>) -> Result<(), GroupError> {
+        let mut wait = self.begin(wish);
+        while !self.try_wait(&wait)? {
+            match wait.until() {
+                Some(until) if until <= Instant::now() => self.too_late(&mut wait),
+                until => sleep(&self.shared.sender_bell, until)?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn wait_async(&mut self, wish: Wish<'_>) -> Result<(), GroupError> {
+        let mut wait = self.begin(wish);
+        poll_fn(|task| self.poll_wait(task, &mut wait)).await
+    }
+
+    fn poll_wait(
         &mut self,
         task: &Context<'_>,
-        wish: Wish<'_>,
-        end: Option<Instant>,
+        wait: &mut Wait<'_>,
     ) -> Poll<Result<(), GroupError>> {
-        loop {
-            let at = self.lie_down(wish);
-            let done = self.try_wish(wish);
-            if !matches!(done, Ok(false)) {
-                self.get_up();
-                return Poll::Ready(done.map(drop));
-            }
-            if let Some(end) = end
-                && self.poll_time(task, end)?.is_ready()
+        while !self.try_wait(wait)? {
+            if let Some(until) = wait.until()
+                && self.poll_time(task, until)?.is_ready()
             {
-                self.put_out_behind(at);
+                self.too_late(wait);
                 continue;
             }
             if self.poll_bell(task)?.is_pending() {
                 return Poll::Pending;
             }
         }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_time(&mut self, task: &Context<'_>, end: Instant) -> Result<Poll<()>, GroupError> {
@@ -224,14 +252,10 @@ impl Sender {
         Instant::now().checked_add(self.shared.options.patience?)
     }
 
-    fn put_out_behind(&self, position: u64) {
-        let mut seats = lock(&self.shared.seats);
-        let behind = seats.behind(position);
-        for number in &behind {
-            seats.remove(*number);
-        }
-        drop(seats);
-        for number in behind {
+    fn put_out_idle(&self, position: u64) {
+        let idle = lock(&self.shared.seats).remove_idle(position);
+        lock(&self.shared.members).retain(|member| !idle.contains(&member.number));
+        for number in idle {
             self.shared.note(Note::PutOut(number));
         }
     }

@@ -1,12 +1,17 @@
 //! What one member sends, as another one receives it.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use netstack::broadcast::Reading;
 
 use super::member::{Event, Member};
 use super::memory::{RECORD, Ring, longest, record_len};
 use super::shared::{Over, Says, Shared};
+
+/// A sender on another host hears at least so often how far its receiver has come, as long as that goes on: it has patience only
+/// with who takes something.
+const NEWS: Duration = Duration::from_millis(10);
 
 /// Why there is no message.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,6 +28,7 @@ pub struct Stream {
     ring: Option<Ring>,
     reading: Reading,
     says: Says,
+    said: Instant,
     over: Option<Over>,
     /// Nothing more comes, although it has left in good order: its relay is gone, too.
     is_lost: bool,
@@ -35,6 +41,7 @@ impl Stream {
             ring: None,
             reading: Reading::new(start),
             says,
+            said: Instant::now(),
             over: None,
             is_lost: false,
         }
@@ -87,10 +94,19 @@ impl Stream {
             return Err(Missing::Hostile);
         }
         self.reading.take(whole);
-        if !self.has_more() || self.reading.unpublished() >= ring.size() / 8 {
+        let is_much = self.reading.unpublished() >= ring.size() / 8;
+        if is_much || !self.has_more() || self.is_waited_for() {
             self.publish(shared);
         }
         Ok(Some(len))
+    }
+
+    /// The sender may want to know how far we are.
+    fn is_waited_for(&self) -> bool {
+        match (&self.says, &self.ring) {
+            (Says::Near { .. }, Some(ring)) => ring.head().room.is_down(),
+            _ => self.said.elapsed() >= NEWS,
+        }
     }
 
     /// Says how far it has come.
@@ -110,6 +126,7 @@ impl Stream {
                 }
             }
             Says::Far(at) => {
+                self.said = Instant::now();
                 at.store(self.reading.published(), Ordering::Release);
                 shared.nudge();
             }

@@ -58,36 +58,6 @@ fn wrong_names_and_sizes() {
     }
 }
 
-/// A sender waits for the slowest, but not longer than it has patience; then the others go on.
-#[test]
-fn who_takes_nothing_is_put_out() {
-    let options = Options {
-        ring: 4096,
-        patience: Some(Duration::from_millis(300)),
-        ..Options::default()
-    };
-    let mut all = members(&service(), 3, options);
-    let numbers: Vec<u32> = all.iter().map(Group::number).collect();
-    for count in 0..4 {
-        all[0].send(&[count; 1000]).expect("sent");
-        assert_eq!(message(&mut all[1]), (numbers[0], vec![count; 1000]));
-    }
-    let full = all[0].sender().try_send(&[4; 1000]).expect("no error");
-    assert!(!full, "one has taken nothing");
-    all[0].send(&[4; 1000]).expect("sent");
-    assert_eq!(message(&mut all[1]), (numbers[0], vec![4; 1000]));
-    match next(&mut all[0], &mut []) {
-        Event::Failed(member) => assert_eq!(member.number, numbers[2]),
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(all[0].members().len(), 1);
-    // It hears of it, too; what it has missed is overwritten.
-    match next(&mut all[2], &mut [0; 1000]) {
-        Event::Failed(member) => assert_eq!(member.number, numbers[0]),
-        other => panic!("{other:?}"),
-    }
-}
-
 #[test]
 fn alone() {
     let mut group = join(&service());

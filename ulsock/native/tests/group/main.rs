@@ -4,4 +4,5 @@
 mod common;
 mod ends;
 mod help;
+mod patience;
 mod whole;
