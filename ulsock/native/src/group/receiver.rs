@@ -251,6 +251,10 @@ impl Receiver {
     /// For loops that wait by themselves, by the descriptor: it becomes readable when something comes after this. If
     /// [`try_recv`](Receiver::try_recv) still finds nothing then, wait for it.
     pub fn rest(&mut self) {
+        // In a child of fork the bell is its parent's.
+        if self.shared.check().is_err() {
+            return;
+        }
         let _ = take_rings(&self.shared.receiver_bell);
         self.lie_down();
     }

@@ -68,8 +68,11 @@ impl Sender {
         longest(self.shared.ring.size())
     }
 
-    /// All who get what is sent now.
+    /// All who get what is sent now; in a child of fork nobody does.
     pub fn members(&self) -> Vec<Member> {
+        if self.shared.check().is_err() {
+            return Vec::new();
+        }
         lock(&self.shared.members).clone()
     }
 
@@ -114,7 +117,7 @@ impl Sender {
 
     /// Waits until all members have taken all that was sent so far.
     pub fn flush(&mut self) -> Result<(), GroupError> {
-        let wish = Wish::Taken(lock(&self.shared.seats).tail());
+        let wish = self.all_so_far()?;
         match self.try_wish(wish)? {
             true => Ok(()),
             false => self.wait(wish),
@@ -123,11 +126,17 @@ impl Sender {
 
     /// The same for a task of any executor.
     pub async fn flush_async(&mut self) -> Result<(), GroupError> {
-        let wish = Wish::Taken(lock(&self.shared.seats).tail());
+        let wish = self.all_so_far()?;
         match self.try_wish(wish)? {
             true => Ok(()),
             false => self.wait_async(wish).await,
         }
+    }
+
+    fn all_so_far(&self) -> Result<Wish<'static>, GroupError> {
+        // In a child of fork the lock may be taken for ever.
+        self.shared.check()?;
+        Ok(Wish::Taken(lock(&self.shared.seats).tail()))
     }
 
     fn try_wish(&mut self, wish: Wish<'_>) -> Result<bool, GroupError> {

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod ends;
+mod forks;
 mod help;
 mod patience;
 mod whole;
