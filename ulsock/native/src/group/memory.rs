@@ -42,6 +42,14 @@ pub fn longest(size: u64) -> usize {
     (size / 4) as usize
 }
 
+/// All of it is there from now on: a host without enough says so here, and not by a signal at the first touch, which may be a
+/// reader's.
+fn own_memory(size: u64) -> Result<(Segment, InternalFd), SegmentError> {
+    let (memory, fd) = Segment::create_own(size)?;
+    memory.populate(0, size as usize)?;
+    Ok((memory, fd))
+}
+
 /// A ring that this process writes.
 #[derive(Debug)]
 pub struct OwnRing {
@@ -51,7 +59,7 @@ pub struct OwnRing {
 
 impl OwnRing {
     pub fn new(size: u64) -> Result<(OwnRing, InternalFd), SegmentError> {
-        let (memory, fd) = Segment::create_own(HEAD as u64 + size)?;
+        let (memory, fd) = own_memory(HEAD as u64 + size)?;
         Ok((OwnRing { memory, size }, fd))
     }
 
@@ -158,7 +166,7 @@ pub struct OwnPage(Segment);
 
 impl OwnPage {
     pub fn new() -> Result<(OwnPage, InternalFd), SegmentError> {
-        let (memory, fd) = Segment::create_own(PAGE)?;
+        let (memory, fd) = own_memory(PAGE)?;
         Ok((OwnPage(memory), fd))
     }
 
@@ -225,6 +233,16 @@ mod tests {
         assert!(Ring::adopt(fd.as_fd(), 8192).is_err());
         assert!(Ring::adopt(fd.as_fd(), 5000).is_err());
         assert!(Page::adopt(fd.as_fd()).is_err());
+    }
+
+    #[test]
+    fn memory_is_there_from_the_beginning() {
+        let (_ring, ring) = OwnRing::new(1 << 20).unwrap();
+        let (_page, page) = OwnPage::new().unwrap();
+        for fd in [ring, page] {
+            let stat = rustix::fs::fstat(fd).unwrap();
+            assert!(stat.st_blocks * 512 >= stat.st_size);
+        }
     }
 
     #[test]
