@@ -85,7 +85,7 @@ impl Receiver {
                 Ok(Some(len)) => {
                     let from = stream.member;
                     // All that was there is taken before the next has its turn.
-                    if !stream.has_more() {
+                    if stream.has_had_its_turn() {
                         self.next_turn();
                     }
                     return Ok(Some(Event::Message { from, len }));

@@ -29,6 +29,8 @@ pub struct Stream {
     reading: Reading,
     says: Says,
     said: Instant,
+    /// What had come when its turn began ends here.
+    turn: u64,
     over: Option<Over>,
     /// Nothing more comes, although it has left in good order: its relay is gone, too.
     is_lost: bool,
@@ -42,6 +44,7 @@ impl Stream {
             reading: Reading::new(start),
             says,
             said: Instant::now(),
+            turn: start,
             over: None,
             is_lost: false,
         }
@@ -50,6 +53,7 @@ impl Stream {
     /// Goes on where it was.
     pub fn read_from(&mut self, ring: Ring) {
         self.reading.change_ring();
+        self.turn = self.reading.at();
         self.ring = Some(ring);
     }
 
@@ -62,8 +66,14 @@ impl Stream {
 
     /// More can be had at once.
     #[inline]
-    pub fn has_more(&self) -> bool {
+    fn has_more(&self) -> bool {
         self.reading.left() > 0
+    }
+
+    /// It is the turn of others. What has come meanwhile waits, also the rest of a message that a relay had in part.
+    #[inline]
+    pub fn has_had_its_turn(&self) -> bool {
+        self.reading.at() >= self.turn
     }
 
     /// The next message, copied into the room: how long it is.
@@ -72,10 +82,15 @@ impl Stream {
         let Some(ring) = &self.ring else {
             return Ok(None);
         };
-        if !has_come(&mut self.reading, ring, RECORD)? {
-            return Ok(None);
-        }
         let at = self.reading.at();
+        if at >= self.turn {
+            let left = self.reading.look(ring.head(), ring.size());
+            let left = left.map_err(|_| Missing::Hostile)?;
+            if left < RECORD {
+                return Ok(None);
+            }
+            self.turn = at + left;
+        }
         let len = ring.length(at) as usize;
         if len > longest(ring.size()) {
             return Err(Missing::Hostile);
@@ -86,12 +101,17 @@ impl Stream {
             self.publish(shared);
             return Ok(None);
         }
-        let Some(room) = room.get_mut(..len) else {
-            return Err(Missing::NoRoom(len));
-        };
-        ring.read(at + RECORD, room);
+        let fits = room.get_mut(..len);
+        let has_room = fits.is_some();
+        if let Some(room) = fits {
+            ring.read(at + RECORD, room);
+        }
+        // Its length, too, is what has been written since if the sender goes on without us.
         if !self.reading.is_intact(ring.head(), ring.size()) {
             return Err(Missing::Hostile);
+        }
+        if !has_room {
+            return Err(Missing::NoRoom(len));
         }
         self.reading.take(whole);
         let is_much = self.reading.unpublished() >= ring.size() / 8;
@@ -167,7 +187,6 @@ mod tests {
     use crate::group::memory::{OwnPage, OwnRing};
     use std::sync::Arc;
     use std::sync::atomic::AtomicU64;
-    use std::time::Duration;
 
     const SIZE: u64 = 4096;
 
@@ -202,6 +221,7 @@ mod tests {
         for ring in &rings {
             ring.head().begin(stream.reading.at() - 16);
             stream.read_from(Ring::own(ring));
+            ring.write(stream.reading.at(), &[0xff; 8]);
             assert_eq!(stream.next(&mut room, &shared), Ok(None));
             let at = stream.reading.at();
             ring.write(at, &bytes);
@@ -211,8 +231,40 @@ mod tests {
             ring.head().publish(at + 16);
             assert_eq!(stream.next(&mut room, &shared), Ok(Some(3)));
             assert_eq!(&room[..3], b"abc");
+            // More has come in this ring, but is to be read in the next one.
+            ring.head().publish(at + 40);
+            assert_eq!(stream.next(&mut room, &shared), Ok(Some(0)));
         }
-        assert_eq!(stream.reading.at(), 112);
+        assert_eq!(stream.reading.at(), 128);
+    }
+
+    /// Bytes come from a relay as fast as they are taken, and a message always only in part.
+    #[test]
+    fn what_comes_meanwhile_waits_for_the_next_turn() {
+        let (shared, ring) = (shared(), ring());
+        let mut stream = reader(&ring, 0);
+        let (mut room, mut turns) = ([0; 8], Vec::new());
+        ring.write(0, &8_u64.to_le_bytes());
+        for at in (0..160).step_by(16) {
+            ring.write(at + 16, &8_u64.to_le_bytes());
+            ring.head().publish(at + 24);
+            assert_eq!(stream.next(&mut room, &shared), Ok(Some(8)));
+            if stream.has_had_its_turn() {
+                turns.push(at);
+            }
+        }
+        assert_eq!(turns, [16, 48, 80, 112, 144]);
+    }
+
+    #[test]
+    fn the_length_of_what_was_overwritten_is_not_told() {
+        let (shared, ring) = (shared(), ring());
+        let mut stream = reader(&ring, 0);
+        ring.write(0, &512_u64.to_le_bytes());
+        ring.head().publish(1024);
+        assert_eq!(stream.next(&mut [], &shared), Err(Missing::NoRoom(512)));
+        ring.head().claim(SIZE + 8);
+        assert_eq!(stream.next(&mut [], &shared), Err(Missing::Hostile));
     }
 
     #[test]
