@@ -48,6 +48,8 @@ pub enum Said {
     Alone,
     /// It leaves, and its last message ends here.
     Bye { end: u64 },
+    /// From a relay: nothing more comes of this sender.
+    Over { sender: u32 },
 }
 
 /// Writes numbers one after the other.
@@ -100,6 +102,7 @@ impl Said {
             Said::Here { sender, ticket } => begin(6).u32(*sender).put(ticket),
             Said::Alone => begin(7),
             Said::Bye { end } => begin(8).u64(*end),
+            Said::Over { sender } => begin(9).u32(*sender),
         };
         written.0
     }
@@ -139,6 +142,9 @@ impl Said {
             7 => Said::Alone,
             8 => Said::Bye {
                 end: rest.position()?,
+            },
+            9 => Said::Over {
+                sender: rest.u32()?,
             },
             _ => return None,
         };
@@ -229,6 +235,7 @@ mod tests {
             Said::Here { sender: 4, ticket },
             Said::Alone,
             Said::Bye { end: 0 },
+            Said::Over { sender: 4 },
         ]
     }
 

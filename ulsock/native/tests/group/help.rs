@@ -4,9 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ulsock_native::group::{Event, Group, Member, Options};
-use ulsock_native::names::Names;
 
-use super::common::begin;
+use super::hosts::{join_on, prepare};
 
 /// Nobody waits longer for what is to come.
 const LONG: Duration = Duration::from_secs(20);
@@ -14,7 +13,7 @@ const LONG: Duration = Duration::from_secs(20);
 /// A name that no other test has.
 pub fn service() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    begin();
+    prepare();
     format!("group.{}", COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
@@ -23,8 +22,7 @@ pub fn join(service: &str) -> Group {
 }
 
 pub fn join_with(service: &str, options: Options) -> Group {
-    let names = Names::open().expect("names");
-    Group::join(&names, service, options).expect("a group")
+    join_on(0, service, options)
 }
 
 pub fn small(ring: usize) -> Options {
@@ -36,9 +34,15 @@ pub fn small(ring: usize) -> Options {
 
 /// Members that all know each other.
 pub fn members(service: &str, count: usize, options: Options) -> Vec<Group> {
-    let mut all: Vec<Group> = (0..count).map(|_| join_with(service, options)).collect();
+    members_on(&vec![0; count], service, options)
+}
+
+/// The same on two hosts: which of them each is on.
+pub fn members_on(hosts: &[usize], service: &str, options: Options) -> Vec<Group> {
+    let joined = hosts.iter().map(|host| join_on(*host, service, options));
+    let mut all: Vec<Group> = joined.collect();
     for group in &mut all {
-        await_members(group, count - 1);
+        await_members(group, hosts.len() - 1);
     }
     all
 }

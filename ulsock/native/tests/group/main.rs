@@ -5,5 +5,7 @@ mod common;
 mod ends;
 mod forks;
 mod help;
+mod hosts;
 mod patience;
+mod roads;
 mod whole;

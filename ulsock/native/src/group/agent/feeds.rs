@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use netstack::broadcast::Rung;
 
@@ -21,6 +22,12 @@ pub struct Feed {
     pub told: u64,
     /// The sender is there.
     pub is_live: bool,
+    /// The relay has said that nothing more comes.
+    pub is_drained: bool,
+    /// The relay was asked where its ring is.
+    pub is_asked: bool,
+    /// The relay is no member here; the sender has time until then to name another one.
+    pub lost_until: Option<Instant>,
 }
 
 impl Feed {
@@ -31,7 +38,18 @@ impl Feed {
             taken: Arc::new(AtomicU64::new(start)),
             told: start,
             is_live: true,
+            is_drained: false,
+            is_asked: false,
+            lost_until: None,
         }
+    }
+
+    /// The sender has named this relay.
+    pub fn change_relay(&mut self, relay: u32) {
+        self.relay = relay;
+        self.is_asked = false;
+        self.is_drained = false;
+        self.lost_until = None;
     }
 
     /// If the sender is to hear of it.

@@ -1,7 +1,9 @@
 //! What members say once they know each other. `None` is what no honest member says: the link is closed.
 
 use std::rc::Rc;
+use std::time::Instant;
 
+use super::again::ANOTHER;
 use super::feeds::{Feed, Relay};
 use super::islands::Key;
 use super::link::{Hello, Link, Stage};
@@ -11,6 +13,7 @@ use crate::group::memory::Ring;
 use crate::group::near::fetch_ring;
 use crate::group::shared::{Change, Over, Says, lock, ring_bell};
 use crate::group::wire::{NO_SLOT, Said};
+use crate::message::MessageError;
 use crate::share;
 
 /// Askers whose question cannot be answered yet.
@@ -49,10 +52,12 @@ impl Agent {
             Said::Where { sender } => self.answer(link, sender),
             Said::Here { sender, ticket } => self.found(number, sender, ticket),
             Said::Alone => self.set_apart(link),
+            Said::Over { sender } => self.drained(number, sender),
             Said::Bye { end } => {
                 link.stage.set(Stage::Left);
                 self.unseat(number);
                 self.tell_over(link, Over::Left(end));
+                link.peer.fail(MessageError::PeerGone);
             }
         }
         Some(())
@@ -91,8 +96,12 @@ impl Agent {
                 says,
             });
         }
-        self.feeds.borrow_mut().get_mut(&number)?.relay = relay;
+        self.feeds
+            .borrow_mut()
+            .get_mut(&number)?
+            .change_relay(relay);
         match relay == self.number {
+            true if !link.may_make_us_relay() => return None,
             true => self.become_relay(link, number, base, hello.ring),
             false => self.ask(number, relay),
         }
@@ -127,21 +136,40 @@ impl Agent {
     fn ask(&self, sender: u32, relay: u32) {
         // Who is not known yet will be, or the sender names another one.
         let Some(link) = self.member(relay) else {
-            return;
+            return self.wait_for_another(relay);
         };
         match (link.near.borrow().is_some(), self.member(sender)) {
-            (true, _) => link.say(Said::Where { sender }),
+            (true, _) => {
+                if let Some(feed) = self.feeds.borrow_mut().get_mut(&sender) {
+                    feed.is_asked = true;
+                }
+                link.say(Said::Where { sender });
+            }
             (false, Some(sender)) => sender.say(Said::Alone),
             (false, None) => {}
         }
     }
 
+    /// A relay of live senders is no member here. Perhaps they do not know: it may live, but have put us out.
+    fn wait_for_another(&self, relay: u32) {
+        let until = Instant::now() + ANOTHER;
+        for feed in self.feeds.borrow_mut().values_mut() {
+            if feed.relay == relay && feed.is_live {
+                feed.lost_until = Some(until);
+                self.again.at(until);
+            }
+        }
+    }
+
     /// A relay that some feeds wait for is known now.
     pub fn ask_waiting(&self, relay: u32) {
-        let feeds = self.feeds.borrow();
-        let waiting = feeds.iter().filter(|(_, feed)| feed.relay == relay);
-        for (sender, _) in waiting {
-            self.ask(*sender, relay);
+        let waiting: Vec<u32> = {
+            let feeds = self.feeds.borrow();
+            let waiting = feeds.iter().filter(|(_, feed)| feed.relay == relay);
+            waiting.map(|(sender, _)| *sender).collect()
+        };
+        for sender in waiting {
+            self.ask(sender, relay);
         }
     }
 
@@ -163,8 +191,11 @@ impl Agent {
 
     /// A relay has told where its ring is.
     fn found(&self, relay: u32, sender: u32, ticket: [u8; share::LEN]) {
-        let size = match self.feeds.borrow().get(&sender) {
-            Some(feed) if feed.relay == relay => feed.size,
+        let size = match self.feeds.borrow_mut().get_mut(&sender) {
+            Some(feed) if feed.relay == relay && feed.is_asked => {
+                feed.is_asked = false;
+                feed.size
+            }
             _ => return,
         };
         match (fetch_ring(ticket, size), self.member(sender)) {
@@ -182,6 +213,20 @@ impl Agent {
         self.feeds.borrow_mut().remove(&number);
         let over = Over::Failed;
         self.shared.change(Change::Over { number, over });
+    }
+
+    /// A relay has got all that comes of a sender.
+    fn drained(&self, relay: u32, sender: u32) {
+        let is_lost = match self.feeds.borrow_mut().get_mut(&sender) {
+            Some(feed) if feed.relay == relay => {
+                feed.is_drained = true;
+                !feed.is_live
+            }
+            _ => false,
+        };
+        if is_lost {
+            self.lose(sender);
+        }
     }
 
     /// It cannot read the relay of its host.
@@ -247,14 +292,29 @@ impl Agent {
             lost.map(|(sender, _)| *sender).collect()
         };
         lost.into_iter().for_each(|sender| self.lose(sender));
+        self.wait_for_another(number);
     }
 
-    /// A sender is gone: what is in the rings of relays can still be read.
+    /// A sender is gone: what is in the rings of relays can still be read, and a relay may still get some of it.
     pub fn forget_sender(&self, number: u32) {
-        if let Some(feed) = self.feeds.borrow_mut().get_mut(&number) {
-            feed.is_live = false;
+        let is_lost = match self.feeds.borrow_mut().get_mut(&number) {
+            Some(feed) => {
+                feed.is_live = false;
+                let relay_lives = feed.relay != self.number && self.member(feed.relay).is_some();
+                feed.is_drained || !relay_lives
+            }
+            None => false,
+        };
+        if self.relays.borrow_mut().remove(&number).is_some() {
+            for link in self.members.borrow().values() {
+                if link.near.borrow().is_some() {
+                    link.say(Said::Over { sender: number });
+                }
+            }
         }
-        self.relays.borrow_mut().remove(&number);
         self.answer_all(number, [0; share::LEN]);
+        if is_lost {
+            self.lose(number);
+        }
     }
 }

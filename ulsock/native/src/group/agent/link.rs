@@ -14,6 +14,12 @@ use crate::names::Place;
 /// Handlers of messages can overtake each other, but not by more.
 const MOST_EARLY: usize = 64;
 
+/// What is to be said to one that does not listen. Members say less to each other, however many there are.
+const MOST_QUEUED: usize = 1 << 14;
+
+/// An honest sender makes us its relay when another one is gone, and when we cannot read that one: not more often.
+const MOST_RELAYS: u32 = 3;
+
 /// What the other has said of itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Hello {
@@ -51,6 +57,9 @@ pub struct Link {
     /// What it sends comes to the receiver.
     pub is_fed: Cell<bool>,
     queue: RefCell<VecDeque<Said>>,
+    /// How far we have come in what it sends: only the last word counts.
+    taken: Cell<Option<u64>>,
+    relays: Cell<u32>,
     said: Cell<u64>,
     /// To be said when there is nothing else left.
     farewell: Cell<Option<u64>>,
@@ -72,6 +81,8 @@ impl Link {
             slot: Cell::new(NO_SLOT),
             is_fed: Cell::new(false),
             queue: RefCell::default(),
+            taken: Cell::new(None),
+            relays: Cell::new(0),
             said: Cell::new(0),
             farewell: Cell::new(None),
             writer: Cell::new(None),
@@ -92,8 +103,23 @@ impl Link {
     }
 
     pub fn say(&self, said: Said) {
+        if self.queue.borrow().len() >= MOST_QUEUED {
+            return self.refuse();
+        }
         self.queue.borrow_mut().push_back(said);
         self.wake_writer();
+    }
+
+    pub fn say_taken(&self, at: u64) {
+        self.taken.set(Some(at));
+        self.wake_writer();
+    }
+
+    /// The other names us as its relay once more. Each time that takes memory.
+    pub fn may_make_us_relay(&self) -> bool {
+        let relays = self.relays.get();
+        self.relays.set(relays + 1);
+        relays < MOST_RELAYS
     }
 
     /// There may be something to be sent.
@@ -119,7 +145,8 @@ impl Link {
     }
 
     pub fn next_said(&self) -> Option<Said> {
-        self.queue.borrow_mut().pop_front()
+        let said = self.queue.borrow_mut().pop_front();
+        said.or_else(|| self.taken.take().map(Said::Taken))
     }
 
     pub fn take_farewell(&self) -> Option<Said> {

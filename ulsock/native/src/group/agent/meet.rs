@@ -4,6 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::again::Meeting;
 use super::islands::Key;
 use super::link::{Hello, Link, Stage};
 use super::state::Agent;
@@ -24,15 +25,29 @@ impl Agent {
         match event {
             Event::Appeared(place) if place.instance != self.number => self.appeared(place),
             Event::Appeared(_) => {}
-            // What becomes of the member the link tells.
-            Event::Disappeared(place) => drop(self.places.borrow_mut().remove(&place.instance)),
+            Event::Disappeared(place) => self.disappeared(&place),
         }
+    }
+
+    /// What becomes of the member the link tells.
+    fn disappeared(&self, place: &Place) {
+        let number = place.instance;
+        self.places.borrow_mut().remove(&number);
+        self.meetings.borrow_mut().remove(&number);
+        if place.host.is_none() {
+            self.gone.borrow_mut().remove(&number);
+        }
+    }
+
+    /// It has been here, or we are about to leave.
+    fn is_not_to_be_met(&self, number: u32) -> bool {
+        self.leaves.get() || self.gone.borrow().contains(&number)
     }
 
     fn appeared(self: &Rc<Agent>, place: Place) {
         let number = place.instance;
         self.places.borrow_mut().insert(number, place);
-        if self.member(number).is_some() {
+        if self.member(number).is_some() || self.is_not_to_be_met(number) {
             return;
         }
         if self.number > number {
@@ -43,12 +58,29 @@ impl Agent {
             }
             return;
         }
+        self.meetings
+            .borrow_mut()
+            .entry(number)
+            .or_insert_with(Meeting::new);
+        self.try_again();
+    }
+
+    /// Says hello to one that is registered.
+    pub fn connect(self: &Rc<Agent>, number: u32) {
+        let place = self.places.borrow().get(&number).copied();
+        let Some(place) = place.filter(|_| !self.is_not_to_be_met(number)) else {
+            self.meetings.borrow_mut().remove(&number);
+            return;
+        };
         let agent = self.clone();
         drop(spawn(async move {
-            // Who cannot be reached is no member, and his name will soon disappear.
-            if let Ok(peer) = agent.endpoint.connect(place.address).await {
-                let link = agent.add_link(peer, Some(place));
-                agent.say_hello(&link, &place);
+            match agent.endpoint.connect(place.address).await {
+                Ok(peer) => {
+                    let link = agent.add_link(peer, Some(place));
+                    agent.say_hello(&link, &place);
+                    agent.has_said_hello(number, &link);
+                }
+                Err(_) => agent.not_connected(number),
             }
         }));
     }
@@ -73,6 +105,9 @@ impl Agent {
         if link.hello.get().is_some() || !is_ring_size(hello.ring) || number == self.number {
             return None;
         }
+        if self.is_not_to_be_met(number) {
+            return None;
+        }
         link.hello.set(Some(hello));
         match link.place.get() {
             Some(place) if place.instance == number => self.greet(link),
@@ -85,7 +120,8 @@ impl Agent {
                     link.place.set(place);
                     self.greet(link);
                 } else if self.early.borrow().len() < MOST_EARLY {
-                    self.early.borrow_mut().insert(number, link.clone());
+                    let before = self.early.borrow_mut().insert(number, link.clone());
+                    before.into_iter().for_each(|before| before.refuse());
                 } else {
                     return None;
                 }
@@ -103,6 +139,7 @@ impl Agent {
             return link.refuse();
         }
         self.members.borrow_mut().insert(hello.number, link.clone());
+        self.meetings.borrow_mut().remove(&hello.number);
         link.stage.set(Stage::Greeted);
         if self.number > hello.number {
             self.say_hello(link, &place);

@@ -1,7 +1,7 @@
 //! What the group's thread knows: the others, by what names say and by the links to them.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::task::Poll;
 
 use netstack::broadcast::Rung;
 
+use super::again::{Again, Meeting};
 use super::feeds::{Feed, Relay};
 use super::islands::Islands;
 use super::link::{Link, Stage};
@@ -24,6 +25,9 @@ use crate::share;
 /// All that members say goes to this handler.
 const HANDLER: u16 = 0xff20;
 
+/// Members that are remembered when they are gone.
+const MOST_GONE: usize = 1 << 16;
+
 pub struct Agent {
     pub shared: Arc<Shared>,
     pub number: u32,
@@ -31,6 +35,13 @@ pub struct Agent {
     pub endpoint: Endpoint,
     /// Who is registered.
     pub places: RefCell<HashMap<u32, Place>>,
+    /// To whom we connect, until they are members.
+    pub meetings: RefCell<HashMap<u32, Meeting>>,
+    pub again: Again,
+    /// Who was told of as over, and does not come back by itself while its name is there.
+    pub gone: RefCell<HashSet<u32>>,
+    /// Nobody new is to come.
+    pub leaves: Cell<bool>,
     /// By the keys of their peers.
     pub links: RefCell<HashMap<usize, Rc<Link>>>,
     /// Members, by number.
@@ -53,6 +64,7 @@ impl Agent {
         number: u32,
         ticket: Option<[u8; share::LEN]>,
         endpoint: Endpoint,
+        again: Again,
     ) -> Rc<Agent> {
         let agent = Rc::new(Agent {
             shared,
@@ -60,6 +72,10 @@ impl Agent {
             ticket,
             endpoint,
             places: RefCell::default(),
+            meetings: RefCell::default(),
+            again,
+            gone: RefCell::default(),
+            leaves: Cell::new(false),
             links: RefCell::default(),
             members: RefCell::default(),
             early: RefCell::default(),
@@ -131,6 +147,11 @@ impl Agent {
         let (at, len) = self.islands.borrow_mut().next_chunk(relay, tail, most)?;
         let mut bytes = vec![0; len];
         Ring::own(&self.shared.ring).read(at, &mut bytes);
+        // If all who need these bytes are being put out, the sender has perhaps written others in their place.
+        let tail = lock(&self.shared.seats).tail();
+        if tail - at > self.shared.ring.size() {
+            return None;
+        }
         Some(Said::Data { at, bytes })
     }
 
@@ -138,6 +159,7 @@ impl Agent {
     fn link_ended(&self, link: &Rc<Link>) {
         link.end();
         self.free_slot(link.slot.replace(NO_SLOT));
+        self.not_met(link);
         let Some(number) = link.number() else {
             return;
         };
@@ -149,9 +171,17 @@ impl Agent {
             return;
         }
         self.members.borrow_mut().remove(&number);
-        if link.stage.get() != Stage::Left {
-            self.unseat(number);
-            self.tell_over(link, Over::Failed);
+        match link.stage.get() {
+            // What it had sent to this host is in its ring. If that is less than it has said, no more will come.
+            Stage::Left if link.near.borrow().is_some() => {
+                let over = Over::Failed;
+                self.shared.change(Change::Over { number, over });
+            }
+            Stage::Left => {}
+            _ => {
+                self.unseat(number);
+                self.tell_over(link, Over::Failed);
+            }
         }
         self.forget_relay(number);
         self.forget_sender(number);
@@ -160,7 +190,21 @@ impl Agent {
     pub fn tell_over(&self, link: &Link, over: Over) {
         if let (Some(number), true) = (link.number(), link.is_fed.replace(false)) {
             self.shared.change(Change::Over { number, over });
+            self.note_gone(link, number);
         }
+    }
+
+    fn note_gone(&self, link: &Link, number: u32) {
+        let mut gone = self.gone.borrow_mut();
+        // A name of this host that has disappeared does not appear again.
+        let is_here = link.place.get().is_some_and(|place| place.host.is_none());
+        if is_here && !self.places.borrow().contains_key(&number) {
+            return;
+        }
+        if gone.len() >= MOST_GONE {
+            gone.clear();
+        }
+        gone.insert(number);
     }
 }
 
@@ -185,8 +229,9 @@ async fn write(agent: Rc<Agent>, link: Rc<Link>) -> Result<(), MessageError> {
         };
         let bytes = link.encode(&said);
         link.peer.send(HANDLER, &bytes).await?;
+        // Who has heard it closes the link: if we did, what is on its way to us would be refused, and that would take back what
+        // we have said.
         if matches!(said, Said::Bye { .. }) {
-            link.peer.close().await;
             return Ok(());
         }
     }
