@@ -5,7 +5,9 @@ mod common;
 mod ends;
 mod forks;
 mod help;
+mod hostile;
 mod hosts;
 mod patience;
 mod roads;
+
 mod whole;
