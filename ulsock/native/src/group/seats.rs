@@ -140,6 +140,11 @@ impl Seats {
         idle
     }
 
+    #[inline]
+    pub fn has_hostile(&self) -> bool {
+        !self.hostile.is_empty()
+    }
+
     /// Who have to be put out.
     pub fn take_hostile(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.hostile)
@@ -181,5 +186,70 @@ impl Seats {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::memory::{OwnPage, Page};
+    use shm::doorbell::{Doorbell, DoorbellKind, Ringer};
+    use std::os::fd::AsFd;
+
+    const SIZE: u64 = 4096;
+
+    fn seats() -> Seats {
+        Seats::new(Arc::new(OwnRing::new(SIZE).unwrap().0))
+    }
+
+    fn near() -> (OwnPage, Arc<Near>) {
+        let (own, page) = OwnPage::new().unwrap();
+        let ringer = || {
+            let bell = Doorbell::new_event().unwrap();
+            let far = os::fds::duplicate_high(bell.far_fd()).unwrap();
+            Ringer::adopt(DoorbellKind::Event, far, true).unwrap()
+        };
+        let near = Near {
+            page: Page::adopt(page.as_fd()).unwrap(),
+            receiver_bell: ringer(),
+            sender_bell: ringer(),
+        };
+        (own, Arc::new(near))
+    }
+
+    /// It has no seat from then on, and is known as such also if the message could be sent without it.
+    #[test]
+    fn a_cursor_beyond_the_ring_is_noticed() {
+        let mut seats = seats();
+        let (page, near) = near();
+        seats.add(7, Some((near, 3)));
+        for _ in 0..4 {
+            assert!(seats.send(&[1; 1000]));
+        }
+        page.cursor(3).begin(5000);
+        assert!(!seats.has_hostile());
+        assert!(seats.send(&[1; 1000]), "nobody else is in the way");
+        assert!(seats.has_hostile());
+        assert_eq!(seats.take_hostile(), [7]);
+        assert_eq!(seats.at(7), None);
+    }
+
+    #[test]
+    fn who_moves_is_not_idle() {
+        let mut seats = seats();
+        for number in [1, 2, 3] {
+            seats.add(number, None);
+        }
+        for _ in 0..4 {
+            assert!(seats.send(&[1; 1000]));
+        }
+        let wanted = seats.wanted(1000);
+        seats.watch();
+        assert!(seats.hear(2, 8) && seats.hear(3, wanted));
+        assert!(!seats.hear(3, 1 << 20), "nobody has written that");
+        assert_eq!(seats.remove_idle(wanted), [1]);
+        assert_eq!(seats.remove_idle(wanted), [2], "not since then");
+        assert!(seats.send(&[1; 1000]));
+        assert_eq!(seats.at(3), Some(wanted));
     }
 }

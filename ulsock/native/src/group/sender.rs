@@ -105,12 +105,13 @@ impl Sender {
         }
         let mut seats = lock(&self.shared.seats);
         let sent = seats.send(bytes);
-        let has_far = seats.has_far();
+        let (has_far, has_hostile) = (seats.has_far(), seats.has_hostile());
         drop(seats);
-        match (sent, has_far) {
-            (false, _) => self.put_out_hostile(),
-            (true, true) => self.shared.nudge(),
-            (true, false) => {}
+        if has_hostile {
+            self.put_out_hostile();
+        }
+        if sent && has_far {
+            self.shared.nudge();
         }
         Ok(sent)
     }
