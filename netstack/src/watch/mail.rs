@@ -53,6 +53,14 @@ impl Mail {
         self.take_groups(u64::MAX, tell);
     }
 
+    /// Owner: this wire is as if it had not been noted. What was written before that is seen now.
+    pub fn forget(&self, wire: usize) {
+        let (wires, bit) = (&self.wires[wire / PER_GROUP], 1 << (wire % PER_GROUP));
+        if wires.load(Ordering::Relaxed) & bit != 0 {
+            wires.fetch_and(!bit, Ordering::AcqRel);
+        }
+    }
+
     fn take_groups(&self, groups: u64, mut tell: impl FnMut(usize)) {
         for group in bits(groups).take_while(|group| *group < GROUPS) {
             let wires = self.wires[group].swap(0, Ordering::AcqRel) & WIRES;

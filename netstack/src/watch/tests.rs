@@ -105,6 +105,17 @@ fn a_mail_tells_each_wire_once() {
     assert!(mail.note(0, 1), "empty again");
 }
 
+#[test]
+fn a_mail_forgets_one_wire() {
+    let mail = Mail::new();
+    mail.note(3, 0b111);
+    mail.forget(3 * PER_GROUP + 1);
+    mail.forget(WIRES - 1);
+    let mut told = BTreeSet::new();
+    mail.take(|wire| assert!(told.insert(wire)));
+    assert_eq!(told, BTreeSet::from([3 * PER_GROUP, 3 * PER_GROUP + 2]));
+}
+
 /// Whatever its writer puts there.
 #[test]
 fn a_mail_tells_only_wires_that_can_be() {

@@ -10,7 +10,7 @@ use shm::segment::Segment;
 
 use super::error::MemoryError;
 use super::place::Place;
-use super::wires::Wires;
+use super::wires::{SharedMail, Tables, Wires};
 use super::writer::{note, pages_for, pages_of};
 
 /// Importers of a region that share its memory: each look at the mails looks at all of theirs. Further ones send messages.
@@ -53,36 +53,50 @@ impl Bell {
         let _ = self.ringer.ring();
     }
 
+    fn add(&self, region: &Arc<Owner>) {
+        let mut regions = lock(&self.regions);
+        // Now and then, for nobody may ever look.
+        if regions.len() == regions.capacity() {
+            regions.retain(|region| region.strong_count() > 0);
+        }
+        regions.push(Arc::downgrade(region));
+    }
+
     /// Tells the wires that were touched since the last look.
-    pub fn collect(&self, mut tell: impl FnMut(u64)) {
+    pub fn collect(&self, mut tell: impl FnMut(Told)) {
         lock(&self.regions).retain(|region| {
-            let region = region.upgrade();
-            if let Some(region) = &region {
-                region.collect(&mut tell);
-            }
-            region.is_some()
+            let Some(owner) = region.upgrade() else {
+                return false;
+            };
+            owner.wires(|wires, tables| {
+                wires.collect(tables, |at, id| {
+                    let region = region.clone();
+                    tell(Told { region, at, id });
+                });
+            });
+            true
         });
     }
 }
 
-/// Where a writer's touches are noted.
-pub enum MailPlace {
-    Shared(Segment),
-    Own(Box<Mail>),
+/// An event that nobody has taken yet.
+pub struct Told {
+    region: Weak<Owner>,
+    at: usize,
+    id: u64,
 }
 
-impl MailPlace {
-    fn mail(&self) -> &Mail {
-        match self {
-            // SAFETY: it has a page, and lives as long as this.
-            MailPlace::Shared(segment) => unsafe { shared_memory::at(segment.base()) },
-            MailPlace::Own(mail) => mail,
-        }
+impl Told {
+    /// The number of its wire, if that is still there.
+    pub fn take(&self) -> Option<u64> {
+        let region = self.region.upgrade()?;
+        let is_there = region.wires(|wires, tables| wires.take(self.at, self.id, tables.own));
+        is_there.then_some(self.id)
     }
 }
 
 /// What a writer of the same host gets, and its mail.
-pub type Shared = (Arc<MailPlace>, Vec<InternalFd>);
+pub type Shared = (Arc<SharedMail>, Vec<InternalFd>);
 
 pub struct Owner {
     pub number: u32,
@@ -93,7 +107,8 @@ pub struct Owner {
     armed_fd: InternalFd,
     blocks: Blocks,
     bell: Arc<Bell>,
-    mails: Mutex<Vec<Arc<MailPlace>>>,
+    /// Of writes that are messages, and of importers that are gone. Only threads of ours write here.
+    own: Mail,
     wires: Mutex<Wires>,
 }
 
@@ -119,10 +134,10 @@ impl Owner {
             armed_fd,
             blocks: Blocks::new(size as u64),
             bell: bell.clone(),
-            mails: Mutex::default(),
+            own: Mail::new(),
             wires: Mutex::default(),
         });
-        lock(&bell.regions).push(Arc::downgrade(&owner));
+        bell.add(&owner);
         Ok(owner)
     }
 
@@ -131,22 +146,19 @@ impl Owner {
         unsafe { shared_memory::at(self.armed.base()) }
     }
 
-    /// Runs with the wires locked, and what arms and disarms them.
-    pub fn wires<T>(&self, change: impl FnOnce(&mut Wires, &Armed, Blocks) -> T) -> T {
-        change(&mut lock(&self.wires), self.armed(), self.blocks)
-    }
-
-    /// For an importer whose writes are messages.
-    pub fn add_mail(&self) -> Arc<MailPlace> {
-        let mail = Arc::new(MailPlace::Own(Box::default()));
-        lock(&self.mails).push(mail.clone());
-        mail
+    /// Runs with the wires locked, and what arms and notes them.
+    pub fn wires<T>(&self, run: impl FnOnce(&mut Wires, Tables<'_>) -> T) -> T {
+        let tables = Tables {
+            armed: self.armed(),
+            blocks: self.blocks,
+            own: &self.own,
+        };
+        run(&mut lock(&self.wires), tables)
     }
 
     /// For one that shares the memory: what it has to fetch. `None`: there are too many already.
     pub fn share(&self) -> Result<Option<Shared>, MemoryError> {
-        let is_shared = |mail: &&Arc<MailPlace>| matches!(***mail, MailPlace::Shared(_));
-        if lock(&self.mails).iter().filter(is_shared).count() >= MOST_SHARING {
+        if self.wires(|wires, _| wires.shared.len()) >= MOST_SHARING {
             return Ok(None);
         }
         let (mail, mail_fd) = Segment::create(pages_of::<Mail>())?;
@@ -155,56 +167,31 @@ impl Owner {
         let parts = [&self.place_fd, &self.armed_fd, &self.bell.sleep_fd];
         let [place, armed, sleep] = parts.map(InternalFd::duplicate);
         let parts = vec![place?, armed?, sleep?, far, mail_fd];
-        let mail = Arc::new(MailPlace::Shared(mail));
-        lock(&self.mails).push(mail.clone());
+        let mail = Arc::new(SharedMail(mail));
+        self.wires(|wires, _| wires.shared.push(mail.clone()));
         Ok(Some((mail, parts)))
     }
 
-    /// Its writer is gone: what it has noted is still told, by a mail that nobody else writes.
-    pub fn remove_mail(&self, gone: &Arc<MailPlace>) {
-        let left = Mail::new();
-        let mut any = false;
+    /// Its writer is gone: what it has noted is still told, by our own mail.
+    pub fn unshare(&self, gone: &Arc<SharedMail>) {
+        let mut was_empty = false;
         gone.mail().take_all(|wire| {
             let (group, bit) = (wire / PER_GROUP, wire % PER_GROUP);
-            any |= left.note(group, 1 << bit);
+            was_empty |= self.own.note(group, 1 << bit);
         });
-        let mut mails = lock(&self.mails);
-        mails.retain(|mail| !Arc::ptr_eq(mail, gone));
-        if any {
-            mails.push(Arc::new(MailPlace::Own(Box::new(left))));
-        }
-        drop(mails);
-        if any && self.bell.sleep().wants_bell() {
+        self.wires(|wires, _| wires.shared.retain(|mail| !Arc::ptr_eq(mail, gone)));
+        if was_empty && self.bell.sleep().wants_bell() {
             self.bell.ring();
         }
     }
 
     /// These bytes were written by a message.
-    pub fn written(&self, start: usize, end: usize, mail: &MailPlace) {
+    pub fn written(&self, start: usize, end: usize) {
         let written = start as u64..end as u64;
-        if note(
-            self.armed(),
-            self.blocks,
-            written,
-            mail.mail(),
-            self.bell.sleep(),
-        ) {
+        let sleep = self.bell.sleep();
+        if note(self.armed(), self.blocks, written, &self.own, sleep) {
             self.bell.ring();
         }
-    }
-
-    fn collect(&self, mut tell: impl FnMut(u64)) {
-        let mut mails = lock(&self.mails);
-        for mail in mails.iter() {
-            mail.mail().take(|wire| {
-                let fired = self.wires(|wires, armed, blocks| wires.fire(wire, armed, blocks));
-                if let Some(id) = fired {
-                    tell(id);
-                }
-            });
-        }
-        // What a writer has left that is gone was told now.
-        mails.retain(|mail| Arc::strong_count(mail) > 1 || !matches!(**mail, MailPlace::Own(_)));
     }
 }
 

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::time::Timespec;
 
 use super::error::MemoryError;
-use super::owner::Bell;
+use super::owner::{Bell, Told};
 use crate::start::{generation, start};
 use crate::wait::{self, Direction};
 
@@ -45,7 +45,7 @@ pub struct Event {
 /// nothing.
 pub struct EventQueue {
     bell: Arc<Bell>,
-    ready: VecDeque<Event>,
+    ready: VecDeque<Told>,
     /// Somebody may wait for the descriptor at any time, so that writers always ring.
     is_watched: AtomicBool,
     registration: Option<wait::Registration>,
@@ -79,17 +79,27 @@ impl EventQueue {
         }
         // Who writes after the next look rings again.
         self.bell.doorbell.drain();
-        Ok(self.look())
+        let found = self.look();
+        if !self.ready.is_empty() {
+            // The descriptor is readable until these are taken, too.
+            self.bell.ring();
+        }
+        Ok(found)
     }
 
     fn look(&mut self) -> Option<Event> {
-        if self.ready.is_empty() {
+        loop {
+            while let Some(told) = self.ready.pop_front() {
+                if let Some(id) = told.take() {
+                    return Some(Event { wire: WireId(id) });
+                }
+            }
             let ready = &mut self.ready;
-            self.bell.collect(|id| {
-                ready.push_back(Event { wire: WireId(id) });
-            });
+            self.bell.collect(|told| ready.push_back(told));
+            if self.ready.is_empty() {
+                return None;
+            }
         }
-        self.ready.pop_front()
     }
 
     /// Waits for the next event.
@@ -138,9 +148,12 @@ impl EventQueue {
                 &mut [PollFd::from_borrowed_fd(bell, PollFlags::IN)],
                 time.as_ref(),
             );
-            self.bell.doorbell.drain();
         }
+        // What is watched stays readable until somebody has looked and found nothing.
         if !self.is_watched.load(Ordering::Relaxed) {
+            if found.is_none() {
+                self.bell.doorbell.drain();
+            }
             self.bell.sleep().end();
         }
         match slept {

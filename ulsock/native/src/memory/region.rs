@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::error::MemoryError;
 use super::key::RegionKey;
@@ -73,10 +73,10 @@ impl Region {
         let watched = range.start as u64..range.end as u64;
         let add = self
             .owner
-            .wires(|wires, armed, blocks| wires.add(watched, fires, armed, blocks));
+            .wires(|wires, tables| wires.add(watched, fires, tables));
         let (at, id) = add?;
         Ok(Tripwire {
-            owner: self.owner.clone(),
+            owner: Arc::downgrade(&self.owner),
             registry: self.registry().clone(),
             at,
             id,
@@ -93,14 +93,16 @@ impl fmt::Debug for Region {
 impl Drop for Region {
     fn drop(&mut self) {
         if self.registry().is_of_this_process() {
+            self.owner.wires(|wires, _| wires.clear());
             self.registry().revoke(self.owner.number);
         }
     }
 }
 
-/// A wire on a range of a region. It fires no more when this is dropped.
+/// A wire on a range of a region. It fires no more when this is dropped, nor when the region is.
 pub struct Tripwire {
-    owner: Arc<Owner>,
+    /// It does not keep the memory of a region that is dropped.
+    owner: Weak<Owner>,
     registry: Arc<Registry>,
     at: usize,
     id: u64,
@@ -112,14 +114,16 @@ impl Tripwire {
         WireId(self.id)
     }
 
-    /// Sets a wire again that fires once. What was written meanwhile can be read now.
+    /// Sets a wire again that fires once. What was written meanwhile can be read now. An error is the end of the region.
     pub fn rearm(&self) -> Result<(), MemoryError> {
         if !self.registry.is_of_this_process() {
             return Err(MemoryError::Forked);
         }
-        self.owner
-            .wires(|wires, armed, blocks| wires.rearm(self.at, armed, blocks));
-        Ok(())
+        let rearm = |owner: Arc<Owner>| owner.wires(|wires, tables| wires.rearm(self.at, tables));
+        match self.owner.upgrade().is_some_and(rearm) {
+            true => Ok(()),
+            false => Err(MemoryError::Revoked),
+        }
     }
 }
 
@@ -131,9 +135,10 @@ impl fmt::Debug for Tripwire {
 
 impl Drop for Tripwire {
     fn drop(&mut self) {
-        if self.registry.is_of_this_process() {
-            self.owner
-                .wires(|wires, armed, blocks| wires.remove(self.at, armed, blocks));
+        if self.registry.is_of_this_process()
+            && let Some(owner) = self.owner.upgrade()
+        {
+            owner.wires(|wires, tables| wires.remove(self.at, tables));
         }
     }
 }

@@ -7,10 +7,11 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use super::host;
-use super::owner::{MailPlace, Owner};
+use super::owner::Owner;
 use super::protocol::{FLUSH, FLUSHED, OPEN, OPENED, Open, Opened, REVOKED, SETTLED, WRITE};
 use super::registry::Registry;
 use super::turns::{Turn, Turns};
+use super::wires::SharedMail;
 use crate::message::{Endpoint, Incoming, Layer, MessageError, Nonsense, Peer, Tasks};
 use crate::share::{self, Deposit, Uses};
 
@@ -22,11 +23,32 @@ struct Importer {
     /// Held, so that no other peer has its key.
     peer: Peer,
     turns: Rc<Turns>,
-    opened: RefCell<Option<(Arc<Owner>, Arc<MailPlace>)>>,
+    opened: RefCell<Option<Opening>>,
     was_revoked: Cell<bool>,
     /// Until it is fetched.
     deposit: Cell<Option<Deposit>>,
     room: Cell<Vec<u8>>,
+}
+
+/// The region that it has opened.
+struct Opening {
+    owner: Arc<Owner>,
+    /// If it shares the memory, or may still do so.
+    mail: Option<Arc<SharedMail>>,
+}
+
+impl Opening {
+    fn unshare(&mut self) {
+        if let Some(mail) = self.mail.take() {
+            self.owner.unshare(&mail);
+        }
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.unshare();
+    }
 }
 
 pub struct Importers {
@@ -93,7 +115,7 @@ impl Importers {
     pub fn revoke(&self, number: u32) {
         let all: Vec<_> = self.all.borrow().values().cloned().collect();
         for importer in all {
-            let of_region = |(owner, _): &mut (Arc<Owner>, _)| owner.number == number;
+            let of_region = |opening: &mut Opening| opening.owner.number == number;
             let taken = importer.opened.borrow_mut().take_if(of_region);
             if taken.is_some() {
                 importer.was_revoked.set(true);
@@ -109,10 +131,7 @@ impl Importers {
 impl Layer for Importers {
     fn gone(&self, peer: &Peer) {
         let importer = self.all.borrow_mut().remove(&peer.key());
-        let opened = importer.and_then(|importer| importer.opened.take());
-        if let Some((owner, mail)) = opened {
-            owner.remove_mail(&mail);
-        }
+        drop(importer.and_then(|importer| importer.opened.take()));
     }
 
     fn refused(&self, _: &Peer, _: u16) {}
@@ -162,17 +181,28 @@ async fn open(
 }
 
 impl Importer {
+    fn owner(&self) -> Option<Arc<Owner>> {
+        let opened = self.opened.borrow();
+        Some(opened.as_ref()?.owner.clone())
+    }
+
     fn grant(&self, owner: Arc<Owner>, is_near: bool) -> Opened {
         let size = owner.place.size() as u64;
         // In doubt by messages: another user, too few descriptors.
         let shared = is_near.then(|| owner.share().ok().flatten()).flatten();
-        let (mail, deposit) = match shared {
-            Some((mail, parts)) => (mail, share::deposit(parts, Uses::Once).ok()),
-            None => (owner.add_mail(), None),
+        let given = shared.and_then(|(mail, parts)| {
+            let mail = Some(mail);
+            let owner = owner.clone();
+            let opening = Opening { owner, mail };
+            Some((opening, share::deposit(parts, Uses::Once).ok()?))
+        });
+        let (opening, deposit) = match given {
+            Some((opening, deposit)) => (opening, Some(deposit)),
+            None => (Opening { owner, mail: None }, None),
         };
         let ticket = deposit.as_ref().map(Deposit::ticket);
         self.deposit.set(deposit);
-        *self.opened.borrow_mut() = Some((owner, mail));
+        *self.opened.borrow_mut() = Some(opening);
         Opened::Granted { size, ticket }
     }
 }
@@ -193,8 +223,8 @@ async fn write(
 ) -> Result<(), MessageError> {
     let mut offset = [0; 8];
     message.read_exact(&mut offset).await?;
-    let opened = importer.opened.borrow().clone();
-    let Some((owner, mail)) = opened else {
+    let owner = importer.owner();
+    let Some(owner) = owner else {
         // It may not have heard of it yet.
         return match importer.was_revoked.get() {
             true => message.skip().await,
@@ -214,7 +244,7 @@ async fn write(
         }
     }
     importer.room.set(room);
-    owner.written(start, end, &mail);
+    owner.written(start, end);
     Ok(())
 }
 

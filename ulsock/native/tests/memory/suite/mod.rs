@@ -2,6 +2,7 @@
 
 mod events;
 mod refused;
+mod taken;
 mod writes;
 
 use std::time::{Duration, Instant};
