@@ -212,7 +212,13 @@ async fn settled(
     importer: Rc<Importer>,
     message: Incoming,
 ) -> Result<(), MessageError> {
-    drop(importer.deposit.take());
+    let deposit = importer.deposit.take();
+    // It could not fetch it, and writes by messages: others may share in its place.
+    if deposit.is_some_and(|deposit| deposit.is_left())
+        && let Some(opening) = &mut *importer.opened.borrow_mut()
+    {
+        opening.unshare();
+    }
     message.skip().await
 }
 

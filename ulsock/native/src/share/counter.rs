@@ -144,6 +144,13 @@ impl Deposit {
     pub fn ticket(&self) -> Ticket {
         self.ticket
     }
+
+    /// Whether there is something to be fetched with its ticket. Not, if that is for one and he has come.
+    pub fn is_left(&self) -> bool {
+        let is_ours = self.counter.generation == generation();
+        let secret = &self.ticket.secret.0;
+        is_ours && self.counter.kept().contains_key(secret)
+    }
 }
 
 impl Drop for Deposit {

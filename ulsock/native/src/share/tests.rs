@@ -65,7 +65,9 @@ fn once_is_once() {
     );
     let deposit = counter(&dir).deposit(vec![memfd()], Uses::Once);
     let deposit = deposit.expect("deposited");
+    assert!(deposit.is_left());
     fetch(&dir, &deposit.ticket(), 1).expect("the first");
+    assert!(!deposit.is_left());
     assert_eq!(
         fetch(&dir, &deposit.ticket(), 1).unwrap_err(),
         FetchError::Refused

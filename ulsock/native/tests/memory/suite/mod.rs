@@ -2,6 +2,7 @@
 
 mod events;
 mod refused;
+mod sharing;
 mod taken;
 mod writes;
 
