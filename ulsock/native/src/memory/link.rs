@@ -12,6 +12,9 @@ use super::error::MemoryError;
 /// Bytes that wait to be sent. Who writes more waits.
 const MOST_QUEUED: usize = 1 << 20;
 
+/// So many a write counts for itself: its place in the queue, and what an allocation takes.
+const EACH: usize = 64;
+
 pub type Done = Answer<Result<(), MemoryError>>;
 
 pub enum Send {
@@ -100,8 +103,11 @@ impl Link {
         offset: u64,
         bytes: &[u8],
     ) -> Poll<Result<(), MemoryError>> {
-        self.check()?;
         let mut state = self.state();
+        // With the lock: who comes after the end would wait for ever.
+        if let Some(why) = state.end {
+            return Poll::Ready(Err(why));
+        }
         if state.queued >= MOST_QUEUED {
             let waker = task.waker();
             if !state.writers.iter().any(|known| known.will_wake(waker)) {
@@ -127,7 +133,7 @@ impl Link {
     }
 
     fn queue_write(&self, mut state: MutexGuard<'_, State>, offset: u64, bytes: &[u8]) {
-        state.queued += bytes.len();
+        state.queued += bytes.len() + EACH;
         let bytes = bytes.to_vec();
         self.push(state, Send::Write { offset, bytes });
     }
@@ -177,7 +183,7 @@ impl Link {
     /// A write is on its way.
     pub fn sent(&self, len: usize) {
         let mut state = self.state();
-        state.queued -= len.min(state.queued);
+        state.queued -= (len + EACH).min(state.queued);
         let wakers = match state.queued < MOST_QUEUED {
             true => std::mem::take(&mut state.writers),
             false => Vec::new(),
@@ -185,5 +191,77 @@ impl Link {
         drop(state);
         self.room.notify_all();
         wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes until there is no more room, and tells how often.
+    fn fill(link: &Link, bytes: &[u8]) -> usize {
+        let task = Context::from_waker(Waker::noop());
+        (0..)
+            .find(|_| link.poll_write(&task, 0, bytes).is_pending())
+            .expect("full")
+    }
+
+    /// Whatever waits to be sent takes memory.
+    #[test]
+    fn writes_of_nothing_are_bounded() {
+        assert!(fill(&Link::default(), &[]) <= 1 << 16);
+        assert!(fill(&Link::default(), &[7]) <= 1 << 16);
+        assert_eq!(fill(&Link::default(), &[7; MOST_QUEUED]), 1);
+    }
+
+    #[test]
+    fn what_was_sent_makes_room() {
+        let link = Link::default();
+        let count = fill(&link, &[7; 100]);
+        for _ in 0..count {
+            link.sent(100);
+        }
+        assert_eq!(fill(&link, &[7; 100]), count);
+    }
+
+    /// Who finds no room just when the connection ends hears of it.
+    #[test]
+    fn an_end_is_not_missed() {
+        for _ in 0..20 {
+            let link = Arc::new(Link::default());
+            fill(&link, &[7; MOST_QUEUED]);
+            let state = link.state();
+            let writer = thread::spawn({
+                let link = link.clone();
+                move || {
+                    let woken: Arc<Woken> = Arc::default();
+                    let waker = Waker::from(woken.clone());
+                    let polled = link.poll_write(&Context::from_waker(&waker), 0, &[7]);
+                    (polled, woken)
+                }
+            });
+            // It has begun, and comes to the lock.
+            thread::sleep(Duration::from_millis(2));
+            drop(state);
+            link.end(MemoryError::Revoked);
+            let (polled, woken) = writer.join().expect("a writer");
+            let is_woken = woken.0.load(Ordering::Relaxed) > 0;
+            assert!(polled == Poll::Ready(Err(MemoryError::Revoked)) || is_woken);
+        }
     }
 }
