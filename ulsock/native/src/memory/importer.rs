@@ -162,22 +162,32 @@ impl Imports {
 
     /// Sends what is written, until the import is dropped or its connection has ended.
     async fn send_all(&self, peer: Peer, link: Arc<Link>) {
-        while let Some(send) = link.next().await {
-            let sent = match send {
-                Send::Settled => peer.send(SETTLED, &[]).await,
-                Send::Flush(number) => peer.send(FLUSH, &number.to_le_bytes()).await,
-                Send::Write { offset, bytes } => {
-                    let sent = write(&peer, offset, &bytes).await;
-                    link.sent(bytes.len());
-                    sent
-                }
-            };
-            if let Err(error) = sent {
-                link.end(error.into());
-            }
+        send_queued(&peer, &link).await;
+        if link.has_written() {
+            // What was sent may still be on its way: with the connection it would be lost.
+            let flushed = link.flush();
+            send_queued(&peer, &link).await;
+            let _ = flushed.get().await;
         }
         peer.close().await;
         self.0.borrow_mut().remove(&peer.key());
+    }
+}
+
+async fn send_queued(peer: &Peer, link: &Link) {
+    while let Some(send) = link.next().await {
+        let sent = match send {
+            Send::Settled => peer.send(SETTLED, &[]).await,
+            Send::Flush(number) => peer.send(FLUSH, &number.to_le_bytes()).await,
+            Send::Write { offset, bytes } => {
+                let sent = write(peer, offset, &bytes).await;
+                link.sent(bytes.len());
+                sent
+            }
+        };
+        if let Err(error) = sent {
+            link.end(error.into());
+        }
     }
 }
 

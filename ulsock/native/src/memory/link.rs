@@ -38,6 +38,7 @@ struct State {
     writers: Vec<Waker>,
     flushes: HashMap<u64, Done>,
     last_flush: u64,
+    has_written: bool,
     /// Nobody holds the import any more.
     is_dropped: bool,
     end: Option<MemoryError>,
@@ -134,6 +135,7 @@ impl Link {
 
     fn queue_write(&self, mut state: MutexGuard<'_, State>, offset: u64, bytes: &[u8]) {
         state.queued += bytes.len() + EACH;
+        state.has_written = true;
         let bytes = bytes.to_vec();
         self.push(state, Send::Write { offset, bytes });
     }
@@ -152,6 +154,10 @@ impl Link {
         state.flushes.insert(number, done.clone());
         self.push(state, Send::Flush(number));
         done
+    }
+
+    pub fn has_written(&self) -> bool {
+        self.state().has_written
     }
 
     pub fn flushed(&self, number: u64) {

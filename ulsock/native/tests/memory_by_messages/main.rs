@@ -3,6 +3,8 @@
 #[path = "../memory/suite/mod.rs"]
 mod suite;
 
+mod stopped;
+
 use std::future::Future;
 
 use ulsock_native::run::block_on;
