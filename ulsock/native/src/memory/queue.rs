@@ -192,7 +192,8 @@ impl EventQueue {
 
 impl AsFd for EventQueue {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        if !self.is_watched.swap(true, Ordering::Relaxed) {
+        // What is shared with writers is the parent's, if this is a child of fork.
+        if self.generation == generation() && !self.is_watched.swap(true, Ordering::Relaxed) {
             self.bell.sleep().begin();
             // What has come before was not rung for.
             self.bell.ring();

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use super::error::MemoryError;
 use super::key::RegionKey;
 use super::owner::Owner;
+use super::place::Place;
 use super::queue::WireId;
 use super::registry::{Keeper, Registry};
 use super::wires::Fires;
@@ -28,6 +29,14 @@ impl Region {
         &self.keeper.0
     }
 
+    /// The bytes, in the process that has exported them: a child of fork still has them mapped.
+    fn place(&self) -> Result<&Place, MemoryError> {
+        match self.registry().is_of_this_process() {
+            true => Ok(&self.owner.place),
+            false => Err(MemoryError::Forked),
+        }
+    }
+
     /// What an importer needs.
     pub fn key(&self) -> RegionKey {
         RegionKey {
@@ -43,22 +52,22 @@ impl Region {
 
     /// Fills the room with the bytes from `offset` on.
     pub fn read(&self, offset: usize, room: &mut [u8]) -> Result<(), MemoryError> {
-        self.owner.place.read(offset, room)
+        self.place()?.read(offset, room)
     }
 
     /// Puts bytes there. This trips no wire: those are for what others write.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), MemoryError> {
-        self.owner.place.write(offset, bytes)
+        self.place()?.write(offset, bytes)
     }
 
     /// The word of eight bytes at a multiple of eight, in this host's order. It is written and read at once; and who has read it
     /// sees what its writer had written before.
     pub fn load(&self, offset: usize) -> Result<u64, MemoryError> {
-        self.owner.place.load(offset)
+        self.place()?.load(offset)
     }
 
     pub fn store(&self, offset: usize, word: u64) -> Result<(), MemoryError> {
-        self.owner.place.store(offset, word)
+        self.place()?.store(offset, word)
     }
 
     /// From now on writes into this range fire the wire, each when it is complete, in the queue with which the region was exported.

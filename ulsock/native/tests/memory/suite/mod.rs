@@ -1,6 +1,7 @@
 //! What holds however the bytes get there.
 
 mod events;
+mod fork;
 mod refused;
 mod sharing;
 mod taken;
