@@ -120,6 +120,25 @@ fn events_that_are_one_lose_no_write() {
     });
 }
 
+/// An event stands for what was noted until it is taken, and then forgotten: that can be seen.
+#[test]
+fn what_is_forgotten_was_seen() {
+    check(3, || {
+        let region = Region::new();
+        region.arm(1, 1);
+        let writer = region.clone();
+        let writer = thread::spawn(move || {
+            writer.write(0, 1, 1);
+            writer.write(0, 1, 2);
+        });
+        while region.bytes[1].load(Ordering::Relaxed) < 2 {
+            region.wait(|wire| assert_eq!(wire, 1));
+            region.mails[0].forget(1);
+        }
+        writer.join().unwrap();
+    });
+}
+
 #[test]
 fn each_of_two_writers_is_heard() {
     check(2, || {
