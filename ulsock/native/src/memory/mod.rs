@@ -5,6 +5,7 @@
 //! Elsewhere writes are messages that a thread of the exporter applies. Both end in the same tripwires (`netstack::watch`).
 
 mod answer;
+mod bell;
 mod error;
 mod exporter;
 mod host;
@@ -20,6 +21,8 @@ mod queue;
 mod region;
 mod registry;
 mod serve;
+#[cfg(test)]
+mod tests;
 mod turns;
 mod wires;
 mod writer;

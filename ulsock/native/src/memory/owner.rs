@@ -1,13 +1,13 @@
-//! The exporter's side of a region, and of the bell that its importers ring.
+//! The exporter's side of a region.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use netstack::shared_memory;
-use netstack::watch::{Armed, Blocks, Mail, PER_GROUP, Sleep};
+use netstack::watch::{Armed, Blocks, Mail, PER_GROUP};
 use os::fds::InternalFd;
-use shm::doorbell::{Doorbell, DoorbellKind, Ringer};
 use shm::segment::Segment;
 
+use super::bell::Bell;
 use super::error::MemoryError;
 use super::place::Place;
 use super::wires::{SharedMail, Tables, Wires};
@@ -18,81 +18,6 @@ const MOST_SHARING: usize = 64;
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What the importers of all regions of a queue share.
-pub struct Bell {
-    sleep: Segment,
-    sleep_fd: InternalFd,
-    pub doorbell: Doorbell,
-    ringer: Ringer,
-    regions: Mutex<Vec<Weak<Owner>>>,
-}
-
-impl Bell {
-    pub fn new() -> Result<Bell, MemoryError> {
-        let (sleep, sleep_fd) = own_table::<Sleep>()?;
-        let doorbell = Doorbell::new_event()?;
-        let far = os::fds::duplicate_high(doorbell.far_fd())?;
-        let ringer = Ringer::adopt(DoorbellKind::Event, far, true);
-        Ok(Bell {
-            sleep,
-            sleep_fd,
-            doorbell,
-            ringer: ringer.map_err(|_| MemoryError::Nonsense)?,
-            regions: Mutex::default(),
-        })
-    }
-
-    pub fn sleep(&self) -> &Sleep {
-        // SAFETY: it has a page, lives as long as this, and is zeroed at first, which is awake.
-        unsafe { shared_memory::at(self.sleep.base()) }
-    }
-
-    pub fn ring(&self) {
-        let _ = self.ringer.ring();
-    }
-
-    fn add(&self, region: &Arc<Owner>) {
-        let mut regions = lock(&self.regions);
-        // Now and then, for nobody may ever look.
-        if regions.len() == regions.capacity() {
-            regions.retain(|region| region.strong_count() > 0);
-        }
-        regions.push(Arc::downgrade(region));
-    }
-
-    /// Tells the wires that were touched since the last look.
-    pub fn collect(&self, mut tell: impl FnMut(Told)) {
-        lock(&self.regions).retain(|region| {
-            let Some(owner) = region.upgrade() else {
-                return false;
-            };
-            owner.wires(|wires, tables| {
-                wires.collect(tables, |at, id| {
-                    let region = region.clone();
-                    tell(Told { region, at, id });
-                });
-            });
-            true
-        });
-    }
-}
-
-/// An event that nobody has taken yet.
-pub struct Told {
-    region: Weak<Owner>,
-    at: usize,
-    id: u64,
-}
-
-impl Told {
-    /// The number of its wire, if that is still there.
-    pub fn take(&self) -> Option<u64> {
-        let region = self.region.upgrade()?;
-        let is_there = region.wires(|wires, tables| wires.take(self.at, self.id, tables.own));
-        is_there.then_some(self.id)
-    }
 }
 
 /// What a writer of the same host gets, and its mail.
@@ -146,6 +71,16 @@ impl Owner {
         unsafe { shared_memory::at(self.armed.base()) }
     }
 
+    /// Tells the events of wires that were touched since the last look.
+    pub fn collect(&self, mut tell: impl FnMut(usize, u64)) {
+        self.wires(|wires, tables| wires.collect(tables, &mut tell));
+    }
+
+    /// An event is taken. Whether its wire is still there.
+    pub fn take(&self, at: usize, id: u64) -> bool {
+        self.wires(|wires, tables| wires.take(at, id, tables.own))
+    }
+
     /// Runs with the wires locked, and what arms and notes them.
     pub fn wires<T>(&self, run: impl FnOnce(&mut Wires, Tables<'_>) -> T) -> T {
         let tables = Tables {
@@ -163,11 +98,12 @@ impl Owner {
         }
         let (mail, mail_fd) = Segment::create(pages_of::<Mail>())?;
         mail.populate(0, size_of::<Mail>())?;
-        let far = os::fds::duplicate_high(self.bell.doorbell.far_fd())?;
-        let parts = [&self.place_fd, &self.armed_fd, &self.bell.sleep_fd];
+        let parts = [&self.place_fd, &self.armed_fd, self.bell.sleep_fd()];
         let [place, armed, sleep] = parts.map(InternalFd::duplicate);
-        let parts = vec![place?, armed?, sleep?, far, mail_fd];
-        let mail = Arc::new(SharedMail(mail));
+        let (place, armed, sleep) = (place?, armed?, sleep?);
+        let (rope, far) = self.bell.new_rope()?;
+        let parts = vec![place, armed, sleep, far, mail_fd];
+        let mail = Arc::new(SharedMail { mail, rope });
         self.wires(|wires, _| wires.shared.push(mail.clone()));
         Ok(Some((mail, parts)))
     }
@@ -180,6 +116,7 @@ impl Owner {
             was_empty |= self.own.note(group, 1 << bit);
         });
         self.wires(|wires, _| wires.shared.retain(|mail| !Arc::ptr_eq(mail, gone)));
+        self.bell.take_down(&gone.rope);
         if was_empty && self.bell.sleep().wants_bell() {
             self.bell.ring();
         }
@@ -196,7 +133,7 @@ impl Owner {
 }
 
 /// A table that only we write, and its descriptor.
-fn own_table<T>() -> Result<(Segment, InternalFd), MemoryError> {
+pub fn own_table<T>() -> Result<(Segment, InternalFd), MemoryError> {
     let (segment, fd) = Segment::create_own(pages_of::<T>())?;
     segment.populate(0, size_of::<T>())?;
     Ok((segment, fd))

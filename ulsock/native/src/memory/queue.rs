@@ -13,8 +13,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
+use super::bell::{Bell, Told};
 use super::error::MemoryError;
-use super::owner::{Bell, Told};
 use crate::start::{generation, start};
 use crate::wait::{self, Direction};
 
@@ -78,7 +78,7 @@ impl EventQueue {
             return Ok(found);
         }
         // Who writes after the next look rings again.
-        self.bell.doorbell.drain();
+        self.bell.drain();
         let found = self.look();
         if !self.ready.is_empty() {
             // The descriptor is readable until these are taken, too.
@@ -143,7 +143,7 @@ impl EventQueue {
         let mut slept = Ok(0);
         if found.is_none() {
             let time = time.and_then(|time| Timespec::try_from(time).ok());
-            let bell = self.bell.doorbell.wait_fd();
+            let bell = self.bell.wait_fd();
             slept = poll(
                 &mut [PollFd::from_borrowed_fd(bell, PollFlags::IN)],
                 time.as_ref(),
@@ -152,7 +152,7 @@ impl EventQueue {
         // What is watched stays readable until somebody has looked and found nothing.
         if !self.is_watched.load(Ordering::Relaxed) {
             if found.is_none() {
-                self.bell.doorbell.drain();
+                self.bell.drain();
             }
             self.bell.sleep().end();
         }
@@ -198,7 +198,7 @@ impl AsFd for EventQueue {
             // What has come before was not rung for.
             self.bell.ring();
         }
-        self.bell.doorbell.wait_fd()
+        self.bell.wait_fd()
     }
 }
 
@@ -211,7 +211,7 @@ impl AsRawFd for EventQueue {
 impl Drop for EventQueue {
     fn drop(&mut self) {
         if let Some(registration) = &self.registration {
-            registration.end(&self.bell.doorbell.wait_fd());
+            registration.end(&self.bell.wait_fd());
         }
     }
 }

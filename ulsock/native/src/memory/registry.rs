@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::bell::Bell;
 use super::error::MemoryError;
 use super::orders::Orders;
-use super::owner::{Bell, Owner, lock};
+use super::owner::{Owner, lock};
 use crate::share::Secret;
 use crate::start::generation;
 

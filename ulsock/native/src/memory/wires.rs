@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use netstack::shared_memory;
 use netstack::watch::{Armed, Blocks, Mail, WIRES};
+use shm::doorbell::Doorbell;
 use shm::segment::Segment;
 use slab::Slab;
 
@@ -29,14 +30,17 @@ struct Wire {
     is_told: bool,
 }
 
-/// The mail of an importer that shares the memory.
+/// The mail of an importer that shares the memory, and its rope to the bell.
 #[derive(Debug)]
-pub struct SharedMail(pub Segment);
+pub struct SharedMail {
+    pub mail: Segment,
+    pub rope: Doorbell,
+}
 
 impl SharedMail {
     pub fn mail(&self) -> &Mail {
         // SAFETY: it has a page, and lives as long as this.
-        unsafe { shared_memory::at(self.0.base()) }
+        unsafe { shared_memory::at(self.mail.base()) }
     }
 }
 
