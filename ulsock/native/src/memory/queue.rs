@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +15,7 @@ use rustix::time::Timespec;
 use super::bell::{Bell, Told};
 use super::error::MemoryError;
 use crate::start::{generation, start};
-use crate::wait::{self, Direction};
+use crate::wait::Second;
 
 /// A waiter looks for so long before it sleeps: about what it takes to be woken.
 const AWAKE: Duration = Duration::from_micros(20);
@@ -48,7 +47,7 @@ pub struct EventQueue {
     ready: VecDeque<Told>,
     /// Somebody may wait for the descriptor at any time, so that writers always ring.
     is_watched: AtomicBool,
-    registration: Option<wait::Registration>,
+    second: Option<Second>,
     generation: u32,
 }
 
@@ -59,7 +58,7 @@ impl EventQueue {
             bell: Arc::new(Bell::new()?),
             ready: VecDeque::new(),
             is_watched: AtomicBool::new(false),
-            registration: None,
+            second: None,
             generation: generation(),
         })
     }
@@ -173,19 +172,15 @@ impl EventQueue {
         if let Some(event) = self.try_next().transpose() {
             return Poll::Ready(event);
         }
+        // SAFETY: of the bell, which this holds.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         // Taken out, so that the attempt may use the rest.
-        let registration = match self.registration.take() {
-            Some(registration) => registration,
-            None => match wait::Registration::new(&fd, false) {
-                Ok(registration) => registration,
-                Err(error) => return Poll::Ready(Err(error.into())),
-            },
+        let second = match self.second.take() {
+            Some(second) => second,
+            None => Second::new(fd)?,
         };
-        let polled = registration.poll(Direction::In, task, |_| {
-            let event = self.try_next().transpose();
-            event.ok_or_else(|| io::ErrorKind::WouldBlock.into())
-        });
-        self.registration = Some(registration);
+        let polled = second.poll(task, || self.try_next().transpose());
+        self.second = Some(second);
         polled.map(|event| event?)
     }
 }
@@ -205,13 +200,5 @@ impl AsFd for EventQueue {
 impl AsRawFd for EventQueue {
     fn as_raw_fd(&self) -> RawFd {
         self.as_fd().as_raw_fd()
-    }
-}
-
-impl Drop for EventQueue {
-    fn drop(&mut self) {
-        if let Some(registration) = &self.registration {
-            registration.end(&self.bell.wait_fd());
-        }
     }
 }

@@ -1,8 +1,7 @@
 //! Who hears of names: blocking, as a task, or by any loop that waits for descriptors.
 
 use std::future::poll_fn;
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use rustix::io::Errno;
 use rustix::time::Timespec;
 
 use super::{NameError, Place};
-use crate::wait::{self, Direction};
+use crate::wait::Second;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -29,34 +28,15 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Subscription {
     watch: Watch,
-    place: Option<InReactor>,
-}
-
-/// Its place in the reactor of the task that had to wait first.
-#[derive(Debug)]
-struct InReactor {
-    /// A second descriptor of the watch: its own is one of those that ulsock keeps to itself, and no set takes it.
-    fd: OwnedFd,
-    registration: wait::Registration,
-}
-
-impl InReactor {
-    fn new(watch: &Watch) -> io::Result<InReactor> {
-        let fd = rustix::io::fcntl_dupfd_cloexec(watch, 0)?;
-        let registration = wait::Registration::new(&fd, false)?;
-        Ok(InReactor { fd, registration })
-    }
-}
-
-impl Drop for InReactor {
-    fn drop(&mut self) {
-        self.registration.end(&self.fd);
-    }
+    second: Option<Second>,
 }
 
 impl Subscription {
     pub(super) fn new(watch: Watch) -> Subscription {
-        Subscription { watch, place: None }
+        Subscription {
+            watch,
+            second: None,
+        }
     }
 
     /// The next event, if it has happened.
@@ -103,18 +83,15 @@ impl Subscription {
             return Poll::Ready(event);
         }
         // Taken out, so that the attempt may use the rest.
-        let place = match self.place.take() {
-            Some(place) => place,
-            None => match InReactor::new(&self.watch) {
-                Ok(place) => place,
+        let second = match self.second.take() {
+            Some(second) => second,
+            None => match Second::new(&self.watch) {
+                Ok(second) => second,
                 Err(error) => return Poll::Ready(Err(NameError::Os(error))),
             },
         };
-        let polled = place.registration.poll(Direction::In, task, |_| {
-            let event = self.try_next().transpose();
-            event.ok_or_else(|| io::ErrorKind::WouldBlock.into())
-        });
-        self.place = Some(place);
+        let polled = second.poll(task, || self.try_next().transpose());
+        self.second = Some(second);
         polled.map(|event| event.map_err(NameError::Os)?)
     }
 }

@@ -2,8 +2,10 @@
 //! ulsock's.
 
 mod reactor;
+mod second;
 mod set;
 mod source;
 
 pub use reactor::Reactor;
+pub use second::Second;
 pub use source::{Direction, Event, Registration};

@@ -2,12 +2,15 @@
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;
+use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
+use ulsock_native::future::TcpListener;
 use ulsock_native::memory::{Event, EventQueue, Exporter, Fires, MOST_WIRES, MemoryError};
+use ulsock_native::run;
 
 use super::{SIZE, get, import, put, world};
 use crate::begin;
@@ -209,4 +212,27 @@ fn a_descriptor_tells_of_events() {
     assert_eq!(world.queue.wait_within(Duration::from_millis(1)), Ok(None));
     put(&world.import, 0, &[1]);
     assert!(is_readable(&world.queue, 5));
+}
+
+/// In a program that has a socket already, whose sets do not take ulsock's own descriptors.
+#[test]
+fn a_task_waits_for_events() {
+    let mut world = world(SIZE);
+    let wire = world.region.wire(0..8, Fires::Always).expect("a wire");
+    let import = Rc::new(world.import);
+    let waits = async {
+        let _listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        for round in 0..100_u64 {
+            let import = import.clone();
+            let written = run::spawn(async move {
+                run::sleep(Duration::from_micros(round * 20))
+                    .await
+                    .expect("a timer");
+                import.write(0, &round.to_ne_bytes()).await
+            });
+            assert_eq!(world.queue.event().await, Ok(Event { wire: wire.id() }));
+            assert_eq!(written.await, Ok(()));
+        }
+    };
+    run::block_on(waits).expect("a loop");
 }
