@@ -129,6 +129,11 @@ impl Socket {
         unsafe { api::view(self.fd) }
     }
 
+    /// Bytes of the kernel's that are not acknowledged.
+    pub fn has_unsent(&self) -> bool {
+        os::tcp::outq(self.as_fd()).is_ok_and(|unsent| unsent > 0)
+    }
+
     pub fn shutdown(&self, how: std::net::Shutdown) -> io::Result<()> {
         let how = match how {
             std::net::Shutdown::Read => Shutdown::Read,

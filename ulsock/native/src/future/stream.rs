@@ -139,6 +139,11 @@ impl TcpStream {
         self.pollable.socket.set_linger(time)
     }
 
+    /// The kernel's socket has bytes that the other host has not acknowledged.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.pollable.socket.has_unsent()
+    }
+
     /// As many of the bytes as there is room for now, perhaps none.
     #[inline]
     pub(crate) fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
