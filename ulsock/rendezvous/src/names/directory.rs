@@ -123,7 +123,9 @@ impl Directory {
     /// Where this name is: the only place on this host that comes first, or else all on other hosts.
     pub fn find(&self, service: Service, instance: u32) -> Vec<Record> {
         let label = Label::here(service, instance);
-        let here = self.folders().find_map(|folder| self.look(&folder, &label));
+        let here = self
+            .folders()
+            .find_map(|folder| self.look(&folder, &label).ok()?);
         match here {
             Some(here) => vec![here],
             None => self.range(service, instance..=instance),
@@ -138,18 +140,18 @@ impl Directory {
         for folder in self.folders() {
             let labels = folder.labels();
             let labels = labels.iter().filter(|label| is_wanted(label));
-            found.extend(labels.filter_map(|label| self.look(&folder, label)));
+            found.extend(labels.filter_map(|label| self.look(&folder, label).ok()?));
         }
         found
     }
 
-    /// The record of this label, if it is believed.
-    pub fn look(&self, folder: &Folder, label: &Label) -> Option<Record> {
+    /// The record of this label, if it is believed. An error: nobody can tell now.
+    pub fn look(&self, folder: &Folder, label: &Label) -> io::Result<Option<Record>> {
         let record = folder.look(label)?;
-        match record.label.elsewhere {
+        Ok(record.and_then(|record| match record.label.elsewhere {
             Some(_) => self.believe_elsewhere(record, folder.uid),
             None => self.believe_here(record, folder.uid),
-        }
+        }))
     }
 
     /// The daemon's word.

@@ -99,21 +99,30 @@ impl Folder {
         self.uid == geteuid().as_raw()
     }
 
-    /// What is in the file of this label, if its owner lives. One whose owner is gone is removed, if it is ours.
-    pub fn look(&self, label: &Label) -> Option<Record> {
+    /// What is in the file of this label, if its owner lives. One whose owner is gone is removed, if it is ours. An error: nobody
+    /// can tell now.
+    pub fn look(&self, label: &Label) -> io::Result<Option<Record>> {
         let name = label.to_string();
-        let file = self.open(&name, OFlags::RDONLY).ok()?;
-        let stat = fstat(&file).ok()?;
+        let file = match self.open(&name, OFlags::RDONLY) {
+            Err(errno) if is_lack(errno) => return Err(errno),
+            Err(_) => return Ok(None),
+            Ok(file) => file,
+        };
+        Ok(self.read(&file, &name, label))
+    }
+
+    fn read(&self, file: &impl AsFd, name: &str, label: &Label) -> Option<Record> {
+        let stat = fstat(file).ok()?;
         let lives = is_held(file.as_fd(), LIFE).ok()?;
         if !lives && self.is_ours() {
-            let _ = self.remove_dead(&name);
+            let _ = self.remove_dead(name);
         }
         let is_plain = is_table_of(&stat, self.uid) && stat.st_size == SIZE as i64;
         if !lives || !is_plain {
             return None;
         }
         let mut bytes = [0; SIZE];
-        let length = io::pread(&file, &mut bytes, 0).ok()?;
+        let length = io::pread(file, &mut bytes, 0).ok()?;
         let record = Record::decode(&bytes[..length])?;
         (record.label == *label).then_some(record)
     }
@@ -185,7 +194,7 @@ impl Folder {
     fn free(&self, name: &str) -> Result<(), NotPublished> {
         match self.lives(name) {
             Ok(true) => {
-                let record = Label::parse(name).and_then(|label| self.look(&label));
+                let record = Label::parse(name).and_then(|label| self.look(&label).ok().flatten());
                 let pid = record.map_or(0, |record| record.pid);
                 Err(NotPublished::Taken { pid })
             }
@@ -277,4 +286,9 @@ impl Drop for Held {
             folder.remove_if_same(&self.name, &stat);
         }
     }
+}
+
+/// The process, or the host, has no descriptor or no memory now: what was to be opened may well be there.
+pub fn is_lack(errno: Errno) -> bool {
+    matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM)
 }

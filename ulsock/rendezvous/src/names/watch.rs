@@ -20,7 +20,7 @@ use rustix::time::{
 };
 
 use super::directory::Directory;
-use super::folder::Folder;
+use super::folder::{Folder, is_lack};
 use super::label::{Label, Service};
 use super::record::Record;
 
@@ -33,6 +33,9 @@ const DOUBTS: [Duration; 5] = [
     Duration::from_secs(1),
     Duration::from_secs(10),
 ];
+
+/// Which of them it is where nobody could look, until somebody can.
+const AFTER_LACK: usize = 2;
 
 /// Between two events of the run directory that are heard: everybody can cause them.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -233,8 +236,14 @@ impl Watch {
             if self.folders.values().any(|folder| folder.uid == uid) {
                 continue;
             }
-            let Ok(folder) = Folder::of(self.directory.run_dir(), uid) else {
-                continue;
+            let folder = match Folder::of(self.directory.run_dir(), uid) {
+                Ok(folder) => folder,
+                Err(errno) => {
+                    if is_lack(errno) {
+                        self.outer_at.get_or_insert(now + PAUSE);
+                    }
+                    continue;
+                }
             };
             let flags = WatchFlags::MOVED_TO
                 | WatchFlags::MOVED_FROM
@@ -267,8 +276,16 @@ impl Watch {
     /// What is there now, and what that changes. `doubt`: it may be ending at this moment.
     fn look(&mut self, uid: u32, label: &Label, doubt: Option<Instant>) {
         let key = (uid, *label);
-        let folder = Folder::of(self.directory.run_dir(), uid).ok();
-        let found = folder.and_then(|folder| self.directory.look(&folder, label));
+        let folder = Folder::of(self.directory.run_dir(), uid);
+        let found = match folder.and_then(|folder| self.directory.look(&folder, label)) {
+            Ok(found) => found,
+            Err(errno) if is_lack(errno) => {
+                let again = Instant::now() + DOUBTS[AFTER_LACK];
+                self.doubts.insert(key, (again, AFTER_LACK));
+                return;
+            }
+            Err(_) => None,
+        };
         self.note(key, found);
         match doubt {
             Some(now) if found.is_some() => {
@@ -297,7 +314,10 @@ impl Watch {
     fn leave_removed(&mut self) {
         let is_there = |watched: &Watched| {
             let folder = Folder::of(self.directory.run_dir(), watched.uid);
-            folder.and_then(|folder| folder.inode()) == Ok(watched.inode)
+            match folder.and_then(|folder| folder.inode()) {
+                Ok(inode) => inode == watched.inode,
+                Err(errno) => is_lack(errno),
+            }
         };
         let gone = self.folders.iter().filter(|(_, it)| !is_there(it));
         for number in gone.map(|(number, _)| *number).collect::<Vec<i32>>() {
