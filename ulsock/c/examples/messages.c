@@ -131,6 +131,9 @@ static void talk(void)
         ulsock_task_free(streams[number].task);
     }
     REFUSED(ULSOCK_NOTHING, ulsock_endpoint_extract_now(endpoint, SIZE_MAX, &taken));
+    CHECK(ulsock_wait_at_most(20) == -1);
+    REFUSED(ULSOCK_NOTHING, ulsock_endpoint_extract(endpoint, SIZE_MAX, &taken));
+    CHECK(ulsock_wait_at_most(-1) == 20);
 
     /* A number without a handler: told with one of the next messages to it. */
     do {

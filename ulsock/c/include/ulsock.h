@@ -246,6 +246,12 @@ const char *ulsock_error_text(void);
  * ULSOCK_NO_ROOM; else 0. */
 int64_t ulsock_error_number(void);
 
+/* From now on every call of this task, or of this thread outside of tasks, that has waited for so many milliseconds gives up:
+ * ULSOCK_NOTHING (negative: never; so it is at first). One that gives up in the middle may have sent or received a part: a stream or a
+ * message that it was sending is not to be used any more. Calls that are given a time of their own keep to that. Returns what held
+ * before. */
+int64_t ulsock_wait_at_most(int64_t milliseconds);
+
 /* Bytes of address space for the stack of each task and handler that begins from now on: 256 KiB, if nothing is said; at
  * least 16 KiB. Below each is a page that cannot be touched. */
 void ulsock_stack_size(size_t bytes);

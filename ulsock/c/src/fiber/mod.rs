@@ -16,6 +16,7 @@ use std::time::Duration;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use crate::edge::time;
 use crate::status::{Error, Result, Status};
 use crate::thread;
 
@@ -34,6 +35,8 @@ enum Mode {
 
 thread_local! {
     static MODE: Cell<Mode> = const { Cell::new(Mode::Plain) };
+    /// How long a wait on the program's own stack may take.
+    static LIMIT: Cell<Option<Duration>> = const { Cell::new(None) };
 }
 
 /// Puts the mode back at its end.
@@ -57,13 +60,45 @@ pub fn callback(call: impl FnOnce()) {
     call();
 }
 
-/// Whether a wait of this thread keeps nobody else from running: there is no task, and this is none.
+/// Whether a wait can be left to the native library's blocking calls: there is no task that would run meanwhile, this is none, and it
+/// may take as long as it takes.
 pub fn is_alone() -> bool {
-    matches!(MODE.get(), Mode::Plain) && thread::has_no_tasks()
+    matches!(MODE.get(), Mode::Plain) && thread::has_no_tasks() && LIMIT.get().is_none()
 }
 
-/// Waits for a future, as whoever calls this can.
+/// From now on every call of this task, or of this thread outside of tasks, that has waited for so many milliseconds gives up:
+/// ULSOCK_NOTHING (negative: never; so it is at first). One that gives up in the middle may have sent or received a part: a stream or a
+/// message that it was sending is not to be used any more. Calls that are given a time of their own keep to that. Returns what held
+/// before.
+#[unsafe(no_mangle)]
+pub extern "C" fn ulsock_wait_at_most(milliseconds: i64) -> i64 {
+    let limit = time(milliseconds);
+    let before = match MODE.get() {
+        // SAFETY: it is the one that runs, and so it lives.
+        Mode::Fiber(inside) => unsafe { &*inside }.limit.replace(limit),
+        Mode::Plain | Mode::Callback => LIMIT.replace(limit),
+    };
+    before.map_or(-1, |time| time.as_millis().try_into().unwrap_or(i64::MAX))
+}
+
+fn limit() -> Option<Duration> {
+    match MODE.get() {
+        // SAFETY: as above.
+        Mode::Fiber(inside) => unsafe { &*inside }.limit.get(),
+        Mode::Plain | Mode::Callback => LIMIT.get(),
+    }
+}
+
+/// Waits for a future, as whoever calls this can, and as long as this may take.
 pub fn wait<F: Future>(future: F) -> Result<F::Output> {
+    let Some(time) = limit() else {
+        return wait_for_ever(future);
+    };
+    let late = || Error::new(Status::Nothing, "nothing has come within the time");
+    within(time, future)?.ok_or_else(late)
+}
+
+fn wait_for_ever<F: Future>(future: F) -> Result<F::Output> {
     match MODE.get() {
         Mode::Plain => thread::block_on(future),
         // SAFETY: it is the one that runs, and so it lives.
@@ -76,7 +111,7 @@ pub fn wait<F: Future>(future: F) -> Result<F::Output> {
 pub fn within<F: Future>(time: Duration, future: F) -> Result<Option<F::Output>> {
     let mut over = pin!(native::run::sleep(time));
     let mut future = pin!(future);
-    wait(poll_fn(|task| match future.as_mut().poll(task) {
+    wait_for_ever(poll_fn(|task| match future.as_mut().poll(task) {
         Poll::Ready(done) => Poll::Ready(Ok(Some(done))),
         Poll::Pending => over.as_mut().poll(task).map_ok(|()| None),
     }))?
@@ -95,6 +130,7 @@ struct Inside {
     yielder: Cell<*const Yielder<(), ()>>,
     /// Of the poll that it runs in; null: it is cancelled.
     task: Cell<*mut Context<'static>>,
+    limit: Cell<Option<Duration>>,
 }
 
 impl Inside {
@@ -126,6 +162,7 @@ impl Fiber {
         let inside = Box::new(Inside {
             yielder: Cell::new(null()),
             task: Cell::new(std::ptr::null_mut()),
+            limit: Cell::new(None),
         });
         let own: *const Inside = &*inside;
         let (stack, stack_size) = stack.into_parts();
