@@ -375,6 +375,28 @@ ulsock_status ulsock_writer_fail(const ulsock_writer *writer,
  * by these. */
 void ulsock_writer_free(ulsock_writer *writer);
 
+/* Sends a message of one piece. Waits while the peer has not taken enough of what was sent before. */
+ulsock_status ulsock_peer_send(const ulsock_peer *peer, uint16_t number, const void *bytes, size_t len);
+
+/* Begins a message of any number of pieces. */
+ulsock_status ulsock_peer_begin(const ulsock_peer *peer, uint16_t number, ulsock_writer **message);
+
+/* Its address; of one that has connected to this endpoint, that of its connection. */
+ulsock_status ulsock_peer_address(const ulsock_peer *peer, ulsock_address *address);
+
+/* Waits until the peer is gone, and tells why: ULSOCK_PEER_GONE, or what else has ended it. */
+ulsock_status ulsock_peer_gone(const ulsock_peer *peer);
+
+bool ulsock_peer_is_gone(const ulsock_peer *peer);
+
+/* Whether two are the same: a peer can be held more than once. */
+bool ulsock_peer_is_same(const ulsock_peer *one, const ulsock_peer *other);
+
+/* Ends the connection, after all that was sent. What has not been extracted of the peer's messages is lost. */
+ulsock_status ulsock_peer_close(const ulsock_peer *peer);
+
+void ulsock_peer_free(ulsock_peer *peer);
+
 /* Reads some bytes, as soon as there are any; `n` is 0 at the end. */
 ulsock_status ulsock_reader_read(const ulsock_reader *reader, void *room, size_t len, size_t *n);
 
@@ -443,28 +465,6 @@ ulsock_status ulsock_endpoint_serve(const ulsock_endpoint *endpoint);
 
 /* Closes the endpoint and all its connections; its handlers are cancelled. */
 void ulsock_endpoint_free(ulsock_endpoint *endpoint);
-
-/* Sends a message of one piece. Waits while the peer has not taken enough of what was sent before. */
-ulsock_status ulsock_peer_send(const ulsock_peer *peer, uint16_t number, const void *bytes, size_t len);
-
-/* Begins a message of any number of pieces. */
-ulsock_status ulsock_peer_begin(const ulsock_peer *peer, uint16_t number, ulsock_writer **message);
-
-/* Its address; of one that has connected to this endpoint, that of its connection. */
-ulsock_status ulsock_peer_address(const ulsock_peer *peer, ulsock_address *address);
-
-/* Waits until the peer is gone, and tells why: ULSOCK_PEER_GONE, or what else has ended it. */
-ulsock_status ulsock_peer_gone(const ulsock_peer *peer);
-
-bool ulsock_peer_is_gone(const ulsock_peer *peer);
-
-/* Whether two are the same: a peer can be held more than once. */
-bool ulsock_peer_is_same(const ulsock_peer *one, const ulsock_peer *other);
-
-/* Ends the connection, after all that was sent. What has not been extracted of the peer's messages is lost. */
-ulsock_status ulsock_peer_close(const ulsock_peer *peer);
-
-void ulsock_peer_free(ulsock_peer *peer);
 
 /* Sends a request and waits for its reply, for at most so many milliseconds (0: as long as it takes): ULSOCK_DEADLINE_EXCEEDED.
  * The program gives `reply` to free(). The endpoint is served meanwhile. */

@@ -20,9 +20,11 @@ mod in_place;
 
 mod writer;
 
+mod peer;
+
 mod reader;
 
-mod message;
+mod endpoint;
 
 mod request;
 

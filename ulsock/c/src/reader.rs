@@ -12,7 +12,7 @@ use native::request::{Caller, ReplyReader, RequestReader, Requests};
 use crate::edge::{self, give, give_object, object};
 use crate::fiber::wait;
 use crate::held::{Handle, Local, free};
-use crate::message::Peer;
+use crate::peer::Peer;
 use crate::status::{Error, Result, Status, told, told_if_any};
 
 /// A message, a request or a reply, as it comes: it is read in pieces of any size, whatever the sender's were.

@@ -142,6 +142,11 @@ impl Error {
         Error::new(Status::BadArgument, text)
     }
 
+    pub fn cannot_wait() -> Error {
+        let text = "this call may have to wait, and nothing can wait here";
+        Error::new(Status::CannotWait, text)
+    }
+
     pub fn busy() -> Error {
         Error::new(Status::Busy, "another call is at work with this object")
     }

@@ -5,8 +5,7 @@ use std::future::Future;
 
 use native::run::Loop;
 
-use crate::fiber::cannot_wait;
-use crate::status::Result;
+use crate::status::{Error, Result};
 
 thread_local! {
     static LOOP: RefCell<Option<Loop>> = const { RefCell::new(None) };
@@ -18,9 +17,11 @@ thread_local! {
 /// Runs a future to its end, and the thread's tasks beside it.
 pub fn block_on<F: Future>(future: F) -> Result<F::Output> {
     if IS_AWAY.get() {
-        return Err(cannot_wait());
+        return Err(Error::cannot_wait());
     }
-    let kept = LOOP.try_with(RefCell::take).map_err(|_| cannot_wait())?;
+    let kept = LOOP
+        .try_with(RefCell::take)
+        .map_err(|_| Error::cannot_wait())?;
     let mut run = match kept {
         Some(run) => run,
         None => Loop::new()?,

@@ -103,7 +103,7 @@ fn wait_for_ever<F: Future>(future: F) -> Result<F::Output> {
         Mode::Plain => thread::block_on(future),
         // SAFETY: it is the one that runs, and so it lives.
         Mode::Fiber(inside) => unsafe { &*inside }.wait(future),
-        Mode::Callback => Err(cannot_wait()),
+        Mode::Callback => Err(Error::cannot_wait()),
     }
 }
 
@@ -116,13 +116,6 @@ pub fn within<F: Future>(time: Duration, future: F) -> Result<Option<F::Output>>
         Poll::Pending => over.as_mut().poll(task).map_ok(|()| None),
     }))?
     .map_err(Error::from)
-}
-
-pub fn cannot_wait() -> Error {
-    Error::new(
-        Status::CannotWait,
-        "this call may have to wait, and nothing can wait here",
-    )
 }
 
 /// What a fiber knows of itself.

@@ -9,9 +9,10 @@ use native::request::{self, Failure, Limits, ReplyWriter, RequestReader};
 
 use super::caller::Caller;
 use crate::edge::{self, give_object, object};
+use crate::endpoint::{Endpoint, connect};
 use crate::fiber::{Fiber, take_stack};
 use crate::held::{Handle, Local, free};
-use crate::message::{Endpoint, Peer, connect};
+use crate::peer::Peer;
 use crate::reader::{Input, Reader};
 use crate::status::{Error, Result, Status, told};
 use crate::writer::{Output, Writer};

@@ -8,10 +8,10 @@ use std::rc::Rc;
 
 use native::message;
 
-use super::peer::Peer;
 use crate::edge::{self, Address, give, give_object, object};
 use crate::fiber::{Fiber, callback, take_stack, wait};
 use crate::held::{Handle, Local, free};
+use crate::peer::Peer;
 use crate::reader::{Input, Reader};
 use crate::status::{Error, Result, Status, told, told_if_any};
 
