@@ -18,8 +18,7 @@ pub struct Listener(TcpListener);
 /// A connection.
 pub struct Stream {
     stream: UnsafeCell<TcpStream>,
-    /// Calls that are at work with it; -1: one has it for itself.
-    users: AtomicI32,
+    users: Users,
 }
 
 // SAFETY: the stream itself may be shared; whoever changes it has it for himself, by `users`.
@@ -29,34 +28,64 @@ impl Stream {
     pub fn new(stream: TcpStream) -> Stream {
         Stream {
             stream: UnsafeCell::new(stream),
-            users: AtomicI32::new(0),
+            users: Users::default(),
         }
     }
 
     fn shared<R>(&self, call: impl FnOnce(&TcpStream) -> Result<R>) -> Result<R> {
-        if self.users.fetch_add(1, Ordering::Acquire) < 0 {
-            self.users.fetch_sub(1, Ordering::Relaxed);
+        if !self.users.join() {
             return Err(Error::busy());
         }
-        // SAFETY: as long as `users` is above 0 nobody changes it.
+        // SAFETY: as long as there are users nobody changes it.
         let done = call(unsafe { &*self.stream.get() });
-        self.users.fetch_sub(1, Ordering::Release);
+        self.users.leave();
         done
     }
 
     /// For a room or a view, which gives it back with [`Stream::give_back`].
     pub fn take(&self) -> Result<*mut TcpStream> {
-        let taken = self
-            .users
-            .compare_exchange(0, -1, Ordering::Acquire, Ordering::Relaxed);
-        match taken {
-            Ok(_) => Ok(self.stream.get()),
-            Err(_) => Err(Error::busy()),
+        match self.users.take() {
+            true => Ok(self.stream.get()),
+            false => Err(Error::busy()),
         }
     }
 
     pub fn give_back(&self) {
-        self.users.fetch_add(1, Ordering::Release);
+        self.users.give_back();
+    }
+}
+
+/// Calls that are at work with a stream; -1: one has it for itself. A refused call leaves the number as it is, for what it is even
+/// for a moment others act on.
+#[derive(Default)]
+struct Users(AtomicI32);
+
+impl Users {
+    fn join(&self) -> bool {
+        let one_more = |users| (users >= 0).then_some(users + 1);
+        let joined = self
+            .0
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, one_more);
+        joined.is_ok()
+    }
+
+    fn leave(&self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+
+    fn take(&self) -> bool {
+        let taken = self
+            .0
+            .compare_exchange(0, -1, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok()
+    }
+
+    fn give_back(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.0.load(Ordering::Acquire) == 0
     }
 }
 
@@ -259,9 +288,40 @@ fn tell_address(
 #[unsafe(no_mangle)]
 pub extern "C" fn ulsock_stream_free(stream: Option<Box<Stream>>) {
     if let Some(stream) = stream
-        && stream.users.load(Ordering::Acquire) != 0
+        && !stream.users.is_idle()
     {
         // A room, a view, or another call has it: it is kept for good.
         std::mem::forget(stream);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::Users;
+
+    /// Whoever has a stream for himself has it alone, however many others are refused meanwhile.
+    #[test]
+    fn who_takes_a_stream_has_it_alone() {
+        let users = Users::default();
+        let over = AtomicBool::new(false);
+        assert!(users.take());
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        assert!(!users.join(), "joined what somebody has for himself");
+                    }
+                });
+            }
+            let again = (0..200_000).filter(|_| users.take()).count();
+            over.store(true, Ordering::Relaxed);
+            assert_eq!(again, 0, "taken twice");
+        });
+        users.give_back();
+        assert!(users.join());
+        assert!(!users.take());
     }
 }
