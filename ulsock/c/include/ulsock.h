@@ -4,7 +4,7 @@
  *
  * Every call returns a status: ULSOCK_OK, or why nothing was done, which ulsock_error_text() has in words. What a call gives is put
  * where its last arguments point. A result that is not wanted is null there; an object has to be taken. On a failure objects
- * are null, and other results are not written.
+ * and memory are null, and other results are not written.
  *
  * Objects are given back to the function of their name that ends with _free; null is allowed there. The program sees to
  * it that no call is at work with an object that it frees. Texts end with a zero; addresses are texts, as 192.0.2.1:80 or
@@ -12,7 +12,8 @@
  *
  * Tasks and handlers have stacks of their own. A call that has to wait lets the others of its thread run meanwhile; one outside of
  * tasks does, too. They run only while a call of their thread waits. Endpoints, and all that belongs to them, are used in the
- * thread that has made them; everything else is for any thread, where nothing else is said.
+ * thread that has made them; everything else is for any thread, where nothing else is said. Functions that are given to the
+ * library end by returning: not by longjmp(), by pthread_exit() or by an exception.
  */
 
 
@@ -253,7 +254,7 @@ int64_t ulsock_error_number(void);
 int64_t ulsock_wait_at_most(int64_t milliseconds);
 
 /* Bytes of address space for the stack of each task and handler that begins from now on: 256 KiB, if nothing is said; at
- * least 16 KiB. Below each is a page that cannot be touched. */
+ * least 16 KiB, at most 8 GiB. Below each is a page that cannot be touched. */
 void ulsock_stack_size(size_t bytes);
 
 /* Begins a task: `function(argument)` runs beside this in this thread, whenever somebody of the thread waits in a call of this
@@ -319,8 +320,8 @@ ulsock_status ulsock_stream_peer_address(const ulsock_stream *stream, ulsock_add
 /* Closes the connection. No call may be at work with it. */
 void ulsock_stream_free(ulsock_stream *stream);
 
-/* Room for `len` bytes, in the ring itself if it has so much. Until it is committed or freed, no other call can use the stream
- * (ULSOCK_BUSY), and the stream may not be freed. It belongs to this thread. */
+/* Room for `len` bytes, at most 256 MiB (ULSOCK_TOO_LONG), in the ring itself if it has so much. Until it is committed or freed,
+ * no other call can use the stream (ULSOCK_BUSY), and the stream may not be freed. It belongs to this thread. */
 ulsock_status ulsock_stream_reserve(const ulsock_stream *stream,
                                     size_t len,
                                     ulsock_room **room);
@@ -371,8 +372,8 @@ ulsock_status ulsock_writer_fail(const ulsock_writer *writer,
                                  uint32_t code,
                                  const char *text);
 
-/* One that was not ended is aborted: its reader hears of that, if it was begun. Those that are lent to handlers are not freed
- * by these. */
+/* One that was not ended is aborted: its reader hears of that, if it was begun. This does nothing with what is lent to a
+ * handler, which ends when the handler returns. */
 void ulsock_writer_free(ulsock_writer *writer);
 
 /* Sends a message of one piece. Waits while the peer has not taken enough of what was sent before. */
@@ -419,8 +420,8 @@ ulsock_status ulsock_reader_peer(const ulsock_reader *reader, ulsock_peer **peer
 ulsock_status ulsock_reader_time_left(const ulsock_reader *reader,
                                       uint64_t *milliseconds);
 
-/* What was not read is skipped; a reply that was not read to its end is cancelled. Those that are lent to handlers are not
- * freed by these. */
+/* What was not read is skipped; a reply that was not read to its end is cancelled. This does nothing with what is lent to a
+ * handler, which ends when the handler returns. */
 void ulsock_reader_free(ulsock_reader *reader);
 
 /* An endpoint that can only connect. */
@@ -463,7 +464,8 @@ ulsock_status ulsock_endpoint_extract_now(const ulsock_endpoint *endpoint, size_
 /* Extracts until its task is cancelled, or something fails. */
 ulsock_status ulsock_endpoint_serve(const ulsock_endpoint *endpoint);
 
-/* Closes the endpoint and all its connections; its handlers are cancelled. */
+/* Closes the endpoint and all its connections; its handlers are cancelled. If it has requests: when they are freed, too, with
+ * their callers and the streams of these. */
 void ulsock_endpoint_free(ulsock_endpoint *endpoint);
 
 /* Sends a request and waits for its reply, for at most so many milliseconds (0: as long as it takes): ULSOCK_DEADLINE_EXCEEDED.

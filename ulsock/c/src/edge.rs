@@ -22,15 +22,33 @@ pub fn give<T>(place: Option<&mut MaybeUninit<T>>, value: T) {
     }
 }
 
-/// Hands an object over. It is made only if there is a place for it.
+/// The place of something that the program will free: null from the beginning of the call on, so that a failure leaves it so.
+pub fn nulled<T>(place: &mut MaybeUninit<*mut T>) -> &mut *mut T {
+    place.write(std::ptr::null_mut())
+}
+
+/// Hands an object over. It is made only if there is a place for it; all that can fail is done by `make`.
 pub fn give_object<T>(
     place: Option<&mut MaybeUninit<*mut T>>,
     make: impl FnOnce() -> Result<T>,
 ) -> Result<()> {
-    let place = place.ok_or_else(|| Error::bad_argument("no place for the new object"))?;
-    place.write(std::ptr::null_mut());
-    place.write(Box::into_raw(Box::new(make()?)));
+    let place = nulled(place.ok_or_else(no_place)?);
+    *place = Box::into_raw(Box::new(make()?));
     Ok(())
+}
+
+pub fn no_place() -> Error {
+    Error::bad_argument("no place for the new object")
+}
+
+/// Whether memory can have so many: a slice of more is undefined.
+fn fits<T>(count: usize) -> bool {
+    let bytes = count.checked_mul(size_of::<T>());
+    bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok())
+}
+
+fn too_many() -> Error {
+    Error::bad_argument("more bytes than memory can have")
 }
 
 /// The caller's bytes.
@@ -41,6 +59,7 @@ pub unsafe fn bytes<'a>(at: *const c_void, len: usize) -> Result<&'a [u8]> {
     match (at.is_null(), len) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(Error::bad_argument("the bytes are a null pointer")),
+        _ if !fits::<u8>(len) => Err(too_many()),
         // SAFETY: the caller's word.
         _ => Ok(unsafe { slice::from_raw_parts(at.cast(), len) }),
     }
@@ -55,6 +74,7 @@ pub unsafe fn room<'a>(at: *mut c_void, len: usize) -> Result<&'a mut [u8]> {
     match (at.is_null(), len) {
         (_, 0) => Ok(&mut []),
         (true, _) => Err(Error::bad_argument("the buffer is a null pointer")),
+        _ if !fits::<u8>(len) => Err(too_many()),
         // SAFETY: the caller's word. Bytes have no invalid values that anybody would read here.
         _ => Ok(unsafe { slice::from_raw_parts_mut(at.cast(), len) }),
     }
@@ -68,6 +88,7 @@ pub unsafe fn slots<'a, T>(at: *mut T, count: usize) -> Result<&'a mut [MaybeUni
     match (at.is_null(), count) {
         (_, 0) => Ok(&mut []),
         (true, _) => Err(Error::bad_argument("the array is a null pointer")),
+        _ if !fits::<T>(count) => Err(too_many()),
         // SAFETY: the caller's word.
         _ => Ok(unsafe { slice::from_raw_parts_mut(at.cast(), count) }),
     }

@@ -43,9 +43,9 @@ pub unsafe extern "C" fn ulsock_endpoint_bind(
     endpoint: Option<&mut MaybeUninit<*mut Endpoint>>,
 ) -> Status {
     told(|| {
-        // SAFETY: the caller's word.
-        let at = unsafe { edge::text(at)? };
         give_object(endpoint, || {
+            // SAFETY: the caller's word.
+            let at = unsafe { edge::text(at)? };
             let bound = match window {
                 0 => message::Endpoint::bind(at)?,
                 window => message::Endpoint::bind_with_window(at, window)?,
@@ -96,7 +96,7 @@ pub extern "C" fn ulsock_endpoint_handle(
         }
         Endpoint::inner(endpoint)?.handle(number, move |message| async move {
             let stack = poll_fn(|task| take_stack(Some(task))).await;
-            let run = move || handler(user, &Reader::new(Input::Message(message)));
+            let run = move || handler(user, &Reader::lent(Input::Message(message)));
             Fiber::new(stack, run).await;
             Ok(())
         });
@@ -132,10 +132,12 @@ pub unsafe extern "C" fn ulsock_endpoint_connect(
     peer: Option<&mut MaybeUninit<*mut Peer>>,
 ) -> Status {
     told(|| {
-        // SAFETY: the caller's word.
-        let to = unsafe { edge::text(to)? };
-        let endpoint = Endpoint::inner(endpoint)?;
-        give_object(peer, || connect(&endpoint, to).map(Peer::new))
+        give_object(peer, || {
+            // SAFETY: the caller's word.
+            let to = unsafe { edge::text(to)? };
+            let endpoint = Endpoint::inner(endpoint)?;
+            connect(&endpoint, to).map(Peer::new)
+        })
     })
 }
 
@@ -191,7 +193,8 @@ pub extern "C" fn ulsock_endpoint_serve(endpoint: Option<&Endpoint>) -> Status {
     })
 }
 
-/// Closes the endpoint and all its connections; its handlers are cancelled.
+/// Closes the endpoint and all its connections; its handlers are cancelled. If it has requests: when they are freed, too, with
+/// their callers and the streams of these.
 #[unsafe(no_mangle)]
 pub extern "C" fn ulsock_endpoint_free(endpoint: Option<Box<Endpoint>>) {
     free(endpoint);

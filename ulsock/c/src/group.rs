@@ -97,22 +97,21 @@ pub unsafe extern "C" fn ulsock_group_join(
     group: Option<&mut MaybeUninit<*mut Group>>,
 ) -> Status {
     told(|| {
-        // SAFETY: the caller's word.
-        let service = unsafe { edge::text(service)? };
-        let mut options = Options::default();
-        if !address.is_null() {
-            // SAFETY: the caller's word.
-            options.address = edge::numeric(unsafe { edge::text(address)? })?;
-        }
-        if ring != 0 {
-            options.ring = ring;
-        }
-        if patience != 0 {
-            options.patience = time(patience);
-        }
-        let names = Names::inner(names)?;
         give_object(group, || {
-            let joined = group::Group::join(names, service, options)?;
+            // SAFETY: the caller's word.
+            let service = unsafe { edge::text(service)? };
+            let mut options = Options::default();
+            if !address.is_null() {
+                // SAFETY: the caller's word.
+                options.address = edge::numeric(unsafe { edge::text(address)? })?;
+            }
+            if ring != 0 {
+                options.ring = ring;
+            }
+            if patience != 0 {
+                options.patience = time(patience);
+            }
+            let joined = group::Group::join(Names::inner(names)?, service, options)?;
             let number = joined.number();
             let (sender, receiver) = joined.split();
             Ok(Group {

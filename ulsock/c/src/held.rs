@@ -55,12 +55,17 @@ pub trait Handle {
     type Object;
 
     fn local(&self) -> &Local<Self::Object>;
+
+    /// To a handler, which does not own it.
+    fn is_lent(&self) -> bool {
+        false
+    }
 }
 
 /// Drops one that C is done with. If a call is still at work with it, or this is another thread, it is kept for good.
 pub fn free<H: Handle>(held: Option<Box<H>>) {
     if let Some(held) = held
-        && !held.local().is_idle()
+        && (held.is_lent() || !held.local().is_idle())
     {
         std::mem::forget(held);
     }

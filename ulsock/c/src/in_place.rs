@@ -7,7 +7,7 @@ use native::future::TcpStream;
 use native::{Room, View};
 
 use crate::edge::{self, give, give_object, object};
-use crate::fiber::wait;
+use crate::fiber::{can_wait, wait};
 use crate::held::{Handle, Local, free};
 use crate::status::{Error, Result, Status, told};
 use crate::stream::Stream;
@@ -55,12 +55,15 @@ impl Handle for ReceivedView {
     }
 }
 
+/// One that is not in a ring has a buffer, which there must be memory for.
+const MOST_ROOM: usize = 256 << 20;
+
 fn gone() -> Error {
     Error::bad_argument("it was committed or consumed already")
 }
 
-/// Room for `len` bytes, in the ring itself if it has so much. Until it is committed or freed, no other call can use the stream
-/// (ULSOCK_BUSY), and the stream may not be freed. It belongs to this thread.
+/// Room for `len` bytes, at most 256 MiB (ULSOCK_TOO_LONG), in the ring itself if it has so much. Until it is committed or freed,
+/// no other call can use the stream (ULSOCK_BUSY), and the stream may not be freed. It belongs to this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn ulsock_stream_reserve(
     stream: Option<&Stream>,
@@ -68,10 +71,13 @@ pub extern "C" fn ulsock_stream_reserve(
     room: Option<&mut MaybeUninit<*mut SendRoom>>,
 ) -> Status {
     told(|| {
-        let stream = object(stream)?;
         give_object(room, || {
+            if len > MOST_ROOM {
+                let text = format!("a room has at most {MOST_ROOM} bytes");
+                return Err(Error::new(Status::TooLong, text));
+            }
             // SAFETY: the header forbids to free it meanwhile, and it is then kept.
-            let (taken, inner) = unsafe { Taken::new(stream)? };
+            let (taken, inner) = unsafe { Taken::new(object(stream)?)? };
             Ok(SendRoom(Local::new(Some((inner.reserve(len), taken)))))
         })
     })
@@ -113,6 +119,7 @@ pub unsafe extern "C" fn ulsock_room_write_at(
 pub extern "C" fn ulsock_room_commit(room: Option<&SendRoom>, n: usize) -> Status {
     told(|| {
         object(room)?.0.with(|place| {
+            can_wait()?;
             let (room, taken) = place.take().ok_or_else(gone)?;
             let committed = wait(room.commit(n));
             drop(taken);
@@ -136,10 +143,9 @@ pub extern "C" fn ulsock_stream_view(
     len: Option<&mut MaybeUninit<usize>>,
 ) -> Status {
     told(|| {
-        let stream = object(stream)?;
         give_object(view, || {
             // SAFETY: the header forbids to free it meanwhile, and it is then kept.
-            let (taken, inner) = unsafe { Taken::new(stream)? };
+            let (taken, inner) = unsafe { Taken::new(object(stream)?)? };
             let view = wait(inner.peek_in_place())??;
             give(len, view.len());
             Ok(ReceivedView(Local::new(Some((view, taken)))))

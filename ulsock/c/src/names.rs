@@ -109,12 +109,12 @@ pub unsafe extern "C" fn ulsock_names_register(
     registration: Option<&mut MaybeUninit<*mut Registration>>,
 ) -> Status {
     told(|| {
-        // SAFETY: the caller's word.
-        let (service, address) = unsafe { (edge::text(service)?, edge::text(address)?) };
-        let address = edge::numeric(address)?;
-        let names = Names::inner(names)?;
         give_object(registration, || {
-            Ok(Registration(names.register(service, instance, address)?))
+            // SAFETY: the caller's word.
+            let (service, address) = unsafe { (edge::text(service)?, edge::text(address)?) };
+            let address = edge::numeric(address)?;
+            let registered = Names::inner(names)?.register(service, instance, address)?;
+            Ok(Registration(registered))
         })
     })
 }
@@ -206,11 +206,10 @@ pub unsafe extern "C" fn ulsock_names_subscribe(
     events: Option<&mut MaybeUninit<*mut NameEvents>>,
 ) -> Status {
     told(|| {
-        // SAFETY: the caller's word.
-        let service = unsafe { edge::text(service)? };
-        let names = Names::inner(names)?;
         give_object(events, || {
-            let subscription = names.subscribe(service, first..=last)?;
+            // SAFETY: the caller's word.
+            let service = unsafe { edge::text(service)? };
+            let subscription = Names::inner(names)?.subscribe(service, first..=last)?;
             Ok(NameEvents(Exclusive::new(subscription)))
         })
     })

@@ -60,9 +60,9 @@ pub extern "C" fn ulsock_peer_begin(
     message: Option<&mut MaybeUninit<*mut Writer>>,
 ) -> Status {
     told(|| {
-        let peer = Peer::inner(peer)?;
         give_object(message, || {
-            Ok(Writer::new(Output::Message(peer.begin(number)?)))
+            let message = Peer::inner(peer)?.begin(number)?;
+            Ok(Writer::new(Output::Message(message)))
         })
     })
 }

@@ -9,14 +9,17 @@ use std::time::Instant;
 use native::message::Incoming;
 use native::request::{Caller, ReplyReader, RequestReader, Requests};
 
-use crate::edge::{self, give, give_object, object};
+use crate::edge::{self, give, give_object, nulled, object};
 use crate::fiber::wait;
 use crate::held::{Handle, Local, free};
 use crate::peer::Peer;
 use crate::status::{Error, Result, Status, told, told_if_any};
 
 /// A message, a request or a reply, as it comes: it is read in pieces of any size, whatever the sender's were.
-pub struct Reader(Local<Input>);
+pub struct Reader {
+    input: Local<Input>,
+    is_lent: bool,
+}
 
 pub enum Input {
     Message(Incoming),
@@ -29,13 +32,28 @@ impl Handle for Reader {
     type Object = Input;
 
     fn local(&self) -> &Local<Input> {
-        &self.0
+        &self.input
+    }
+
+    fn is_lent(&self) -> bool {
+        self.is_lent
     }
 }
 
 impl Reader {
     pub fn new(input: Input) -> Reader {
-        Reader(Local::new(input))
+        Reader {
+            input: Local::new(input),
+            is_lent: false,
+        }
+    }
+
+    /// For a handler, which must not free it.
+    pub fn lent(input: Input) -> Reader {
+        Reader {
+            is_lent: true,
+            ..Reader::new(input)
+        }
     }
 }
 
@@ -94,7 +112,7 @@ pub unsafe extern "C" fn ulsock_reader_read(
     told(|| {
         // SAFETY: the caller's word.
         let room = unsafe { edge::room(room, len)? };
-        give(n, object(reader)?.0.with(|input| input.read(room))?);
+        give(n, object(reader)?.input.with(|input| input.read(room))?);
         Ok(())
     })
 }
@@ -113,7 +131,10 @@ pub unsafe extern "C" fn ulsock_reader_read_up_to(
     told(|| {
         // SAFETY: the caller's word.
         let room = unsafe { edge::room(room, len)? };
-        give(n, object(reader)?.0.with(|input| input.read_up_to(room))?);
+        give(
+            n,
+            object(reader)?.input.with(|input| input.read_up_to(room))?,
+        );
         Ok(())
     })
 }
@@ -131,7 +152,7 @@ pub unsafe extern "C" fn ulsock_reader_read_exact(
     told(|| {
         // SAFETY: the caller's word.
         let room = unsafe { edge::room(room, len)? };
-        let read = object(reader)?.0.with(|input| input.read_up_to(room))?;
+        let read = object(reader)?.input.with(|input| input.read_up_to(room))?;
         match len - read {
             0 => Ok(()),
             missing => {
@@ -151,7 +172,8 @@ pub extern "C" fn ulsock_reader_read_rest(
     len: Option<&mut MaybeUninit<usize>>,
 ) -> Status {
     told(|| {
-        let rest = object(reader)?.0.with(|input| input.read_rest(most))?;
+        let bytes = bytes.map(nulled);
+        let rest = object(reader)?.input.with(|input| input.read_rest(most))?;
         give_bytes(&rest, bytes, len)
     })
 }
@@ -159,21 +181,20 @@ pub extern "C" fn ulsock_reader_read_rest(
 /// A copy for the program, which gives it to free(). Never null, so that none at all is told from an error.
 pub fn give_bytes(
     bytes: &[u8],
-    place: Option<&mut MaybeUninit<*mut c_void>>,
+    place: Option<&mut *mut c_void>,
     len: Option<&mut MaybeUninit<usize>>,
 ) -> Result<()> {
-    give(len, bytes.len());
-    let Some(place) = place else {
-        return Ok(());
-    };
-    // SAFETY: a size above zero.
-    let copy = unsafe { libc::malloc(bytes.len().max(1)) };
-    place.write(copy);
-    if copy.is_null() {
-        return Err(Error::new(Status::NoMemory, "no memory for the bytes"));
+    if let Some(place) = place {
+        // SAFETY: a size above zero.
+        let copy = unsafe { libc::malloc(bytes.len().max(1)) };
+        if copy.is_null() {
+            return Err(Error::new(Status::NoMemory, "no memory for the bytes"));
+        }
+        // SAFETY: so many bytes were allocated.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), copy.cast(), bytes.len()) };
+        *place = copy;
     }
-    // SAFETY: so many bytes were allocated.
-    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), copy.cast(), bytes.len()) };
+    give(len, bytes.len());
     Ok(())
 }
 
@@ -184,14 +205,16 @@ pub extern "C" fn ulsock_reader_peer(
     peer: Option<&mut MaybeUninit<*mut Peer>>,
 ) -> Status {
     told(|| {
-        let sender = object(reader)?.0.shared(|input| {
+        let sender = |input: &Input| {
             Ok(match input {
                 Input::Message(input) => input.peer(),
                 Input::Request(input) => input.peer(),
                 Input::Reply(_, caller, _) => caller.peer().clone(),
             })
-        })?;
-        give_object(peer, || Ok(Peer::new(sender)))
+        };
+        give_object(peer, || {
+            Ok(Peer::new(object(reader)?.input.shared(sender)?))
+        })
     })
 }
 
@@ -202,7 +225,7 @@ pub extern "C" fn ulsock_reader_time_left(
     milliseconds: Option<&mut MaybeUninit<u64>>,
 ) -> Status {
     told_if_any(|| {
-        let deadline = object(reader)?.0.shared(|input| {
+        let deadline = object(reader)?.input.shared(|input| {
             Ok(match input {
                 Input::Request(input) => input.deadline(),
                 _ => None,
@@ -220,8 +243,8 @@ pub extern "C" fn ulsock_reader_time_left(
     })
 }
 
-/// What was not read is skipped; a reply that was not read to its end is cancelled. Those that are lent to handlers are not
-/// freed by these.
+/// What was not read is skipped; a reply that was not read to its end is cancelled. This does nothing with what is lent to a
+/// handler, which ends when the handler returns.
 #[unsafe(no_mangle)]
 pub extern "C" fn ulsock_reader_free(reader: Option<Box<Reader>>) {
     free(reader);

@@ -99,9 +99,11 @@ pub unsafe extern "C" fn ulsock_listener_bind(
     listener: Option<&mut MaybeUninit<*mut Listener>>,
 ) -> Status {
     told(|| {
-        // SAFETY: the caller's word.
-        let at = unsafe { edge::text(at)? };
-        give_object(listener, || Ok(Listener(TcpListener::bind(at)?)))
+        give_object(listener, || {
+            // SAFETY: the caller's word.
+            let at = unsafe { edge::text(at)? };
+            Ok(Listener(TcpListener::bind(at)?))
+        })
     })
 }
 
@@ -124,9 +126,8 @@ pub extern "C" fn ulsock_listener_accept(
     stream: Option<&mut MaybeUninit<*mut Stream>>,
 ) -> Status {
     told(|| {
-        let listener = object(listener)?;
         give_object(stream, || {
-            let (stream, _) = wait(listener.0.accept())??;
+            let (stream, _) = wait(object(listener)?.0.accept())??;
             Ok(Stream::new(stream))
         })
     })
@@ -147,9 +148,9 @@ pub unsafe extern "C" fn ulsock_stream_connect(
     stream: Option<&mut MaybeUninit<*mut Stream>>,
 ) -> Status {
     told(|| {
-        // SAFETY: the caller's word.
-        let to = unsafe { edge::text(to)? };
         give_object(stream, || {
+            // SAFETY: the caller's word.
+            let to = unsafe { edge::text(to)? };
             let mut last = Error::bad_argument("the name has no address");
             for address in to.to_socket_addrs()? {
                 match wait(TcpStream::connect(address))? {

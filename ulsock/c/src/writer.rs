@@ -7,12 +7,15 @@ use native::message::Outgoing;
 use native::request::{Failure, ReplyWriter, RequestWriter, Requests};
 
 use crate::edge::{self, object};
-use crate::fiber::wait;
+use crate::fiber::{can_wait, wait};
 use crate::held::{Handle, Local, free};
 use crate::status::{Error, Result, Status, told};
 
 /// A message, a request or a reply that is being sent. Others can be under way to the same peer meanwhile.
-pub struct Writer(Local<Pieces>);
+pub struct Writer {
+    pieces: Local<Pieces>,
+    is_lent: bool,
+}
 
 pub struct Pieces {
     /// Away when it has ended.
@@ -31,21 +34,37 @@ impl Handle for Writer {
     type Object = Pieces;
 
     fn local(&self) -> &Local<Pieces> {
-        &self.0
+        &self.pieces
+    }
+
+    fn is_lent(&self) -> bool {
+        self.is_lent
     }
 }
 
 impl Writer {
     pub fn new(output: Output) -> Writer {
-        Writer(Local::new(Pieces {
+        let pieces = Pieces {
             output: Some(output),
             failure: None,
-        }))
+        };
+        Writer {
+            pieces: Local::new(pieces),
+            is_lent: false,
+        }
+    }
+
+    /// For a handler, which must not free it.
+    pub fn lent(output: Output) -> Writer {
+        Writer {
+            is_lent: true,
+            ..Writer::new(output)
+        }
     }
 
     /// What its handler has said of itself.
     pub fn take_failure(&self) -> Option<Failure> {
-        self.0
+        self.pieces
             .with(|pieces| Ok(pieces.failure.take()))
             .ok()
             .flatten()
@@ -99,7 +118,7 @@ pub unsafe extern "C" fn ulsock_writer_piece(
         // SAFETY: the caller's word.
         let bytes = unsafe { edge::bytes(bytes, len)? };
         let piece = |pieces: &mut Pieces| pieces.output.as_mut().ok_or_else(over)?.piece(bytes);
-        object(writer)?.0.with(piece)
+        object(writer)?.pieces.with(piece)
     })
 }
 
@@ -108,7 +127,7 @@ pub unsafe extern "C" fn ulsock_writer_piece(
 pub extern "C" fn ulsock_writer_push(writer: Option<&Writer>) -> Status {
     told(|| {
         let push = |pieces: &mut Pieces| pieces.output.as_mut().ok_or_else(over)?.push();
-        object(writer)?.0.with(push)
+        object(writer)?.pieces.with(push)
     })
 }
 
@@ -125,8 +144,11 @@ pub unsafe extern "C" fn ulsock_writer_end(
     told(|| {
         // SAFETY: the caller's word.
         let bytes = unsafe { edge::bytes(bytes, len)? };
-        let end = |pieces: &mut Pieces| pieces.output.take().ok_or_else(over)?.end_with(bytes);
-        object(writer)?.0.with(end)
+        let end = |pieces: &mut Pieces| {
+            can_wait()?;
+            pieces.output.take().ok_or_else(over)?.end_with(bytes)
+        };
+        object(writer)?.pieces.with(end)
     })
 }
 
@@ -144,7 +166,7 @@ pub unsafe extern "C" fn ulsock_writer_fail(
     told(|| {
         // SAFETY: the caller's word.
         let text = unsafe { edge::text(text)? };
-        object(writer)?.0.with(|pieces| {
+        object(writer)?.pieces.with(|pieces| {
             if !matches!(pieces.output, Some(Output::Reply(_))) {
                 return Err(Error::bad_argument(
                     "only a reply that has not ended can fail",
@@ -156,8 +178,8 @@ pub unsafe extern "C" fn ulsock_writer_fail(
     })
 }
 
-/// One that was not ended is aborted: its reader hears of that, if it was begun. Those that are lent to handlers are not freed
-/// by these.
+/// One that was not ended is aborted: its reader hears of that, if it was begun. This does nothing with what is lent to a
+/// handler, which ends when the handler returns.
 #[unsafe(no_mangle)]
 pub extern "C" fn ulsock_writer_free(writer: Option<Box<Writer>>) {
     free(writer);

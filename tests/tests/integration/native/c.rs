@@ -71,8 +71,9 @@ fn compile(prefix: &Path, source: &Path, program: &Path, linked: Linked) {
         }
     };
     let mut compiler = Command::new("cc");
-    compiler.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
-    compiler.arg(program).arg(source);
+    compiler.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-I"]);
+    compiler.arg(library().join("examples"));
+    compiler.arg("-o").arg(program).arg(source);
     run(compiler.args(flags.split_whitespace()));
 }
 
@@ -162,6 +163,18 @@ fn the_static_library() {
     let start = |side, words| in_place(&place, side, &path, words);
     let server = start(Side::Server, "server 127.0.0.1:0");
     talk(server, start(Side::Client, "client"), "requests");
+}
+
+/// What a program may do wrong.
+#[test]
+fn mistakes_and_ends() {
+    let place = Place::new(Ends::both()).eager();
+    for name in ["libulsock_edges"] {
+        let source = top().join("tests/c").join(name).with_extension("c");
+        let path = place.folder().join(name);
+        compile(installed(), &source, &path, Linked::Shared);
+        assert_eq!(in_place(&place, Side::Server, &path, "").run(), "done\n");
+    }
 }
 
 /// Programs in C++ can use the header, too, with every warning.

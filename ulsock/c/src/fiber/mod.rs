@@ -66,6 +66,14 @@ pub fn is_alone() -> bool {
     matches!(MODE.get(), Mode::Plain) && thread::has_no_tasks() && LIMIT.get().is_none()
 }
 
+/// Asked before what cannot be undone if the wait is refused.
+pub fn can_wait() -> Result<()> {
+    match MODE.get() {
+        Mode::Callback => Err(Error::cannot_wait()),
+        Mode::Plain | Mode::Fiber(_) => Ok(()),
+    }
+}
+
 /// From now on every call of this task, or of this thread outside of tasks, that has waited for so many milliseconds gives up:
 /// ULSOCK_NOTHING (negative: never; so it is at first). One that gives up in the middle may have sent or received a part: a stream or a
 /// message that it was sending is not to be used any more. Calls that are given a time of their own keep to that. Returns what held

@@ -14,13 +14,16 @@ const KEPT: usize = 32;
 
 const SMALLEST: usize = 16 << 10;
 
+/// With as many as a thread can have, half of what a process can address.
+const LARGEST: usize = 8 << 30;
+
 static SIZE: AtomicUsize = AtomicUsize::new(256 << 10);
 
 /// Bytes of address space for the stack of each task and handler that begins from now on: 256 KiB, if nothing is said; at
-/// least 16 KiB. Below each is a page that cannot be touched.
+/// least 16 KiB, at most 8 GiB. Below each is a page that cannot be touched.
 #[unsafe(no_mangle)]
 pub extern "C" fn ulsock_stack_size(bytes: usize) {
-    SIZE.store(bytes.max(SMALLEST), Ordering::Relaxed);
+    SIZE.store(bytes.clamp(SMALLEST, LARGEST), Ordering::Relaxed);
 }
 
 pub struct Stack {

@@ -39,9 +39,11 @@ pub unsafe extern "C" fn ulsock_exporter_bind(
     exporter: Option<&mut MaybeUninit<*mut Exporter>>,
 ) -> Status {
     told(|| {
-        // SAFETY: the caller's word.
-        let at = unsafe { edge::text(at)? };
-        give_object(exporter, || Ok(Exporter(memory::Exporter::bind(at)?)))
+        give_object(exporter, || {
+            // SAFETY: the caller's word.
+            let at = unsafe { edge::text(at)? };
+            Ok(Exporter(memory::Exporter::bind(at)?))
+        })
     })
 }
 
@@ -71,8 +73,8 @@ pub extern "C" fn ulsock_exporter_export(
     region: Option<&mut MaybeUninit<*mut Region>>,
 ) -> Status {
     told(|| {
-        let (exporter, events) = (object(exporter)?, object(events)?);
         give_object(region, || {
+            let (exporter, events) = (object(exporter)?, object(events)?);
             events.with(|queue| Ok(Region(exporter.0.export(size, queue)?)))
         })
     })
@@ -173,10 +175,11 @@ pub extern "C" fn ulsock_region_wire(
     wire: Option<&mut MaybeUninit<*mut Wire>>,
 ) -> Status {
     told(|| {
-        let region = object(region)?;
         let fires = if once { Fires::Once } else { Fires::Always };
         let end = offset.saturating_add(len);
-        give_object(wire, || Ok(Wire(region.0.wire(offset..end, fires)?)))
+        give_object(wire, || {
+            Ok(Wire(object(region)?.0.wire(offset..end, fires)?))
+        })
     })
 }
 

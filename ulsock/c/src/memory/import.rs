@@ -20,9 +20,9 @@ pub extern "C" fn ulsock_import_open(
     import: Option<&mut MaybeUninit<*mut Import>>,
 ) -> Status {
     told(|| {
-        let key = key.ok_or_else(|| Error::bad_argument("the key is a null pointer"))?;
-        let key = RegionKey::from_bytes(&key.bytes)?;
         give_object(import, || {
+            let key = key.ok_or_else(|| Error::bad_argument("the key is a null pointer"))?;
+            let key = RegionKey::from_bytes(&key.bytes)?;
             Ok(Import(match is_alone() {
                 true => memory::Import::open_blocking(&key)?,
                 false => wait(memory::Import::open(&key))??,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use native::request::{self, Requests};
 
-use crate::edge::{self, give_object, object};
+use crate::edge::{self, no_place, nulled, object};
 use crate::fiber::wait;
 use crate::held::{Handle, Local, free};
 use crate::reader::{Input, Reader, give_bytes};
@@ -67,6 +67,7 @@ pub unsafe extern "C" fn ulsock_caller_call(
     reply_len: Option<&mut MaybeUninit<usize>>,
 ) -> Status {
     told(|| {
+        let reply = reply.map(nulled);
         // SAFETY: the caller's word.
         let request = unsafe { edge::bytes(request, len)? };
         let (caller, requests) = Caller::inner(caller, milliseconds)?;
@@ -86,13 +87,17 @@ pub extern "C" fn ulsock_caller_open(
     reply: Option<&mut MaybeUninit<*mut Reader>>,
 ) -> Status {
     told(|| {
+        let places = (request.map(nulled), reply.map(nulled));
+        let (Some(request), Some(reply)) = places else {
+            return Err(no_place());
+        };
         let (caller, requests) = Caller::inner(caller, milliseconds)?;
         let (writer, reader) = wait(requests.while_served(caller.open(service)))??;
-        let own = requests.clone();
-        give_object(request, || Ok(Writer::new(Output::Request(writer, own))))?;
-        give_object(reply, || {
-            Ok(Reader::new(Input::Reply(reader, caller, requests)))
-        })
+        let writer = Writer::new(Output::Request(writer, requests.clone()));
+        let reader = Reader::new(Input::Reply(reader, caller, requests));
+        *request = Box::into_raw(Box::new(writer));
+        *reply = Box::into_raw(Box::new(reader));
+        Ok(())
     })
 }
 

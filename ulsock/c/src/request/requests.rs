@@ -46,7 +46,6 @@ pub extern "C" fn ulsock_requests_new(
     requests: Option<&mut MaybeUninit<*mut Requests>>,
 ) -> Status {
     told(|| {
-        let endpoint = Endpoint::inner(endpoint)?;
         let usual = Limits::default();
         let or = |given, usual| if given == 0 { usual } else { given };
         let limits = Limits {
@@ -54,6 +53,7 @@ pub extern "C" fn ulsock_requests_new(
             body: or(body, usual.body),
         };
         give_object(requests, || {
+            let endpoint = Endpoint::inner(endpoint)?;
             let requests = request::Requests::with_limits(&endpoint, limits)
                 .map_err(|error| Error::new(Status::BadArgument, error))?;
             let requests = Rc::new(requests);
@@ -89,8 +89,8 @@ async fn handled(
     reply: ReplyWriter,
 ) -> std::result::Result<(), Failure> {
     let stack = poll_fn(|task| take_stack(Some(task))).await;
-    let request = Reader::new(Input::Request(request));
-    let reply = Rc::new(Writer::new(Output::Reply(reply)));
+    let request = Reader::lent(Input::Request(request));
+    let reply = Rc::new(Writer::lent(Output::Reply(reply)));
     let own = reply.clone();
     Fiber::new(stack, move || handler(user, &request, &own)).await;
     match reply.take_failure() {
@@ -110,10 +110,10 @@ pub unsafe extern "C" fn ulsock_requests_connect(
     caller: Option<&mut MaybeUninit<*mut Caller>>,
 ) -> Status {
     told(|| {
-        // SAFETY: the caller's word.
-        let to = unsafe { edge::text(to)? };
-        let (requests, endpoint) = Requests::inner(requests)?;
         give_object(caller, || {
+            // SAFETY: the caller's word.
+            let to = unsafe { edge::text(to)? };
+            let (requests, endpoint) = Requests::inner(requests)?;
             let peer = connect(&endpoint, to)?;
             Ok(Caller::new(requests.caller(&peer), &requests))
         })
@@ -128,9 +128,9 @@ pub extern "C" fn ulsock_requests_caller(
     caller: Option<&mut MaybeUninit<*mut Caller>>,
 ) -> Status {
     told(|| {
-        let (requests, _) = Requests::inner(requests)?;
-        let peer = Peer::inner(peer)?;
         give_object(caller, || {
+            let (requests, _) = Requests::inner(requests)?;
+            let peer = Peer::inner(peer)?;
             Ok(Caller::new(requests.caller(&peer), &requests))
         })
     })
