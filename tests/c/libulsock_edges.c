@@ -20,6 +20,7 @@ static void failures_leave_nothing(void)
     ulsock_peer *peer = SOMETHING;
     ulsock_listener *listener = SOMETHING;
     ulsock_stream *stream = SOMETHING;
+    ulsock_task *task = SOMETHING;
     ulsock_caller *caller = SOMETHING;
     ulsock_writer *request = SOMETHING;
     ulsock_reader *reply = SOMETHING;
@@ -35,6 +36,7 @@ static void failures_leave_nothing(void)
     REFUSED(ULSOCK_BAD_ARGUMENT, ulsock_endpoint_connect(NULL, "127.0.0.1:1", &peer));
     REFUSED(ULSOCK_BAD_ARGUMENT, ulsock_listener_bind("\xff", &listener));
     REFUSED(ULSOCK_BAD_ARGUMENT, ulsock_stream_connect(NULL, &stream));
+    REFUSED(ULSOCK_BAD_ARGUMENT, ulsock_task_begin(NULL, NULL, &task));
     REFUSED(ULSOCK_BAD_ARGUMENT, ulsock_requests_connect(NULL, "127.0.0.1:1", &caller));
     REFUSED(ULSOCK_BAD_ARGUMENT, ulsock_caller_open(NULL, 1, 0, &request, &reply));
     REFUSED(ULSOCK_BAD_ARGUMENT, ulsock_stream_reserve(NULL, 1, &room));
@@ -42,7 +44,7 @@ static void failures_leave_nothing(void)
     REFUSED(ULSOCK_BAD_ARGUMENT, ulsock_group_join(NULL, "group", NULL, 0, 0, &group));
     REFUSED(ULSOCK_BAD_ARGUMENT, ulsock_region_wire(NULL, 0, 1, false, &wire));
     REFUSED(ULSOCK_BAD_ARGUMENT, ulsock_import_open(NULL, &import));
-    CHECK(!endpoint && !peer && !listener && !stream && !caller && !request && !reply);
+    CHECK(!endpoint && !peer && !listener && !stream && !task && !caller && !request && !reply);
     CHECK(!room && !view && !group && !wire && !import);
     REFUSED(ULSOCK_BAD_ARGUMENT, ulsock_caller_call(NULL, 1, NULL, 0, 0, &memory, &len));
     CHECK(!memory && len == 5);

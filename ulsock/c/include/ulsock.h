@@ -258,18 +258,19 @@ int64_t ulsock_wait_at_most(int64_t milliseconds);
 void ulsock_stack_size(size_t bytes);
 
 /* Begins a task: `function(argument)` runs beside this in this thread, whenever somebody of the thread waits in a call of this
- * library. It may wait, too. `task` is null if nobody will ask for it.
+ * library. It may wait, too. `task` is null if nobody will ask for it. A thread that ends cancels its tasks then, and so does the
+ * first thread when it returns from main() or calls exit() outside of tasks.
  *
  * ULSOCK_NO_MEMORY: there is no stack for it. */
 ulsock_status ulsock_task_begin(void (*function)(void *argument),
                                 void *argument,
                                 ulsock_task **task);
 
-/* Waits until the task has ended. */
+/* Waits until the task has ended. A task cannot wait for its own end: ULSOCK_BAD_ARGUMENT. */
 ulsock_status ulsock_task_join(const ulsock_task *task);
 
 /* Tells the task to end: the call in which it waits, and all further ones that would have to wait, return ULSOCK_CANCELLED.
- * It has ended when ulsock_task_join() returns. */
+ * It has ended when ulsock_task_join() returns. The function of one that has not begun is never called. */
 ulsock_status ulsock_task_cancel(const ulsock_task *task);
 
 /* The task goes on. */

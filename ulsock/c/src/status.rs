@@ -6,7 +6,6 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::fmt::Display;
 use std::io;
-use std::ptr::null;
 
 use native::InPlaceError;
 use native::group::GroupError;
@@ -199,7 +198,7 @@ pub extern "C" fn ulsock_error_text() -> *const c_char {
         Some(last) => last.text.as_ptr(),
         None => c"".as_ptr(),
     });
-    text.unwrap_or(null())
+    text.unwrap_or(c"".as_ptr())
 }
 
 /// The number that belongs to it: errno of ULSOCK_SYSTEM, the code of ULSOCK_FAILED, the pid of ULSOCK_TAKEN, the length of

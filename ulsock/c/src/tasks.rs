@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use native::run;
 
-use crate::edge::{give, object};
+use crate::edge::{nulled, object};
 use crate::fiber::{Fiber, take_stack, wait, yield_now};
 use crate::held::{Handle, Local, free};
 use crate::status::{Error, Result, Status, told};
-use crate::thread::{self, Counted};
+use crate::thread;
 
 /// A function that runs beside others in the thread that has begun it, on a stack of its own.
 pub struct Task(Local<Rc<State>>);
@@ -32,6 +32,8 @@ impl Handle for Task {
 #[derive(Default)]
 pub struct State {
     cancelled: Cell<bool>,
+    /// It does not wait.
+    runs: Cell<bool>,
     ended: Cell<bool>,
     own: RefCell<Option<Waker>>,
     joiners: RefCell<Vec<Waker>>,
@@ -40,22 +42,21 @@ pub struct State {
 struct Running {
     fiber: Option<Fiber>,
     state: Rc<State>,
-    _counted: Counted,
 }
 
 impl Future for Running {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<()> {
-        let Running { fiber, state, .. } = &mut *self;
+        let Running { fiber, state } = &mut *self;
         state.own.replace(Some(task.waker().clone()));
-        if let Some(running) = fiber
-            && !state.cancelled.get()
-            && Pin::new(running).poll(task).is_pending()
-        {
-            return Poll::Pending;
-        }
-        Poll::Ready(())
+        let Some(running) = fiber.as_mut().filter(|_| !state.cancelled.get()) else {
+            return Poll::Ready(());
+        };
+        state.runs.set(true);
+        let polled = Pin::new(running).poll(task);
+        state.runs.set(false);
+        polled
     }
 }
 
@@ -68,7 +69,8 @@ impl Drop for Running {
 }
 
 /// Begins a task: `function(argument)` runs beside this in this thread, whenever somebody of the thread waits in a call of this
-/// library. It may wait, too. `task` is null if nobody will ask for it.
+/// library. It may wait, too. `task` is null if nobody will ask for it. A thread that ends cancels its tasks then, and so does the
+/// first thread when it returns from main() or calls exit() outside of tasks.
 ///
 /// ULSOCK_NO_MEMORY: there is no stack for it.
 #[unsafe(no_mangle)]
@@ -78,6 +80,7 @@ pub extern "C" fn ulsock_task_begin(
     task: Option<&mut MaybeUninit<*mut Task>>,
 ) -> Status {
     told(|| {
+        let task = task.map(nulled);
         let function = function.ok_or_else(|| Error::bad_argument("no function"))?;
         let Poll::Ready(stack) = take_stack(None) else {
             return Err(Error::new(
@@ -89,25 +92,23 @@ pub extern "C" fn ulsock_task_begin(
         let running = Running {
             fiber: Some(Fiber::new(stack, move || function(argument))),
             state: state.clone(),
-            _counted: Counted::new(),
         };
-        let begin = || drop(run::spawn(running));
-        match thread::is_running() {
-            true => begin(),
-            false => thread::block_on(async { begin() })?,
-        }
-        if task.is_some() {
-            give(task, Box::into_raw(Box::new(Task(Local::new(state)))));
+        thread::spawn(running)?;
+        if let Some(task) = task {
+            *task = Box::into_raw(Box::new(Task(Local::new(state))));
         }
         Ok(())
     })
 }
 
-/// Waits until the task has ended.
+/// Waits until the task has ended. A task cannot wait for its own end: ULSOCK_BAD_ARGUMENT.
 #[unsafe(no_mangle)]
 pub extern "C" fn ulsock_task_join(task: Option<&Task>) -> Status {
     told(|| {
         let state = state(task)?;
+        if state.runs.get() {
+            return Err(Error::bad_argument("a task cannot wait for its own end"));
+        }
         wait(poll_fn(|waiter| match state.ended.get() {
             true => Poll::Ready(()),
             false => {
@@ -119,7 +120,7 @@ pub extern "C" fn ulsock_task_join(task: Option<&Task>) -> Status {
 }
 
 /// Tells the task to end: the call in which it waits, and all further ones that would have to wait, return ULSOCK_CANCELLED.
-/// It has ended when ulsock_task_join() returns.
+/// It has ended when ulsock_task_join() returns. The function of one that has not begun is never called.
 #[unsafe(no_mangle)]
 pub extern "C" fn ulsock_task_cancel(task: Option<&Task>) -> Status {
     told(|| {

@@ -108,6 +108,21 @@ impl Tasks {
         alarm.wake();
     }
 
+    fn begin<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> Task<T> {
+        let outcome = Rc::new(Outcome {
+            value: Cell::new(None),
+            waiter: Cell::new(None),
+        });
+        let done = outcome.clone();
+        self.spawn(Box::pin(async move {
+            done.value.set(Some(future.await));
+            if let Some(waiter) = done.waiter.take() {
+                waiter.wake();
+            }
+        }));
+        Task(outcome)
+    }
+
     /// Runs one of those that were spawned.
     fn run(&self, number: usize) {
         let taken = self.spawned.borrow_mut().get_mut(number).and_then(|task| {
@@ -155,6 +170,16 @@ impl Loop {
             tasks: Rc::new(Tasks { spawned, ready }),
             reactor,
         })
+    }
+
+    /// Runs a future beside whatever [`block_on`](Loop::block_on) is given from now on.
+    pub fn spawn<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> Task<T> {
+        self.tasks.begin(future)
+    }
+
+    /// A child of fork cannot run its parent's.
+    pub fn is_of_this_process(&self) -> bool {
+        self.reactor.is_of_this_process()
     }
 
     /// Runs a future to its end, and tasks beside it.
@@ -247,18 +272,7 @@ fn wait(ready: &Ready) {
 pub fn spawn<T: 'static>(future: impl Future<Output = T> + 'static) -> Task<T> {
     let tasks = CURRENT.with_borrow(Option::clone);
     let tasks = tasks.expect("spawn is called within ulsock_native::run::block_on");
-    let outcome = Rc::new(Outcome {
-        value: Cell::new(None),
-        waiter: Cell::new(None),
-    });
-    let done = outcome.clone();
-    tasks.spawn(Box::pin(async move {
-        done.value.set(Some(future.await));
-        if let Some(waiter) = done.waiter.take() {
-            waiter.wake();
-        }
-    }));
-    Task(outcome)
+    tasks.begin(future)
 }
 
 struct Outcome<T> {

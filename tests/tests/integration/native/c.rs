@@ -165,11 +165,11 @@ fn the_static_library() {
     talk(server, start(Side::Client, "client"), "requests");
 }
 
-/// What a program may do wrong.
+/// What a program may do wrong, and what is left of it at its ends.
 #[test]
 fn mistakes_and_ends() {
     let place = Place::new(Ends::both()).eager();
-    for name in ["libulsock_edges"] {
+    for name in ["libulsock_edges", "libulsock_ends"] {
         let source = top().join("tests/c").join(name).with_extension("c");
         let path = place.folder().join(name);
         compile(installed(), &source, &path, Linked::Shared);

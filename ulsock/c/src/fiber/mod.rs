@@ -142,6 +142,10 @@ impl Inside {
             let Some(task) = (unsafe { self.task.get().as_mut() }) else {
                 return Err(Error::new(Status::Cancelled, "this task is to end"));
             };
+            // After `exit` in a task, say.
+            if thread::is_over() {
+                return Err(Error::cannot_wait());
+            }
             if let Poll::Ready(done) = future.as_mut().poll(task) {
                 return Ok(done);
             }
