@@ -21,7 +21,13 @@ LIBRARY = HERE.parents[1] / "target/release/libulsock_preload.so"
 # Settings of the runs under ulsock, by the name that the table shows.
 WAYS = {"default": {}, "at once": {"ULSOCK_UPGRADE_AFTER": "0"}}
 AT_A_TIME = 2
-SERVER = 'ip link set lo up; eval "$BEFORE"; exec "$@"'
+# Runs side by side write files of the same names into the suite's folder: each writes into a layer of its own.
+LAYER = """upper=$OWN/upper work=$OWN/work copy=$OWN/copy; mkdir "$upper" "$work"
+mount -t overlay overlay -o "lowerdir=$PWD,upperdir=$upper,workdir=$work" "$PWD" 2>/dev/null ||
+    { cp -a . "$copy" && mount --bind "$copy" "$PWD"; } || exit 1
+cd "$PWD"; unset OWN upper work copy"""
+SERVER = LAYER + """
+ip link set lo up; eval "$BEFORE"; exec "$@\""""
 
 
 @dataclass
@@ -83,7 +89,7 @@ def read_report(run: Run, file: Path) -> None:
 def environment(way: str, own: Path, suite: dict) -> dict[str, str]:
     ours = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" and "ULSOCK" not in name}
     ours |= {"OUTCOMES": str(own / "outcomes"), "PYTHONPATH": str(DRIVERS), "PYTHONDONTWRITEBYTECODE": "1"}
-    ours |= {"TMPDIR": str(own / "tmp"), "HOME": str(own / "tmp"), "BEFORE": suite.get("before", ":")}
+    ours |= {"TMPDIR": str(own / "tmp"), "HOME": str(own / "tmp"), "BEFORE": suite.get("before", ":"), "OWN": str(own)}
     ours |= suite.get("environment", {})
     if way in WAYS:
         ours |= {"LD_PRELOAD": str(own.parent / LIBRARY.name), "ULSOCK_REPORT": str(own / "report"), "ULSOCK_RUN_DIR": str(run_dir(own))}
@@ -102,7 +108,7 @@ def one(name: str, suite: dict, command: list[str], way: str, own: Path) -> Run:
     start = time.monotonic()
     with open(own / "output", "wb") as output:
         process = subprocess.Popen(
-            ["unshare", "--net", "sh", "-c", SERVER, "sh", *command[1:]],
+            ["unshare", "--net", "--mount", "sh", "-c", SERVER, "sh", *command[1:]],
             cwd=command[0],
             env=environment(way, own, suite),
             stdin=subprocess.DEVNULL,
