@@ -35,6 +35,41 @@ pub struct Trips {
     pub total: u64,
 }
 
+/// Reads the clock once for each trip.
+struct Clock {
+    start: Instant,
+    last: Instant,
+    length: Duration,
+}
+
+impl Clock {
+    fn start(length: Duration) -> Clock {
+        let now = Instant::now();
+        Clock {
+            start: now,
+            last: now,
+            length,
+        }
+    }
+
+    /// Nanoseconds since the one before.
+    fn lap(&mut self) -> u64 {
+        let now = Instant::now();
+        let took = now - self.last;
+        self.last = now;
+        took.as_nanos() as u64
+    }
+
+    fn measured(&self) -> Duration {
+        self.last - self.start
+    }
+
+    /// At least one trip has been made, and the last ended after the length.
+    fn is_over(&self) -> bool {
+        self.last != self.start && self.measured() >= self.length
+    }
+}
+
 impl Trips {
     pub fn new() -> Result<Trips, Box<dyn std::error::Error>> {
         Ok(Trips {
@@ -53,6 +88,28 @@ impl Trips {
     ) -> Outcome {
         self.run_for(warm_up, &mut trip, |_, _| ())?;
         self.measured = self.run_for(length, &mut trip, Histogram::saturating_record)?;
+        Ok(())
+    }
+
+    /// The same for trips that are tasks, in one run of their loop.
+    pub async fn measure_tasks(
+        &mut self,
+        warm_up: Duration,
+        length: Duration,
+        mut trip: impl AsyncFnMut() -> Outcome,
+    ) -> Outcome {
+        for measured in [false, true] {
+            let mut clock = Clock::start(if measured { length } else { warm_up });
+            while !clock.is_over() {
+                trip().await?;
+                let took = clock.lap();
+                self.total += 1;
+                if measured {
+                    self.histogram.saturating_record(took);
+                }
+            }
+            self.measured = clock.measured();
+        }
         Ok(())
     }
 
@@ -88,18 +145,13 @@ impl Trips {
         trip: &mut impl FnMut() -> Outcome,
         record: impl Fn(&mut Histogram<u64>, u64),
     ) -> Result<Duration, Box<dyn std::error::Error>> {
-        let start = Instant::now();
-        let mut last = start;
-        loop {
+        let mut clock = Clock::start(length);
+        while !clock.is_over() {
             trip()?;
             self.total += 1;
-            let now = Instant::now();
-            record(&mut self.histogram, (now - last).as_nanos() as u64);
-            last = now;
-            if now - start >= length {
-                return Ok(now - start);
-            }
+            record(&mut self.histogram, clock.lap());
         }
+        Ok(clock.measured())
     }
 
     /// Adds what another thread measured in the same time.

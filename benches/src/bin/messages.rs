@@ -176,17 +176,15 @@ fn trips(load: &Load) -> Outcome {
     let bytes = vec![0x5a; usize::try_from(load.size)?];
     let mut trips = Trips::new()?;
     let mut asked = 0;
-    let trip = || {
+    let trip = async || {
         asked += 1;
-        run.block_on(async {
-            peer.send(ECHO, &bytes).await?;
-            while answers.get() < asked {
-                endpoint.extract(usize::MAX).await?;
-            }
-            Ok(())
-        })
+        peer.send(ECHO, &bytes).await?;
+        while answers.get() < asked {
+            endpoint.extract(usize::MAX).await?;
+        }
+        Ok(())
     };
-    trips.measure(load.warm_up, load.seconds, trip)?;
+    run.block_on(trips.measure_tasks(load.warm_up, load.seconds, trip))?;
     trips.print()
 }
 

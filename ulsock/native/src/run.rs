@@ -7,7 +7,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, ThreadId};
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
+use crate::future::TcpStream;
 use crate::timer::Timer;
 use crate::wait::Reactor;
 
@@ -27,6 +28,8 @@ const POLLS: usize = 64;
 /// Tasks to be run, which any thread may name.
 struct Ready {
     numbers: Mutex<VecDeque<usize>>,
+    /// How many.
+    count: AtomicUsize,
     thread: ThreadId,
     /// The loop waits, or is about to.
     waits: AtomicBool,
@@ -40,8 +43,26 @@ impl Ready {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn is_empty(&self) -> bool {
+        self.count.load(Ordering::SeqCst) == 0
+    }
+
+    fn pop(&self) -> Option<usize> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut numbers = self.numbers();
+        let number = numbers.pop_front();
+        self.count.store(numbers.len(), Ordering::Relaxed);
+        number
+    }
+
     fn push(&self, number: usize) {
-        self.numbers().push_back(number);
+        {
+            let mut numbers = self.numbers();
+            numbers.push_back(number);
+            self.count.store(numbers.len(), Ordering::SeqCst);
+        }
         // Who is about to wait says so and then looks: one of the two sees the other.
         if self.waits.load(Ordering::SeqCst) && thread::current().id() != self.thread {
             self.named.store(true, Ordering::Release);
@@ -81,6 +102,16 @@ struct Spawned {
 struct Tasks {
     spawned: RefCell<Slab<Spawned>>,
     ready: Arc<Ready>,
+    /// Since the last look at the sockets.
+    polls: Cell<usize>,
+}
+
+impl Tasks {
+    /// Whether one more task may be run before the next look at the sockets.
+    fn may_poll(&self) -> bool {
+        self.polls.set(self.polls.get() + 1);
+        self.polls.get() <= POLLS
+    }
 }
 
 thread_local! {
@@ -160,14 +191,19 @@ impl Loop {
         let reactor = Reactor::new()?;
         let ready = Arc::new(Ready {
             numbers: Mutex::default(),
+            count: AtomicUsize::new(0),
             thread: thread::current().id(),
             waits: AtomicBool::new(false),
             named: AtomicBool::new(false),
             reactor: reactor.clone(),
         });
-        let spawned = RefCell::default();
+        let tasks = Tasks {
+            spawned: RefCell::default(),
+            ready,
+            polls: Cell::new(0),
+        };
         Ok(Loop {
-            tasks: Rc::new(Tasks { spawned, ready }),
+            tasks: Rc::new(tasks),
             reactor,
         })
     }
@@ -221,16 +257,13 @@ fn run<F: Future>(tasks: &Tasks, future: F) -> F::Output {
     let alarm = tasks.alarm(MAIN);
     let waker = Waker::from(alarm.clone());
     alarm.wake_by_ref();
-    let mut polls = 0;
     loop {
         // Tasks that always have something to do do not keep the others from what has come for them.
-        if polls == POLLS {
+        if !tasks.may_poll() {
             tasks.ready.reactor.turn(false);
-            polls = 0;
+            tasks.polls.set(1);
         }
-        polls += 1;
-        let next = tasks.ready.numbers().pop_front();
-        match next {
+        match tasks.ready.pop() {
             Some(MAIN) => {
                 alarm.queued.store(false, Ordering::Release);
                 if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker))
@@ -242,7 +275,7 @@ fn run<F: Future>(tasks: &Tasks, future: F) -> F::Output {
             None if wait_awake(&tasks.ready) => {}
             None => {
                 wait(&tasks.ready);
-                polls = 0;
+                tasks.polls.set(0);
             }
         }
     }
@@ -252,15 +285,27 @@ fn run<F: Future>(tasks: &Tasks, future: F) -> F::Output {
 fn wait_awake(ready: &Ready) -> bool {
     ready.waits.store(true, Ordering::SeqCst);
     let is_named = || ready.named.load(Ordering::Acquire);
-    let woken = ready.numbers().is_empty() && ready.reactor.wait_awake(&is_named);
+    let woken = ready.is_empty() && ready.reactor.wait_awake(&is_named);
     ready.waits.store(false, Ordering::Relaxed);
     ready.named.store(false, Ordering::Relaxed);
     woken
 }
 
+/// A task that has nothing else to do waits briefly for this stream, if the loop would do nothing else: what comes then need
+/// not go through the loop. Whether something has come.
+pub(crate) fn wait_in_place(stream: &TcpStream) -> bool {
+    CURRENT.with_borrow(|current| {
+        current.as_ref().is_some_and(|tasks| {
+            let ready = &tasks.ready;
+            let is_idle = ready.is_empty() && stream.is_only_one_of(&ready.reactor);
+            is_idle && tasks.may_poll() && stream.wait_briefly()
+        })
+    })
+}
+
 fn wait(ready: &Ready) {
     ready.waits.store(true, Ordering::SeqCst);
-    let idle = ready.numbers().is_empty();
+    let idle = ready.is_empty();
     ready.reactor.turn(idle);
     ready.waits.store(false, Ordering::Relaxed);
 }

@@ -105,6 +105,10 @@ impl Socket {
         api::is_empty_ring(self.fd)
     }
 
+    pub fn wait_briefly(&self) -> bool {
+        api::wait_briefly(self.fd)
+    }
+
     #[inline]
     pub fn send(&self, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
         calls::send(self.as_fd(), self.fd, bytes, flags)

@@ -2,11 +2,11 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 
 use crate::socket::Socket;
-use crate::wait::{Direction, Event, Registration};
+use crate::wait::{Direction, Event, Reactor, Registration};
 
 #[derive(Debug)]
 pub struct Pollable {
@@ -64,6 +64,12 @@ impl Pollable {
     #[inline]
     pub fn is_registered(&self) -> bool {
         self.registration.get().is_some()
+    }
+
+    /// The only stream that this reactor waits for.
+    pub fn is_only_stream_of(&self, reactor: &Arc<Reactor>) -> bool {
+        let registration = self.registration.get();
+        registration.is_some_and(|registration| registration.is_only_stream_of(reactor))
     }
 
     pub fn wait<T>(

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 use super::pollable::{Pollable, is_for_later};
 use crate::in_place::{self, Copied, InPlaceError, Room, Stream, View};
 use crate::socket::Socket;
-use crate::wait::{Direction, Event};
+use crate::wait::{Direction, Event, Reactor};
 
 /// A connection.
 #[derive(Debug)]
@@ -142,6 +143,16 @@ impl TcpStream {
     /// The kernel's socket has bytes that the other host has not acknowledged.
     pub(crate) fn has_unsent(&self) -> bool {
         self.pollable.socket.has_unsent()
+    }
+
+    /// The only stream that this reactor waits for.
+    pub(crate) fn is_only_one_of(&self, reactor: &Arc<Reactor>) -> bool {
+        self.pollable.is_only_stream_of(reactor)
+    }
+
+    /// Waits awake for what is under way already. Whether something has come.
+    pub(crate) fn wait_briefly(&self) -> bool {
+        self.pollable.socket.wait_briefly()
     }
 
     /// As many of the bytes as there is room for now, perhaps none.

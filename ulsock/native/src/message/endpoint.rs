@@ -20,6 +20,7 @@ use super::link::Link;
 use super::peer::Peer;
 use super::ready::{Alarm, Ready, Woken};
 use crate::future::{TcpListener, TcpStream};
+use crate::run;
 
 /// What a peer may have sent that no handler has taken, for each class, if nothing else is said.
 const WINDOW: usize = 256 << 10;
@@ -173,14 +174,14 @@ impl Endpoint {
             return Ok(0);
         }
         let driving = Driving::begin(&self.parts, most)?;
-        poll_fn(|task| driving.poll(task)).await
+        poll_fn(|task| driving.poll(task, true)).await
     }
 
     /// The same without waiting: `None` if nothing has come.
     pub fn extract_now(&self, most: usize) -> Result<Option<usize>, MessageError> {
         let driving = Driving::begin(&self.parts, most)?;
         let mut task = Context::from_waker(Waker::noop());
-        match driving.poll(&mut task) {
+        match driving.poll(&mut task, false) {
             Poll::Ready(done) => done.map(Some),
             // Other tasks are to have their turn; but something may have been taken.
             Poll::Pending => {
@@ -194,7 +195,7 @@ impl Endpoint {
     pub async fn serve(&self) -> Result<(), MessageError> {
         let driving = Driving::begin(&self.parts, usize::MAX)?;
         loop {
-            poll_fn(|task| driving.poll(task)).await?;
+            poll_fn(|task| driving.poll(task, true)).await?;
             self.parts.driver.begin(usize::MAX);
         }
     }
@@ -233,10 +234,13 @@ impl<'a> Driving<'a> {
         Ok(Driving { parts })
     }
 
-    fn poll(&self, task: &mut Context<'_>) -> Poll<Result<usize, MessageError>> {
+    fn poll(
+        &self,
+        task: &mut Context<'_>,
+        mut may_wait: bool,
+    ) -> Poll<Result<usize, MessageError>> {
         const ROUNDS: usize = 64;
         let parts = self.parts;
-        parts.ready.drive(task.waker());
         for _ in 0..ROUNDS {
             parts.run_handlers();
             if parts.driver.budget() == 0 {
@@ -245,6 +249,8 @@ impl<'a> Driving<'a> {
             match parts.ready.next_link() {
                 Some(Woken::Link(number)) => parts.extract(number),
                 Some(_) => parts.accept(),
+                None if parts.driver.has_done_something() => break,
+                None if std::mem::take(&mut may_wait) && parts.wait_in_place() => {}
                 None => break,
             }
         }
@@ -252,7 +258,7 @@ impl<'a> Driving<'a> {
         if parts.driver.has_done_something() && parts.driver.may_go_on() {
             return Poll::Ready(Ok(parts.driver.taken()));
         }
-        if parts.driver.has_done_something() || parts.ready.has_any() {
+        if parts.ready.drive(task.waker()) || parts.driver.has_done_something() {
             task.waker().wake_by_ref();
         }
         Poll::Pending
@@ -289,6 +295,26 @@ impl Parts {
                 self.driver.handle(class, || self.handlers.run(key));
             }
         }
+    }
+
+    /// The only peer answers at once, perhaps, and is heard then. Whether something has come.
+    fn wait_in_place(&self) -> bool {
+        let only = {
+            let links = self.links.borrow();
+            let mut all = links.iter();
+            match (all.next(), all.next()) {
+                (Some((number, link)), None) => Some((number, link.clone())),
+                _ => None,
+            }
+        };
+        let Some((number, link)) = only else {
+            return false;
+        };
+        if link.has_ended() || !run::wait_in_place(&link.stream) {
+            return false;
+        }
+        self.extract(number);
+        true
     }
 
     fn extract(&self, number: usize) {

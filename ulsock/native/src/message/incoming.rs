@@ -181,13 +181,20 @@ impl Incoming {
     #[inline]
     pub async fn read_up_to(&mut self, room: &mut [u8]) -> Result<usize, MessageError> {
         let mut filled = 0;
-        while filled < room.len() {
+        while filled < room.len() && !self.is_read() {
             match self.read(&mut room[filled..]).await? {
                 0 => break,
                 n => filled += n,
             }
         }
         Ok(filled)
+    }
+
+    /// All of it has come and was taken.
+    #[inline]
+    fn is_read(&self) -> bool {
+        let message = &*self.message;
+        message.phase.get() == Phase::Ended && !message.has_kept.get()
     }
 
     /// Fills the room.
@@ -242,12 +249,11 @@ impl Incoming {
             return Poll::Ready(Ok(0));
         }
         let message = &*self.message;
-        let is_all = message.phase.get() != Phase::Coming && !message.has_kept.get();
-        if is_all {
-            return Poll::Ready(match message.phase.get() {
-                Phase::Aborted => Err(MessageError::Aborted),
-                _ => Ok(0),
-            });
+        if self.is_read() {
+            return Poll::Ready(Ok(0));
+        }
+        if message.phase.get() == Phase::Aborted && !message.has_kept.get() {
+            return Poll::Ready(Err(MessageError::Aborted));
         }
         let most = room.len().min(self.link.driver.budget());
         if most == 0 {

@@ -2,7 +2,7 @@
 //! may wake; only the endpoint's own looks.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
@@ -14,7 +14,12 @@ pub enum Woken {
 }
 
 #[derive(Debug, Default)]
-pub struct Ready(Mutex<Queues>);
+pub struct Ready {
+    queues: Mutex<Queues>,
+    /// How many there are of each: most looks find nothing, and need no lock then.
+    links: AtomicUsize,
+    handlers: AtomicUsize,
+}
 
 #[derive(Debug, Default)]
 struct Queues {
@@ -26,34 +31,40 @@ struct Queues {
 
 impl Ready {
     fn queues(&self) -> MutexGuard<'_, Queues> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on this task is woken when there is something to look at.
-    pub fn drive(&self, waker: &Waker) {
-        let driver = &mut self.queues().driver;
-        if !driver.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            *driver = Some(waker.clone());
+    /// From now on this task is woken when there is something to look at. Whether there is something already.
+    pub fn drive(&self, waker: &Waker) -> bool {
+        let mut queues = self.queues();
+        let known = queues.driver.as_ref();
+        if !known.is_some_and(|known| known.will_wake(waker)) {
+            queues.driver = Some(waker.clone());
         }
+        !queues.links.is_empty() || !queues.handlers.is_empty()
     }
 
     pub fn next_link(&self) -> Option<Woken> {
-        self.queues().links.pop_front()
-    }
-
-    /// Something was left for the next turn.
-    pub fn has_any(&self) -> bool {
-        let queues = self.queues();
-        !queues.links.is_empty() || !queues.handlers.is_empty()
+        if self.links.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut queues = self.queues();
+        let next = queues.links.pop_front();
+        self.links.store(queues.links.len(), Ordering::Relaxed);
+        next
     }
 
     /// How many handlers wait for their turn.
     pub fn handlers(&self) -> usize {
-        self.queues().handlers.len()
+        self.handlers.load(Ordering::Relaxed)
     }
 
     pub fn next_handler(&self) -> Option<usize> {
-        self.queues().handlers.pop_front()
+        let mut queues = self.queues();
+        let next = queues.handlers.pop_front();
+        self.handlers
+            .store(queues.handlers.len(), Ordering::Relaxed);
+        next
     }
 
     fn push(&self, woken: Woken) {
@@ -62,6 +73,9 @@ impl Ready {
             Woken::Handler(number) => queues.handlers.push_back(number),
             other => queues.links.push_back(other),
         }
+        self.links.store(queues.links.len(), Ordering::Relaxed);
+        self.handlers
+            .store(queues.handlers.len(), Ordering::Relaxed);
         let driver = queues.driver.take();
         drop(queues);
         if let Some(driver) = driver {

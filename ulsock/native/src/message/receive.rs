@@ -157,9 +157,7 @@ impl Link {
     pub fn extract(&self, begin: &dyn Fn(&Rc<Message>), run: &dyn Fn()) {
         const TURN: usize = 1024;
         let context = self.context();
-        if self.poll_flush(&context).is_ready() {
-            self.wake_waiters();
-        }
+        let _ = self.poll_flush(&context);
         while let Some(message) = self.next_unstarted() {
             begin(&message);
         }

@@ -142,16 +142,20 @@ impl Link {
         !send.unsent.is_empty() || !send.behind.is_empty()
     }
 
-    /// Sends what was kept.
+    /// Sends what was kept. Then others can have their turn.
     pub fn poll_flush(&self, task: &Context<'_>) -> Poll<()> {
         loop {
             let mut send = self.send.borrow_mut();
             let Send { unsent, sent, .. } = &mut *send;
             if *sent == unsent.len() || self.is_mute() {
+                let had_some = !unsent.is_empty();
                 unsent.clear();
                 *sent = 0;
                 drop(send);
                 self.grant();
+                if had_some {
+                    self.wake_waiters();
+                }
                 return Poll::Ready(());
             }
             match ready!(self.stream.poll_send(task, &unsent[*sent..])) {

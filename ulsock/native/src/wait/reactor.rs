@@ -8,7 +8,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libc::{EPOLLET, EPOLLIN, EPOLLOUT, EPOLLRDHUP};
@@ -27,6 +27,8 @@ pub struct Reactor {
     set: Set,
     notice: OwnedFd,
     sources: Mutex<Slab<Arc<Source>>>,
+    /// How many of them are streams.
+    streams: AtomicUsize,
     /// Its run loop has ended, and a thread waits in its place until the last socket has left.
     alone: AtomicBool,
     /// Its thread ends.
@@ -45,6 +47,7 @@ impl Reactor {
             set: Set::new()?,
             notice: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
             sources: Mutex::default(),
+            streams: AtomicUsize::new(0),
             alone: AtomicBool::new(false),
             over: AtomicBool::new(false),
             generation: generation(),
@@ -111,16 +114,19 @@ impl Reactor {
     /// Waits awake for the only stream: a set with its wires takes longer to tell of bytes than a receive. Those that are no
     /// streams, as listeners, can wait for so long. Whether its task was woken.
     pub fn wait_awake(&self, stop: &dyn Fn() -> bool) -> bool {
+        if !self.has_one_stream() {
+            return false;
+        }
         let only = {
             let sources = self.sources();
-            let mut streams = sources.iter().map(|(_, source)| source);
-            let mut streams = streams.by_ref().filter(|source| source.is_stream());
-            match (streams.next(), streams.next()) {
-                (Some(only), None) => only.clone(),
-                _ => return false,
-            }
+            let found = sources.iter().find(|(_, source)| source.is_stream());
+            found.map(|(_, source)| source.clone())
         };
-        only.wake_awake(stop)
+        only.is_some_and(|only| only.wake_awake(stop))
+    }
+
+    pub fn has_one_stream(&self) -> bool {
+        self.streams.load(Ordering::Relaxed) == 1
     }
 
     pub fn register(&self, socket: &impl AsRawFd, source: &Arc<Source>) -> io::Result<usize> {
@@ -130,8 +136,10 @@ impl Reactor {
             EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
             key as u64,
         );
-        if added.is_err() {
-            self.sources().remove(key);
+        match added {
+            Ok(()) if source.is_stream() => drop(self.streams.fetch_add(1, Ordering::Relaxed)),
+            Ok(()) => {}
+            Err(_) => drop(self.sources().remove(key)),
         }
         added.map(|()| key)
     }
@@ -144,7 +152,9 @@ impl Reactor {
         self.set.remove(socket);
         let is_empty = {
             let mut sources = self.sources();
-            sources.remove(key);
+            if sources.remove(key).is_stream() {
+                self.streams.fetch_sub(1, Ordering::Relaxed);
+            }
             sources.is_empty()
         };
         if is_empty && self.alone.load(Ordering::Acquire) {

@@ -173,6 +173,11 @@ impl Registration {
         Poll::Pending
     }
 
+    /// The only stream that this reactor waits for.
+    pub fn is_only_stream_of(&self, reactor: &Arc<Reactor>) -> bool {
+        Arc::ptr_eq(&self.reactor, reactor) && self.source.is_stream && reactor.has_one_stream()
+    }
+
     /// Before the socket is closed.
     pub fn end(&self, socket: &impl AsRawFd) {
         self.reactor.forget(socket, self.key);

@@ -33,7 +33,7 @@ pub use crate::calls::vfork::{
 pub use crate::conn::in_place::{Committed, RingRoom, RingView};
 pub use crate::conn::recv::in_place::{consume, view};
 pub use crate::conn::send::in_place::{commit, reserve};
-pub use crate::conn::{is_empty_ring, wait_awake};
+pub use crate::conn::{is_empty_ring, wait_awake, wait_briefly};
 pub use crate::ready::epoll::{Begun, KernelWait, epoll_ctl, epoll_wait, time_of_wait};
 pub use crate::ready::poll::poll;
 pub use crate::ready::select::{select, select_limit};

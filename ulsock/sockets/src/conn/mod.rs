@@ -58,7 +58,9 @@ use rendezvous::rings::Rings;
 
 use lock::SideGuard;
 use ready::Armed;
-pub use wait_data::{is_empty_ring, stir, stir_if_writable, wait_awake, wake_readers};
+pub use wait_data::{
+    is_empty_ring, stir, stir_if_writable, wait_awake, wait_briefly, wake_readers,
+};
 
 /// The managed connection behind a number.
 pub fn managed(fd: RawFd) -> Option<Handle> {

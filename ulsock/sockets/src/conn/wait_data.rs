@@ -76,6 +76,24 @@ pub fn wait(
 /// Waits awake for what comes by the ring, as long as a receive would before it sleeps, or until `stop` says so; whether
 /// something has come.
 pub fn wait_awake(fd: RawFd, stop: &dyn Fn() -> bool) -> bool {
+    awake(fd, |conn, moved| {
+        let me = conn.me;
+        let ends = || moved() || me.deferred.any() || stop();
+        spin::until(&me.spin, || conn.peer_is_near(), ends) && moved()
+    })
+}
+
+/// The same for an answer that is under way already, if there is one: for some two microseconds.
+pub fn wait_briefly(fd: RawFd) -> bool {
+    awake(fd, |conn, moved| {
+        let me = conn.me;
+        let ends = || moved() || me.deferred.any();
+        spin::briefly(&me.spin, || conn.peer_is_near(), ends) && moved()
+    })
+}
+
+/// Waits so for bytes in a connection's ring, if there are none already.
+fn awake(fd: RawFd, wait: impl FnOnce(&Conn, &dyn Fn() -> bool) -> bool) -> bool {
     let Some(conn) = managed(fd).and_then(Conn::enter) else {
         return false;
     };
@@ -88,10 +106,7 @@ pub fn wait_awake(fd: RawFd, stop: &dyn Fn() -> bool) -> bool {
     if conn.lock_rx().is_none_or(is_there) {
         return true;
     }
-    let me = conn.me;
-    let moved = || conn.progress() != before;
-    let ends = || moved() || me.deferred.any() || stop();
-    spin::until(&me.spin, || conn.peer_is_near(), ends) && moved()
+    wait(&conn, &|| conn.progress() != before)
 }
 
 /// Is the connection on its ring as usual, with nothing in it? Then only the kernel socket could know more, and a caller that

@@ -42,10 +42,33 @@ pub fn until(history: &History, near: impl Fn() -> bool, mut ready: impl FnMut()
     let Some(_place) = SpinPlace::take(auto, history) else {
         return false;
     };
-    let spent = spin(history, budget, &mut ready);
+    let spent = spin(history, budget, ready);
     let worth = WORTH.max(Duration::from_micros(engine().into()));
     history.note(spent.is_some_and(|time| time < worth));
     spent.is_some()
+}
+
+/// As [`until`], but only for as long as an answer takes that is under way already. In vain it says nothing of how long a
+/// wait is worth while: a longer one may follow.
+pub fn briefly(history: &History, near: impl Fn() -> bool, ready: impl FnMut() -> bool) -> bool {
+    const BRIEF: Duration = Duration::from_micros(2);
+    let (budget, auto) = match process::config().spin {
+        Spin::Auto(_) if near() => return false,
+        Spin::Auto(most) => (history.budget(most), true),
+        Spin::Fixed(us) => (Duration::from_micros(us.into()), false),
+        Spin::Forever => (BRIEF, false),
+    };
+    if budget.is_zero() {
+        return false;
+    }
+    let Some(_place) = SpinPlace::take(auto, history) else {
+        return false;
+    };
+    let came = spin(history, budget.min(BRIEF), ready).is_some();
+    if came {
+        history.note(true);
+    }
+    came
 }
 
 /// Who polls an engine of its own spins longer, in microseconds: asleep it is woken by way of the helper, and a
@@ -71,7 +94,7 @@ fn with_engine(history: &History, budget: Duration, engine: u32) -> Duration {
 }
 
 /// How long it took, about; `None` if nothing came within the budget.
-fn spin(history: &History, budget: Duration, ready: &mut impl FnMut() -> bool) -> Option<Duration> {
+fn spin(history: &History, budget: Duration, mut ready: impl FnMut() -> bool) -> Option<Duration> {
     let pauses = history.pauses.load(Ordering::Relaxed);
     (0..pauses).for_each(|_| std::hint::spin_loop());
     crate::runtime::engine_flag::glance();
