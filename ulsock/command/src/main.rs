@@ -1,17 +1,24 @@
-//! The `ulsock` command: starts programs on ulsock, lists live connections, races ulsock against kernel
-//! TCP, says whether it works here, and is the daemon of a host. Each subcommand has a file of its own;
+//! The `ulsock` command: starts programs on ulsock, shows what they do, races ulsock against kernel TCP, says whether
+//! it works here, and is the daemon of a host. Each subcommand has a file of its own;
 //! this one only parses and dispatches.
 #![deny(unsafe_code)]
 
+mod amount;
 mod compare;
 mod doctor;
+mod events;
 mod failure;
 mod install;
+mod metrics;
 mod nicd;
 mod preload;
+mod print;
 mod probe;
 mod run;
+mod selection;
+mod stats;
 mod top;
+mod utc;
 
 use std::process::ExitCode;
 
@@ -31,6 +38,12 @@ enum Command {
     Run(run::RunOptions),
     /// List the live connections of this host, and why some stay on kernel TCP
     Top(top::TopOptions),
+    /// Follow what happens to the connections of this host: opened, promoted, demoted, reset, closed
+    Events(events::EventsOptions),
+    /// Total what the programs of this host carry, by program, carrier and reason
+    Stats(stats::StatsOptions),
+    /// Serve the totals, and the links of nicd, to Prometheus
+    Metrics(metrics::MetricsOptions),
     /// Race ulsock against kernel TCP on this machine
     Compare(compare::CompareOptions),
     /// Say what ulsock would do here and why, and try it
@@ -47,6 +60,9 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(options) => run::run(options),
         Command::Top(options) => top::run(&options),
+        Command::Events(options) => events::run(&options),
+        Command::Stats(options) => stats::run(&options),
+        Command::Metrics(options) => metrics::run(&options),
         Command::Compare(options) => compare::run(options),
         Command::Doctor => doctor::run(),
         Command::Nicd(options) => nicd::run(&options),

@@ -57,7 +57,7 @@ pub use daemon::{Nicd, Options};
 pub use engines::MOST_ENGINES;
 pub use impair::{BadWord, Impairment};
 pub use interface::PortKind;
-pub use status::{Status, StoreStatus, ask};
+pub use status::{InterfaceStatus, PeerStatus, Status, StoreStatus, ask};
 
 /// One line to whoever started us.
 macro_rules! say {

@@ -76,6 +76,9 @@ pub struct PeerStatus {
     pub interface: String,
     /// Smoothed, in microseconds.
     pub round_trip: f64,
+    /// Bytes that may be under way, and that are.
+    pub window: u64,
+    pub in_flight: u64,
     /// Connections by how far they are.
     pub shown: usize,
     pub claimed: usize,
@@ -221,8 +224,9 @@ impl Nicd {
             .route
             .and_then(|route| self.interfaces[route.interface].engine.link(route.peer));
         let counters = link.map(|link| link.counters()).unwrap_or_default();
-        let rtt = link
-            .and_then(|link| link.path(0))
+        let path = link.and_then(|link| link.path(0));
+        let rtt = path
+            .as_ref()
             .filter(|path| path.rtt.is_known())
             .map(|path| path.rtt.smoothed());
         PeerStatus {
@@ -238,6 +242,8 @@ impl Nicd {
                 .map(|interface| interface.name.clone())
                 .unwrap_or_default(),
             round_trip: rtt.map_or(0.0, |rtt| rtt.as_secs_f64() * 1e6),
+            window: path.as_ref().map_or(0, |path| path.window),
+            in_flight: path.as_ref().map_or(0, |path| path.in_flight),
             shown,
             claimed,
             served,

@@ -38,13 +38,14 @@ pub enum Reason {
     NoProposal,
     Unanswered,
     Handler,
+    Trial,
 }
 
 /// Places for counts by reason, with some to spare.
 pub const PLACES: usize = 64;
 
 impl Reason {
-    pub const ALL: [Reason; 33] = [
+    pub const ALL: [Reason; 34] = [
         Reason::None,
         Reason::Young,
         Reason::NoPeer,
@@ -78,6 +79,7 @@ impl Reason {
         Reason::NoProposal,
         Reason::Unanswered,
         Reason::Handler,
+        Reason::Trial,
     ];
 
     pub fn name(self) -> &'static str {
@@ -115,6 +117,7 @@ impl Reason {
             Reason::NoProposal => "no-proposal",
             Reason::Unanswered => "unanswered",
             Reason::Handler => "handler",
+            Reason::Trial => "trial",
         }
     }
 

@@ -1,5 +1,6 @@
 //! `ulsock nicd`: runs the daemon of this host until a signal ends it.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,11 +11,13 @@ use ::nicd::store::Store;
 use ::nicd::{self, Impairment, Nicd, PortKind};
 use clap::{Args, ValueEnum};
 use netstack::phy::ivshmem;
+use rendezvous::config::Config;
 
 use super::check;
 #[cfg(feature = "etcd")]
 use super::etcd::EtcdOptions;
 use crate::failure::{Failure, Outcome};
+use crate::metrics;
 use crate::preload;
 
 #[derive(Args)]
@@ -41,6 +44,12 @@ pub struct ServeOptions {
     /// Engines: the first in the daemon's own thread, each other on one of its own; with --port packet
     #[arg(long, value_name = "N", default_value_t = 1)]
     engines: usize,
+    /// Serve http://ADDRESS/metrics to Prometheus, as `ulsock metrics` does
+    ///
+    /// Whoever can connect there can read the names of the programs and how much they carry. With --user, only what
+    /// that user may see is counted of the programs.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
     #[cfg(feature = "etcd")]
     #[command(flatten)]
     etcd: EtcdOptions,
@@ -91,6 +100,7 @@ pub fn run(options: &ServeOptions) -> Outcome {
         Port::Udp => PortKind::Udp,
         Port::Ivshmem => PortKind::Ivshmem,
     };
+    let metrics = options.metrics.map(metrics::Server::bind).transpose()?;
     let started = Nicd::start(nicd::Options {
         run_dir: &config.run_dir,
         peers_file: peers,
@@ -104,8 +114,21 @@ pub fn run(options: &ServeOptions) -> Outcome {
     });
     let mut nicd = started.map_err(Failure::setup)?;
     settle(options.user.as_deref())?;
+    if let Some(server) = metrics {
+        serve(server, &config)?;
+    }
     nicd.run();
     Ok(ExitCode::SUCCESS)
+}
+
+/// Beside the daemon.
+fn serve(server: metrics::Server, config: &Config) -> Result<(), Failure> {
+    let run_dir = preload::open_run_dir(config)?;
+    let path = config.run_dir.clone();
+    let thread = std::thread::Builder::new().name("metrics".to_owned());
+    let started = thread.spawn(move || server.serve(run_dir, &path));
+    let started = started.map(drop);
+    started.map_err(|why| Failure::setup(format!("cannot start a thread for --metrics: {why}")))
 }
 
 /// Of users by name or number.

@@ -20,6 +20,7 @@ use crate::runtime::signal::fault;
 use crate::runtime::thread::Thread;
 use crate::state::begin::begin as begin_process;
 use crate::state::give_record::{claim, give_back, give_record, note_number};
+use crate::state::journal::Happening;
 use crate::state::process_group::{self, ProcessGroup};
 use crate::state::record::{Record, Role, State, flag};
 use crate::state::table::{self, Slot};
@@ -279,10 +280,13 @@ fn become_connection(
     if role == Role::Connected {
         record.set(flag::CONNECTED);
     }
-    if !record.is_connection() {
-        family.count_connection();
-    }
+    // A call that goes on with what another has begun opens nothing.
+    let is_new = !record.is_connection();
     record.set_peer(peer);
+    if is_new {
+        family.count_connection();
+        family.note(number, Happening::Opened, 0, Reason::None);
+    }
     if waits_awake(fd, peer) {
         record.set(flag::AWAKE);
     }

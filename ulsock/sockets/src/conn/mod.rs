@@ -51,6 +51,7 @@ use crate::runtime::sleep_state::{HeldPlace, What};
 use crate::runtime::thread::{Critical, Thread};
 use crate::runtime::way::Way;
 use crate::state::daemon_client;
+use crate::state::journal::{CarrierName, Direction, Happening};
 use crate::state::record::{Record, State, flag};
 use crate::state::ring_pair::RingPair;
 use rendezvous::reason::Reason;
@@ -194,8 +195,11 @@ impl<'a> Conn<'a> {
             self.record.peer(),
             std::panic::Location::caller()
         ));
-        self.record.set(flag::BROKEN | flag::PINNED);
         self.record.set_reason(Reason::Protocol);
+        if !self.record.has(flag::BROKEN) {
+            self.note_happening(Happening::Reset, 0, Reason::Protocol);
+        }
+        self.record.set(flag::BROKEN | flag::PINNED);
         self.end_trust();
         self.keep_reset();
         let _ = rustix::net::shutdown(self.socket, rustix::net::Shutdown::Both);
@@ -254,14 +258,51 @@ impl<'a> Conn<'a> {
 
     pub fn note_carriers(&self, tx: Option<&TxState>, rx: Option<&RxState>) {
         if let Some(tx) = tx {
+            let before = self.record.tx.carrier();
             self.record.tx.set_carrier(tx.carrier());
+            self.note_move(Direction::Sends, before, tx.carrier(), tx.written);
         }
         if let Some(rx) = rx {
-            let was_on_ring = self.record.rx.is_on_ring();
-            if !was_on_ring && rx.carrier() != Carrier::Kernel {
+            let before = self.record.rx.carrier();
+            if before == Carrier::Kernel && rx.carrier() != Carrier::Kernel {
                 self.is_back_on_ring();
             }
             self.record.rx.set_carrier(rx.carrier());
+            self.note_move(Direction::Receives, before, rx.carrier(), rx.pos);
+        }
+    }
+
+    /// For those who look from outside. Another ring of the same pair is no news.
+    #[inline]
+    fn note_move(&self, direction: Direction, before: Carrier, after: Carrier, offset: u64) {
+        if (before == Carrier::Kernel) == (after == Carrier::Kernel) {
+            return;
+        }
+        let name = |carrier| match carrier {
+            Carrier::Kernel => CarrierName::Kernel,
+            Carrier::Ring(_) if self.is_nic() => CarrierName::Nic,
+            Carrier::Ring(_) => CarrierName::Shm,
+        };
+        let (from, to) = (name(before), name(after));
+        let moved = Happening::Moved {
+            direction,
+            from,
+            to,
+        };
+        let reason = match self.record.reason() {
+            Reason::None if after != Carrier::Kernel => Reason::None,
+            Reason::None if self.peer_closed() => Reason::PeerGone,
+            Reason::None if self.is_kept_from_ring() => Reason::Trial,
+            reason => reason,
+        };
+        self.note_happening(moved, offset, reason);
+    }
+
+    /// For those who look from outside.
+    #[cold]
+    fn note_happening(&self, happening: Happening, offset: u64, reason: Reason) {
+        if let Some(family) = crate::state::process_group::own() {
+            family.note(self.handle.number, happening, offset, reason);
         }
     }
 }

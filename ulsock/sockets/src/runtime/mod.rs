@@ -16,4 +16,5 @@ pub mod spin;
 pub mod spinners;
 pub mod thread;
 pub mod upcalls;
+pub mod waits;
 pub mod way;

@@ -23,6 +23,7 @@ use crate::runtime::kernel_calls::KernelCalls;
 use crate::runtime::signal::{self, Seen};
 use crate::runtime::thread::{Critical, Thread};
 use crate::runtime::upcalls;
+use crate::runtime::waits::{self, Wait};
 use crate::runtime::way::Way;
 use os::door;
 use os::door::Door;
@@ -267,7 +268,11 @@ impl Sleep {
     /// `None` when a handler has run since `seen`, or waits to: then do not sleep.
     pub fn prepare(me: &'static Thread, seen: Seen) -> Option<Sleep> {
         let sleep = Sleep::light(me);
-        (!seen.any_handler(me) && !me.deferred.any()).then_some(sleep)
+        let sleeps = !seen.any_handler(me) && !me.deferred.any();
+        if sleeps {
+            waits::note(Wait::Slept);
+        }
+        sleeps.then_some(sleep)
     }
 
     /// Whoever has run.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::runtime::process;
+use crate::runtime::waits::{self, Wait};
 use os::spin::Clock;
 use os::spin::History;
 use os::spin::give_way;
@@ -45,6 +46,10 @@ pub fn until(history: &History, near: impl Fn() -> bool, mut ready: impl FnMut()
     let spent = spin(history, budget, ready);
     let worth = WORTH.max(Duration::from_micros(engine().into()));
     history.note(spent.is_some_and(|time| time < worth));
+    waits::note(match spent {
+        Some(_) => Wait::Awake,
+        None => Wait::InVain,
+    });
     spent.is_some()
 }
 
@@ -67,6 +72,7 @@ pub fn briefly(history: &History, near: impl Fn() -> bool, ready: impl FnMut() -
     let came = spin(history, budget.min(BRIEF), ready).is_some();
     if came {
         history.note(true);
+        waits::note(Wait::Awake);
     }
     came
 }

@@ -7,6 +7,7 @@
 
 pub mod found;
 
+use std::mem::offset_of;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -15,17 +16,20 @@ use rustix::fs::fstat;
 use rustix::io::{self, Errno};
 
 use crate::runtime::thread;
+use crate::runtime::waits::{self, Waits};
 use crate::state::holders;
+use crate::state::journal::{COUNTS, CarrierName, ENTRIES, Happening, Journal, Noted};
 use crate::state::record::{Counts, Record, State, flag};
 use crate::state::ring_pair::RingPair;
 use crate::state::table::{self, Slot};
+use os::access::PAGE;
 use os::fds::InternalFd;
 use os::fetch::fetch_to_read;
 use os::fetch::fetch_two_to_read;
 use os::fetch::fetch_two_to_write;
 use os::memory::{reserve_pointers, reserve_private};
 use os::text::Text;
-use rendezvous::reason::PLACES;
+use rendezvous::reason::{PLACES, Reason};
 use rendezvous::rundir::RunDir;
 use shm::segment::{Segment, SegmentError};
 
@@ -41,7 +45,11 @@ pub fn own() -> Option<&'static ProcessGroup> {
 }
 
 pub fn set_own(family: ProcessGroup) {
-    OWN.store(Box::into_raw(Box::new(family)), Ordering::Release);
+    let family = std::ptr::from_ref(Box::leak(Box::new(family)));
+    OWN.store(family.cast_mut(), Ordering::Release);
+    if let Some(family) = own() {
+        waits::count_in(&family.header().waits);
+    }
 }
 
 /// The record behind a number, if it is one of our connections.
@@ -61,7 +69,7 @@ pub fn fd_of(number: u32) -> Option<RawFd> {
 
 /// Connections of one family at a time.
 pub const RECORDS: usize = 64 << 10;
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ulsockF4");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ulsockF5");
 
 /// At the beginning of the mapping.
 #[repr(C, align(64))]
@@ -81,6 +89,11 @@ pub struct Header {
     pub carried: [AtomicU64; 4],
     /// Why connections ended on the kernel, by reason.
     pub reasons: [AtomicU64; PLACES],
+    pub waits: Waits,
+    /// By [`Happening::count`].
+    pub happened: [AtomicU64; COUNTS],
+    /// Entries of each journal that there have been.
+    pub noted: [AtomicU64; 2],
 }
 
 in_shared_memory!(Header {
@@ -93,10 +106,48 @@ in_shared_memory!(Header {
     members,
     carried,
     reasons,
+    waits,
+    happened,
+    noted,
 });
 
+/// What lies in front of the records.
+#[repr(C)]
+pub struct Front {
+    pub header: Header,
+    /// What has opened and closed, which with many short connections is soon overwritten; and all else.
+    pub journals: [Journal; 2],
+}
+
+in_shared_memory!(Front { header, journals });
+
 pub const fn size() -> usize {
-    std::mem::size_of::<Header>() + RECORDS * std::mem::size_of::<Record>()
+    offset_of(RECORDS)
+}
+
+/// Of a record.
+pub const fn offset_of(number: usize) -> usize {
+    std::mem::size_of::<Front>() + number * std::mem::size_of::<Record>()
+}
+
+/// For tracers: the manual names them and their arguments.
+fn probes(number: u32, happening: Happening, offset: u64, reason: Reason) {
+    match happening {
+        Happening::Opened => probe::probe!(ulsock, opened, number),
+        Happening::Closed => probe::probe!(ulsock, closed, number, offset),
+        Happening::Reset => probe::probe!(ulsock, reset, number),
+        Happening::Moved { direction, to, .. } => {
+            let (direction, reason) = (direction as u32, reason as u32);
+            match to {
+                CarrierName::Kernel => {
+                    probe::probe!(ulsock, demoted, number, direction, offset, reason);
+                }
+                CarrierName::Shm | CarrierName::Nic => {
+                    probe::probe!(ulsock, promoted, number, direction, offset, reason);
+                }
+            }
+        }
+    }
 }
 
 /// The name of a family's memfd, with the identity of its run directory in it.
@@ -162,18 +213,64 @@ impl ProcessGroup {
         Ok(family)
     }
 
-    pub fn header(&self) -> &Header {
+    fn front(&self) -> &Front {
         // SAFETY: the mapping is at least `size()` long, aligned to a page, and there as long as we are.
         unsafe { shared_memory::at(self.records.base()) }
+    }
+
+    pub fn header(&self) -> &Header {
+        &self.front().header
+    }
+
+    /// For those who look from outside.
+    #[cold]
+    pub fn note(&self, number: u32, happening: Happening, offset: u64, reason: Reason) {
+        let front = self.front();
+        if let Some(count) = happening.count() {
+            front.header.happened[count].fetch_add(1, Ordering::Relaxed);
+        }
+        let journal = match happening {
+            Happening::Opened | Happening::Closed => 0,
+            Happening::Moved { .. } | Happening::Reset => 1,
+        };
+        let ticket = front.header.noted[journal].fetch_add(1, Ordering::Relaxed);
+        let record = self.record(number);
+        probes(number, happening, offset, reason);
+        if !self.has_memory(journal, ticket) {
+            return;
+        }
+        let noted = Noted {
+            number,
+            record,
+            happening,
+            offset,
+            reason,
+        };
+        let time = front.journals[journal].note(ticket, &noted);
+        if happening == Happening::Opened {
+            record.born.store(time, Ordering::Relaxed);
+        }
+    }
+
+    /// The first entry of each page sees to it.
+    fn has_memory(&self, journal: usize, ticket: u64) -> bool {
+        let place = Journal::place(ticket);
+        let start = offset_of!(Front, journals) + journal * size_of::<Journal>() + place.start;
+        let is_first =
+            start % PAGE + place.len() > PAGE || start % PAGE < place.len() || ticket == 0;
+        if ticket >= ENTRIES as u64 || !is_first {
+            return true;
+        }
+        let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&self.memory, flags, start as u64, place.len() as u64).is_ok()
     }
 
     #[inline]
     pub fn record(&self, number: u32) -> &Record {
         debug_assert!((number as usize) < RECORDS);
-        let offset = size_of::<Header>() + number as usize * size_of::<Record>();
-        // SAFETY: numbers come from `claim` and are below RECORDS; records lie behind the header, whose size is a multiple
+        // SAFETY: numbers come from `claim` and are below RECORDS; records lie behind the front, whose size is a multiple
         // of their alignment.
-        unsafe { shared_memory::at(self.records.base().add(offset)) }
+        unsafe { shared_memory::at(self.records.base().add(offset_of(number as usize))) }
     }
 
     /// A record for a new socket; `None` when all are taken.
@@ -222,9 +319,9 @@ impl ProcessGroup {
                 return None;
             }
             let size = std::mem::size_of::<Record>();
-            let start = std::mem::size_of::<Header>() + next as usize * size;
+            let start = offset_of(next as usize) as u64;
             let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
-            rustix::fs::fallocate(&self.memory, flags, start as u64, size as u64).ok()?;
+            rustix::fs::fallocate(&self.memory, flags, start, size as u64).ok()?;
             let mine =
                 highest.compare_exchange(next, next + 1, Ordering::AcqRel, Ordering::Relaxed);
             if mine.is_ok() && self.record(next).claim() {
@@ -237,6 +334,11 @@ impl ProcessGroup {
     pub fn free(&self, number: u32) {
         let record = self.record(number);
         let header = self.header();
+        if record.is_connection() {
+            let [ring, _, kernel, _] = record.carried();
+            let sent = ring.load(Ordering::Relaxed) + kernel.load(Ordering::Relaxed);
+            self.note(number, Happening::Closed, sent, record.reason());
+        }
         for (total, counter) in header.carried.iter().zip(record.carried()) {
             let carried = counter.load(Ordering::Relaxed);
             if carried > 0 {

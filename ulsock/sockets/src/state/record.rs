@@ -20,7 +20,7 @@ use netstack::shared_memory::InSharedMemory;
 use crate::runtime::read_batching;
 use crate::runtime::thread::{self, Watchers};
 use crate::runtime::way::Way;
-use address::Address;
+pub use address::Address;
 pub use nic::{NOTHING_WAITS, Nic};
 pub use owed::Owed;
 use rendezvous::reason::Reason;
@@ -164,6 +164,8 @@ pub struct Record {
     pub first_look: AtomicU32,
     pub history: AtomicU32,
     pub pid: AtomicU32,
+    /// When it became one of a connection: nanoseconds since 1970.
+    pub born: AtomicU64,
     /// Raised at each use of this record for another socket.
     pub generation: AtomicU32,
     pub recv_timeout_us: AtomicU64,

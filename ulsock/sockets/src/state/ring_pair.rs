@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use netstack::ring::{Shared, Slots, Tail, Tripwire};
 
+use crate::runtime::waits::{self, Wait};
 use crate::state::engine;
 use crate::state::guard_state::Guard;
 use rendezvous::pair::{DAEMON, Other, Pair, PairSegment};
@@ -215,6 +216,7 @@ impl RingPair {
             wire.leave_stamp(stamp.0);
         }
         let mut all = true;
+        waits::note(Wait::Woke);
         for name in names(wire, slots) {
             all &= self
                 .pair

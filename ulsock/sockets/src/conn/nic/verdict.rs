@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::super::Conn;
+use crate::state::journal::Happening;
 use crate::state::record::{Record, flag};
 use os::tcp;
 
@@ -47,6 +48,9 @@ impl Conn<'_> {
             return;
         }
         let word = &self.record.nic.error;
+        if word.load(Ordering::Relaxed) == 0 && !self.record.has(flag::BROKEN) {
+            self.note_happening(Happening::Reset, 0, self.record.reason());
+        }
         if matches!(word.load(Ordering::Relaxed), 0 | TOLD) {
             word.store(error.raw_os_error() as u64, Ordering::Relaxed);
         }

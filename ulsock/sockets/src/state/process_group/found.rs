@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::fs::{read_dir, read_link};
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, fstat, open};
@@ -18,8 +19,17 @@ use os::is_regular;
 use rendezvous::rundir::RunDir;
 use shm::segment;
 
+/// The memory of a family.
+pub struct FoundFamily {
+    /// One of its processes, as it was found.
+    pub pid: u32,
+    /// No other family of this host has the same.
+    pub inode: u64,
+    pub records: Transient,
+}
+
 /// Calls `each` with the records of every family, once.
-pub fn each(dir: &RunDir, mut each: impl FnMut(&Transient)) {
+pub fn each(dir: &RunDir, mut each: impl FnMut(FoundFamily)) {
     let Ok(link) = link_of(dir) else { return };
     let link = PathBuf::from(&*link);
     let mut seen = HashSet::new();
@@ -28,9 +38,18 @@ pub fn each(dir: &RunDir, mut each: impl FnMut(&Transient)) {
         let Some(records) = held.and_then(|path| open_records(&path).ok()) else {
             continue;
         };
-        let file = fstat(&records).map(|stat| (stat.st_dev, stat.st_ino));
-        if file.is_ok_and(|file| seen.insert(file)) {
-            each(&records);
+        let pid = process
+            .file_name()
+            .and_then(|name| name.to_str()?.parse().ok());
+        if let (Ok(file), Some(pid)) = (fstat(&records), pid)
+            && seen.insert(file.st_ino)
+        {
+            let inode = file.st_ino;
+            each(FoundFamily {
+                pid,
+                inode,
+                records,
+            });
         }
     }
 }
@@ -46,10 +65,13 @@ fn numbers(folder: &Path) -> Vec<PathBuf> {
     numbers.into_iter().map(path).collect()
 }
 
-/// A process is of one family.
+/// A process is of one family; those who only look, as we do, may hold the memory of many.
 fn find(fds: &Path, link: &Path) -> Option<PathBuf> {
     let is_it = |fd: &PathBuf| read_link(fd).is_ok_and(|target| target == link);
-    numbers(fds).into_iter().find(is_it)
+    let may_write = |fd: &PathBuf| fd.symlink_metadata().is_ok_and(|it| it.mode() & 0o200 != 0);
+    numbers(fds)
+        .into_iter()
+        .find(|fd| is_it(fd) && may_write(fd))
 }
 
 /// By now something else may be at that number, which to open could do anything: it is looked at first.
@@ -68,9 +90,9 @@ fn open_records(path: &Path) -> io::Result<Transient> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::process_group::{Header, MAGIC, ProcessGroup, name_of};
+    use crate::state::observe::{self, Follower};
+    use crate::state::process_group::{Header, MAGIC, ProcessGroup, name_of, offset_of};
     use crate::state::record::Record;
-    use crate::state::stats;
     use netstack::shared_memory;
     use rendezvous::rundir::scratch::{Random, Scratch};
     use shm::segment::Segment;
@@ -106,7 +128,7 @@ mod tests {
         let name = name_of(&dir).unwrap();
         let (segment, _held) = Segment::create_named(&name, size() as u64).unwrap();
         let mut random = Random(5);
-        let words = (size_of::<Header>() + 64 * size_of::<Record>()) / 8;
+        let words = (offset_of(64)) / 8;
         for round in 0..50 {
             for n in 0..words {
                 let value = [random.number(), random.number() % 8, 0, u64::MAX][round % 4];
@@ -125,7 +147,10 @@ mod tests {
             header
                 .highest
                 .fetch_and(127, std::sync::atomic::Ordering::Relaxed);
-            stats::live(&dir);
+            observe::live(&dir);
+            let mut follower = Follower::with_past();
+            follower.find_programs(&dir);
+            follower.news();
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use netstack::in_shared_memory;
+
 #[derive(Default)]
 #[repr(C)]
 pub struct Address {
@@ -10,6 +12,8 @@ pub struct Address {
     port: AtomicU32,
     known: AtomicU32,
 }
+
+in_shared_memory!(Address { ip, port, known });
 
 impl Address {
     pub fn set(&self, addr: SocketAddr) {

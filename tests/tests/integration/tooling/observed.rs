@@ -1,0 +1,293 @@
+//! What `ulsock events`, `stats`, `metrics` and the live view of `top` show is what the programs do.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tests::ends::{Ends, Side, kernel_only};
+use tests::place::Place;
+use tests::program::{Program, Running, built};
+use tests::{ports, wait};
+
+const CONNECTIONS: usize = 3;
+const ROUNDS: usize = 40;
+
+/// A subcommand that looks at the programs of the place.
+fn looker(place: &Place, words: &str) -> Program {
+    let program = place.own(Side::Client, "ulsock").without("LD_PRELOAD");
+    program.args(words)
+}
+
+fn json(place: &Place, words: &str) -> Value {
+    let output = looker(place, words).run();
+    serde_json::from_str(&output).unwrap_or_else(|error| panic!("{words}: {error} in {output}"))
+}
+
+/// Two programs, whose connections carry something and then wait.
+struct Pair {
+    server: Running,
+    client: Running,
+}
+
+impl Pair {
+    fn start(place: &Place) -> Pair {
+        let port = ports::free();
+        let server = place.own(Side::Server, "echo_epoll");
+        let server = server.args(&format!("port={port}")).piped().start();
+        let server = server.listening(port);
+        let client = place.own(Side::Client, "idle");
+        let words = format!("port={port} conns={CONNECTIONS} rounds={ROUNDS} wait=epoll");
+        let mut client = client.args(&words).start();
+        client.prints("idle");
+        Pair { server, client }
+    }
+
+    fn end(mut self) {
+        self.server.tell("poke\n");
+        self.client.succeed();
+        self.server.succeed();
+    }
+}
+
+/// The events of a program, in their order.
+fn of<'a>(events: &'a [Value], pid: u32) -> Vec<&'a Value> {
+    let own = events.iter().filter(|event| event["pid"] == pid);
+    own.collect()
+}
+
+fn parsed(output: &str) -> Vec<Value> {
+    let lines = output.lines();
+    let events = lines.map(|line| {
+        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line:?}"))
+    });
+    events.collect()
+}
+
+/// Each connection is opened, goes to rings in both directions, and is closed.
+#[test]
+fn events_of_connections() {
+    if kernel_only() {
+        return;
+    }
+    let place = Place::new(Ends::both());
+    let mut follower = looker(&place, "events --json --past").start();
+    let pair = Pair::start(&place);
+    let pid = pair.client.pid();
+    let count = |name: &str, follower: &Running| follower.output().matches(name).count();
+    follower.until("all are opened", |it| {
+        count("\"opened\"", it) == 2 * CONNECTIONS
+    });
+    pair.end();
+    follower.until("all are closed", |it| {
+        count("\"closed\"", it) == 2 * CONNECTIONS
+    });
+    let output = follower.output();
+    follower.stop(libc::SIGINT);
+    let events = parsed(&output);
+    let own = of(&events, pid);
+    let count = |name: &str| own.iter().filter(|it| it["event"] == name).count();
+    assert_eq!(count("opened"), CONNECTIONS, "{output}");
+    assert_eq!(count("promoted"), 2 * CONNECTIONS, "{output}");
+    assert_eq!(count("closed"), CONNECTIONS, "{output}");
+    assert_eq!(count("reset"), 0, "{output}");
+    for closed in own.iter().filter(|it| it["event"] == "closed") {
+        assert_eq!(closed["bytes_sent"], 32 * ROUNDS, "{closed}");
+        let connection = &closed["connection"];
+        let mut history = own.iter().filter(|it| it["connection"] == *connection);
+        let byte = |event: &Value| event["byte"].as_u64().unwrap_or(0) as usize;
+        assert_eq!(history.next().expect("its first")["event"], "opened");
+        assert!(history.all(|it| byte(it) <= 32 * ROUNDS), "{output}");
+    }
+    place.check_quiet();
+}
+
+/// What has been carried and counted since the programs began, and since an earlier look.
+#[test]
+fn totals() {
+    if kernel_only() {
+        return;
+    }
+    let place = Place::new(Ends::both());
+    let pair = Pair::start(&place);
+    let first = looker(&place, "stats --json").run();
+    let file = place.folder().join("first.json");
+    std::fs::write(&file, &first).expect("written");
+    let stats: Value = serde_json::from_str(&first).expect("JSON");
+    let own = |stats: &Value| -> Value {
+        let programs = stats["programs"].as_array().expect("programs");
+        let own = programs.iter().find(|it| it["program"] == "idle");
+        own.unwrap_or_else(|| panic!("{stats}")).clone()
+    };
+    let client = own(&stats);
+    let sum = |it: &Value, parts: [&str; 2]| {
+        parts
+            .iter()
+            .map(|it_| it[it_].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    let sent = sum(&client, ["ring_bytes_sent", "kernel_bytes_sent"]);
+    assert_eq!(sent as usize, CONNECTIONS * ROUNDS * 32, "{client}");
+    assert_eq!(client["live"], CONNECTIONS, "{client}");
+    assert_eq!(client["promoted_shm"], CONNECTIONS, "{client}");
+    assert!(sum(&client, ["waits_awake", "waits_slept"]) > 0, "{client}");
+    let since = own(&json(
+        &place,
+        &format!("stats --json --since {}", file.display()),
+    ));
+    let sent = sum(&since, ["ring_bytes_sent", "kernel_bytes_sent"]);
+    assert_eq!((sent, &since["live"]), (0, &client["live"]), "{since}");
+    let text = looker(&place, "stats --program idle").run();
+    assert!(text.contains("PROGRAM") && text.contains("idle"), "{text}");
+    assert!(!text.contains("echo_epoll"), "{text}");
+    pair.end();
+}
+
+/// The samples of a page, each line with its value.
+fn samples(page: &str) -> Vec<(&str, f64)> {
+    let lines = page.lines().filter(|line| !line.starts_with('#'));
+    let sample = |line| {
+        let (name, value): (&str, &str) = str::rsplit_once(line, ' ')?;
+        Some((name, value.parse().ok()?))
+    };
+    lines
+        .map(|line| sample(line).unwrap_or_else(|| panic!("{line:?} in {page}")))
+        .collect()
+}
+
+fn page(port: u16) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("connect");
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+        .expect("send");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("receive");
+    let (head, page) = answer.split_once("\r\n\r\n").expect("a head");
+    assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+    page.to_owned()
+}
+
+/// Counters do not go back when the programs end.
+#[test]
+fn metrics() {
+    if kernel_only() {
+        return;
+    }
+    let place = Place::new(Ends::Both);
+    let port = ports::free();
+    let server = looker(&place, &format!("metrics --listen 127.0.0.1:{port}")).start();
+    let server = server.listening(port);
+    let pair = Pair::start(&place);
+    let value = |page: &str, name: &str| -> Option<f64> {
+        let samples = samples(page);
+        let own = samples.iter().find(|(sample, _)| *sample == name);
+        own.map(|(_, value)| *value)
+    };
+    let opened = "ulsock_connections_opened_total{program=\"idle\"}";
+    let live = "ulsock_connections{program=\"idle\",carrier=\"shm\"}";
+    let page_now = wait::until_some("the programs are counted", || {
+        let page = page(port);
+        value(&page, opened).map(|_| page)
+    });
+    let connections = Some(CONNECTIONS as f64);
+    assert_eq!(value(&page_now, opened), connections, "{page_now}");
+    assert_eq!(value(&page_now, live), connections, "{page_now}");
+    pair.end();
+    wait::until("the programs have ended", || {
+        value(&page(port), "ulsock_programs{program=\"idle\"}") == Some(0.0)
+    });
+    let page = page(port);
+    assert_eq!(value(&page, opened), connections, "{page}");
+    assert_eq!(value(&page, live), Some(0.0), "{page}");
+    server.stop(libc::SIGTERM);
+}
+
+/// A terminal of its own, by tmux.
+struct Terminal {
+    socket: String,
+}
+
+impl Terminal {
+    fn start(place: &Place, command: &str) -> Terminal {
+        let socket = place.folder().join("tmux").display().to_string();
+        let terminal = Terminal { socket };
+        let run_dir = format!("ULSOCK_RUN_DIR={}", place.run_dir().display());
+        let words = ["-x", "180", "-y", "40", "-e", &run_dir, command];
+        terminal.tmux(&[&["-f", "/dev/null", "new-session", "-d"], &words[..]].concat());
+        terminal
+    }
+
+    fn tmux(&self, words: &[&str]) -> String {
+        let tmux = Command::new("tmux")
+            .args(["-S", &self.socket])
+            .args(words)
+            .env_remove("TMUX")
+            .stdin(Stdio::null())
+            .output()
+            .expect("tmux runs");
+        String::from_utf8_lossy(&tmux.stdout).into_owned()
+    }
+
+    fn press(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    fn shows(&self, texts: &[&str]) {
+        let mut last = String::new();
+        let what = format!("the terminal shows {texts:?}");
+        wait::until(&what, || {
+            last = self.tmux(&["capture-pane", "-p"]);
+            texts.iter().all(|text| last.contains(text))
+        });
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+/// As a user looks at it: the parts, a detail with its history, a filter, the help, the end.
+#[test]
+fn top_in_a_terminal() {
+    if kernel_only() {
+        return;
+    }
+    let place = Place::new(Ends::Both);
+    let pair = Pair::start(&place);
+    let top = format!("{} top; sleep 60", built("ulsock").display());
+    let terminal = Terminal::start(&place, &top);
+    terminal.shows(&[
+        "2 programs, 6 connections: 6 shm",
+        "idle",
+        "echo_epoll",
+        "RING FILL",
+    ]);
+    terminal.press(&["Enter"]);
+    terminal.shows(&[
+        "sends by shm, receives by shm",
+        "opened",
+        "promoted",
+        "(before: kernel)",
+    ]);
+    terminal.press(&["Escape"]);
+    terminal.press(&["/", "i", "d", "l", "e", "Enter"]);
+    terminal.shows(&["filter idle", "shm"]);
+    terminal.press(&["2", "Enter"]);
+    terminal.shows(&["- idle", "127.0.0.1", "RUNS IN"]);
+    terminal.press(&["3"]);
+    terminal.shows(&["no nicd runs here"]);
+    terminal.press(&["4"]);
+    terminal.shows(&["promoted to shm", "ON KERNEL TCP BECAUSE"]);
+    terminal.press(&["?"]);
+    terminal.shows(&["sort by the next column"]);
+    terminal.press(&["q"]);
+    wait::until("it has left the terminal as it was", || {
+        !terminal
+            .tmux(&["capture-pane", "-p"])
+            .contains("ulsock top")
+    });
+    drop(terminal);
+    pair.end();
+}

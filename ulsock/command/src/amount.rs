@@ -1,0 +1,44 @@
+//! Amounts and addresses as people read them.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// A byte count in three or four digits and a binary unit.
+pub fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let unit = (count.max(1).ilog2() / 10).min(4);
+    match unit {
+        0 => format!("{count} B"),
+        _ => format!(
+            "{:.1} {}",
+            count as f64 / (1u64 << (10 * unit)) as f64,
+            UNITS[unit as usize]
+        ),
+    }
+}
+
+/// A count in at most five characters.
+pub fn count(count: f64) -> String {
+    match count {
+        ..999.5 => format!("{count:.0}"),
+        ..999_500.0 => format!("{:.1}k", count / 1e3),
+        ..999_500_000.0 => format!("{:.1}M", count / 1e6),
+        _ => format!("{:.1}G", count / 1e9),
+    }
+}
+
+/// How long something has lasted: its two largest units.
+pub fn age(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// A connection that has carried nothing yet may not know its own address.
+pub fn address(address: Option<SocketAddr>) -> String {
+    address.map_or_else(|| "-".to_string(), |address| address.to_string())
+}

@@ -1,0 +1,60 @@
+//! Which connections a subcommand is about.
+
+use std::net::{IpAddr, SocketAddr};
+
+use clap::Args;
+
+#[derive(Args, Clone, Debug, Default)]
+pub struct Selection {
+    /// Only programs with this in their name
+    #[arg(long, value_name = "NAME")]
+    program: Option<String>,
+    /// Only this process
+    #[arg(long)]
+    pid: Option<u32>,
+    /// Only connections with this address at either end
+    #[arg(long, value_name = "IP")]
+    address: Option<IpAddr>,
+    /// Only connections with this port at either end
+    #[arg(long)]
+    port: Option<u16>,
+}
+
+impl Selection {
+    pub fn has_program(&self, pid: u32, program: &str) -> bool {
+        self.pid.is_none_or(|it| it == pid)
+            && self.program.as_ref().is_none_or(|it| program.contains(it))
+    }
+
+    pub fn has(&self, pid: u32, program: &str, ends: [Option<SocketAddr>; 2]) -> bool {
+        let ends = || ends.into_iter().flatten();
+        self.has_program(pid, program)
+            && self
+                .address
+                .is_none_or(|it| ends().any(|end| end.ip().to_canonical() == it.to_canonical()))
+            && self
+                .port
+                .is_none_or(|it| ends().any(|end| end.port() == it))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_asked_for_must_fit() {
+        let ends = ["127.0.0.1:80", "[::ffff:10.0.0.1]:999"];
+        let ends = ends.map(|end| Some(end.parse().unwrap()));
+        let selection = Selection {
+            program: Some("edis".to_owned()),
+            address: Some("10.0.0.1".parse().unwrap()),
+            port: Some(80),
+            ..Selection::default()
+        };
+        assert!(selection.has(7, "redis-server", ends));
+        assert!(!selection.has(7, "nginx", ends));
+        assert!(!selection.has(7, "redis-server", [ends[0], None]));
+        assert!(Selection::default().has(7, "any", [None, None]));
+    }
+}
