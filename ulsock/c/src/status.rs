@@ -325,6 +325,7 @@ impl From<MemoryError> for Error {
             MemoryError::Forked => Status::Forked,
             MemoryError::TooManyWires => Status::TooMany,
             MemoryError::NoMemory => Status::NoMemory,
+            MemoryError::TimedOut => Status::Nothing,
             MemoryError::Os(kind) => return io::Error::from(kind).into(),
         };
         Error::new(status, error)

@@ -88,8 +88,8 @@ const VERSIONS: [Version; 2] = [
     },
 ];
 
-/// `None`: there is no limit, or none that can be read.
-fn left() -> Option<u64> {
+/// What the groups leave to all their processes, less a reserve. `None`: there is no limit, or none that can be read.
+pub fn left() -> Option<u64> {
     let mut text = [0; 4096];
     let groups = proc::read_own(format_args!("cgroup"), &mut text).ok()?;
     let left = |version: &Version| left_in(version, version.mount, group(version, groups)?);

@@ -4,6 +4,7 @@
 //! (that would re-enter our own hooks), never blocking, never changing `errno`.
 
 pub mod access;
+pub mod available;
 pub mod backoff;
 pub mod byte_lock;
 pub mod cgroup;

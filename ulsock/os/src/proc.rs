@@ -163,7 +163,15 @@ pub fn users_are_distinct() -> bool {
 
 /// The beginning of a file of our own directory.
 pub fn read_own<'a>(entry: std::fmt::Arguments<'_>, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
-    let (dir, path) = own(entry)?;
+    read_of_all(format_args!("self/{entry}"), buffer)
+}
+
+/// The beginning of a file that is the same for all processes.
+pub fn read_of_all<'a>(
+    entry: std::fmt::Arguments<'_>,
+    buffer: &'a mut [u8],
+) -> io::Result<&'a [u8]> {
+    let (dir, path) = within(entry)?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = Transient::new(openat(dir, &*path, flags, Mode::empty())?);
     let n = io::read(&file, &mut *buffer)?;

@@ -9,6 +9,7 @@ use std::ptr::copy_nonoverlapping;
 use netstack::broadcast::{Cursor, Head, Sleeper};
 use netstack::shared_memory;
 use os::fds::InternalFd;
+use rustix::io::Errno;
 use shm::segment::{ReadOnlySegment, Segment, SegmentError};
 
 /// Before the bytes of a ring.
@@ -45,6 +46,10 @@ pub fn longest(size: u64) -> usize {
 /// All of it is there from now on: a host without enough says so here, and not by a signal at the first touch, which may be a
 /// reader's.
 fn own_memory(size: u64) -> Result<(Segment, InternalFd), SegmentError> {
+    // Who takes more than there is gets no error from the kernel, but is killed.
+    if os::available::memory().is_some_and(|left| size > left) {
+        return Err(SegmentError::Os(Errno::NOMEM));
+    }
     let (memory, fd) = Segment::create_own(size)?;
     memory.populate(0, size as usize)?;
     Ok((memory, fd))

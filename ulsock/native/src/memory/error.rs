@@ -30,8 +30,11 @@ pub enum MemoryError {
     Forked,
     /// The region has as many wires as it can have.
     TooManyWires,
-    /// The system has no memory for it.
+    /// The host, or the control group of this process, has not so much memory left; or a file may not have so much
+    /// (`ulimit -f`).
     NoMemory,
+    /// The exporter has not answered within the time that was given.
+    TimedOut,
     Os(io::ErrorKind),
 }
 
@@ -48,7 +51,10 @@ impl fmt::Display for MemoryError {
             MemoryError::Nonsense => "the other end talks nonsense",
             MemoryError::Forked => "it belongs to the parent of this process",
             MemoryError::TooManyWires => "the region has too many wires",
-            MemoryError::NoMemory => "there is no memory for it",
+            MemoryError::NoMemory => {
+                "there is not so much memory left: on this host, in the control group, or for a file (ulimit -f)"
+            }
+            MemoryError::TimedOut => "the exporter does not answer within the time",
             MemoryError::Os(kind) => return kind.fmt(f),
         })
     }
@@ -104,6 +110,7 @@ impl From<MemoryError> for io::Error {
             MemoryError::Nonsense => io::ErrorKind::InvalidData,
             MemoryError::Forked => io::ErrorKind::Unsupported,
             MemoryError::TooManyWires | MemoryError::NoMemory => io::ErrorKind::OutOfMemory,
+            MemoryError::TimedOut => io::ErrorKind::TimedOut,
             MemoryError::Os(kind) => kind,
         };
         io::Error::new(kind, error)

@@ -44,8 +44,13 @@ impl Owner {
         size: usize,
         bell: &Arc<Bell>,
     ) -> Result<Arc<Owner>, MemoryError> {
-        let pages = pages_for(size).filter(|_| size > 0);
+        let is_mappable = (1..=isize::MAX as usize).contains(&size);
+        let pages = pages_for(size).filter(|_| is_mappable);
         let pages = pages.ok_or(MemoryError::BadSize)?;
+        // Before anything is taken: who takes more than there is gets no error from the kernel, but is killed.
+        if os::available::memory().is_some_and(|left| pages > left) {
+            return Err(MemoryError::NoMemory);
+        }
         let (memory, place_fd) = Segment::create(pages)?;
         // All of it now: a host without memory says so here, and not by a signal at the first touch, which may be an importer's.
         memory.populate(0, size)?;

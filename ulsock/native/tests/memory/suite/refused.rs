@@ -1,5 +1,7 @@
 //! Who has no key, and what ends.
 
+use std::time::{Duration, Instant};
+
 use ulsock_native::memory::{EventQueue, Exporter, Fires, Import, MemoryError, RegionKey};
 use ulsock_native::message::{Endpoint, Peer};
 use ulsock_native::run::spawn;
@@ -38,13 +40,36 @@ fn a_region_has_a_size() {
     let queue = EventQueue::new().expect("a queue");
     let exporter = Exporter::bind("127.0.0.1:0").expect("an exporter");
     let refused = |size| exporter.export(size, &queue).unwrap_err();
-    assert_eq!(refused(0), MemoryError::BadSize);
-    assert_eq!(refused(usize::MAX), MemoryError::BadSize);
-    // More than any machine has: memory is taken at once.
-    assert!(matches!(
-        refused(1 << 60),
-        MemoryError::NoMemory | MemoryError::Os(_)
-    ));
+    for size in [0, usize::MAX, isize::MAX as usize + 1] {
+        assert_eq!(refused(size), MemoryError::BadSize);
+    }
+    // More than any machine has is refused before any of it is taken.
+    let begun = Instant::now();
+    for size in [1 << 46, 1 << 47, 1 << 60, isize::MAX as usize] {
+        assert_eq!(refused(size), MemoryError::NoMemory);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(1));
+}
+
+/// Pages are the system's, and not the importer's.
+#[test]
+fn a_region_ends_within_a_page() {
+    begin();
+    let queue = EventQueue::new().expect("a queue");
+    let exporter = Exporter::bind("127.0.0.1:0").expect("an exporter");
+    for size in [1, 7, 8, 4095, 4096, 4097] {
+        let region = exporter.export(size, &queue).expect("a region");
+        let import = import(&region);
+        put(&import, size - 1, b"z");
+        assert_eq!(get(&region, size - 1), *b"z");
+        let beyond = Err(MemoryError::OutOfRange);
+        assert_eq!(import.write_blocking(size, b"z"), beyond);
+        assert_eq!(import.write_blocking(size - 1, b"zz"), beyond);
+        assert_eq!(region.read(size, &mut [0]), beyond);
+        assert_eq!(region.write(size, b"z"), beyond);
+        let wire = region.wire(size - 1..size + 1, Fires::Once).map(drop);
+        assert_eq!(wire, beyond);
+    }
 }
 
 #[test]
