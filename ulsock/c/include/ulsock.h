@@ -685,8 +685,14 @@ void ulsock_wire_free(ulsock_wire *wire);
 /* Revokes the region: writes into it fail with ULSOCK_REVOKED. */
 void ulsock_region_free(ulsock_region *region);
 
-/* Imports the region of this key. ULSOCK_BAD_KEY, ULSOCK_WRONG_KEY, ULSOCK_NO_EXPORTER */
-ulsock_status ulsock_import_open(const ulsock_key *key, ulsock_import **import);
+/* Imports the region of this key, however long its exporter takes to answer. ULSOCK_BAD_KEY, ULSOCK_WRONG_KEY, ULSOCK_NO_EXPORTER */
+ulsock_status ulsock_import_open(const ulsock_key *key,
+                                 ulsock_import **import);
+
+/* The same, but ULSOCK_NOTHING if the exporter has not answered within so many milliseconds (negative: as long as it takes). */
+ulsock_status ulsock_import_open_within(const ulsock_key *key,
+                                        int64_t milliseconds,
+                                        ulsock_import **import);
 
 size_t ulsock_import_size(const ulsock_import *import);
 

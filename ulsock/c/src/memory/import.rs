@@ -3,32 +3,57 @@
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-use native::memory::{self, RegionKey};
+use native::memory::{self, MemoryError, RegionKey};
 
 use super::export::Key;
-use crate::edge::{self, give_object, object};
-use crate::fiber::{is_alone, wait};
-use crate::status::{Error, Status, told};
+use crate::edge::{self, give_object, object, time};
+use crate::fiber::{is_alone, wait, within};
+use crate::status::{Error, Result, Status, told};
 
 /// Memory of an exporter, to be written. Any thread may do so.
 pub struct Import(memory::Import);
 
-/// Imports the region of this key. ULSOCK_BAD_KEY, ULSOCK_WRONG_KEY, ULSOCK_NO_EXPORTER
+/// Imports the region of this key, however long its exporter takes to answer. ULSOCK_BAD_KEY, ULSOCK_WRONG_KEY, ULSOCK_NO_EXPORTER
 #[unsafe(no_mangle)]
 pub extern "C" fn ulsock_import_open(
     key: Option<&Key>,
     import: Option<&mut MaybeUninit<*mut Import>>,
 ) -> Status {
+    told(|| give_object(import, || Ok(Import(open(&checked(key)?)?))))
+}
+
+/// The same, but ULSOCK_NOTHING if the exporter has not answered within so many milliseconds (negative: as long as it takes).
+#[unsafe(no_mangle)]
+pub extern "C" fn ulsock_import_open_within(
+    key: Option<&Key>,
+    milliseconds: i64,
+    import: Option<&mut MaybeUninit<*mut Import>>,
+) -> Status {
     told(|| {
         give_object(import, || {
-            let key = key.ok_or_else(|| Error::bad_argument("the key is a null pointer"))?;
-            let key = RegionKey::from_bytes(&key.bytes)?;
-            Ok(Import(match is_alone() {
-                true => memory::Import::open_blocking(&key)?,
-                false => wait(memory::Import::open(&key))??,
+            let key = checked(key)?;
+            Ok(Import(match time(milliseconds) {
+                None => open(&key)?,
+                Some(time) if is_alone() => memory::Import::open_blocking_within(&key, time)?,
+                Some(time) => {
+                    let opened = within(time, memory::Import::open(&key))?;
+                    opened.ok_or(MemoryError::TimedOut)??
+                }
             }))
         })
     })
+}
+
+fn open(key: &RegionKey) -> Result<memory::Import> {
+    Ok(match is_alone() {
+        true => memory::Import::open_blocking(key)?,
+        false => wait(memory::Import::open(key))??,
+    })
+}
+
+fn checked(key: Option<&Key>) -> Result<RegionKey> {
+    let key = key.ok_or_else(|| Error::bad_argument("the key is a null pointer"))?;
+    Ok(RegionKey::from_bytes(&key.bytes)?)
 }
 
 #[unsafe(no_mangle)]

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::Instant;
 
 pub struct Answer<T>(Arc<Parts<T>>);
 
@@ -62,13 +63,29 @@ impl<T> Answer<T> {
     }
 
     pub fn wait(&self) -> T {
+        loop {
+            if let Some(value) = self.wait_until(None) {
+                return value;
+            }
+        }
+    }
+
+    /// `None`: none was given until then. No end: it waits for as long as it takes.
+    pub fn wait_until(&self, end: Option<Instant>) -> Option<T> {
         let mut slot = self.slot();
         loop {
             if let Some(value) = slot.value.take() {
-                return value;
+                return Some(value);
             }
-            let waited = self.0.given.wait(slot);
-            slot = waited.unwrap_or_else(PoisonError::into_inner);
+            let given = &self.0.given;
+            slot = match end.map(|end| end.saturating_duration_since(Instant::now())) {
+                None => given.wait(slot).unwrap_or_else(PoisonError::into_inner),
+                Some(left) if left.is_zero() => return None,
+                Some(left) => {
+                    let waited = given.wait_timeout(slot, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         }
     }
 }

@@ -2,10 +2,13 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::ptr::null_mut;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::task::Poll;
 
 use super::answer::Answer;
 use super::error::MemoryError;
@@ -140,7 +143,9 @@ impl Imports {
         link: &Arc<Link>,
         granted: &Granted,
     ) -> Result<Peer, MemoryError> {
-        let peer = endpoint.connect(key.address).await?;
+        // A host that does not answer keeps a connection waiting for minutes; those who have given up do not.
+        let connected = unless_dropped(link, endpoint.connect(key.address)).await;
+        let peer = connected.ok_or(MemoryError::PeerGone)??;
         let import = Rc::new(Import {
             _peer: peer.clone(),
             link: link.clone(),
@@ -172,6 +177,16 @@ impl Imports {
         peer.close().await;
         self.0.borrow_mut().remove(&peer.key());
     }
+}
+
+/// `None`: nobody waits for the import any more.
+async fn unless_dropped<F: Future>(link: &Link, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|task| match future.as_mut().poll(task) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending => link.poll_dropped(task).map(|()| None),
+    })
+    .await
 }
 
 async fn send_queued(peer: &Peer, link: &Link) {

@@ -84,6 +84,16 @@ impl Link {
         }
     }
 
+    /// Nobody holds the import any more. Only the task that sends may wait here, before it looks for what is to be sent.
+    pub fn poll_dropped(&self, task: &Context<'_>) -> Poll<()> {
+        let mut state = self.state();
+        if state.is_dropped {
+            return Poll::Ready(());
+        }
+        state.sender = Some(task.waker().clone());
+        Poll::Pending
+    }
+
     fn push(&self, mut state: MutexGuard<'_, State>, send: Send) {
         state.queue.push_back(send);
         let sender = state.sender.take();

@@ -22,6 +22,8 @@ mod region;
 mod registry;
 mod serve;
 #[cfg(test)]
+mod slow_tests;
+#[cfg(test)]
 mod tests;
 mod turns;
 mod wires;

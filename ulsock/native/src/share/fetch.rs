@@ -23,7 +23,16 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(2);
 
 pub fn fetch(dir: &RunDir, ticket: &Ticket, count: usize) -> Result<Vec<InternalFd>, FetchError> {
-    let end = Instant::now() + PATIENCE;
+    fetch_within(dir, ticket, count, PATIENCE)
+}
+
+pub fn fetch_within(
+    dir: &RunDir,
+    ticket: &Ticket,
+    count: usize,
+    time: Duration,
+) -> Result<Vec<InternalFd>, FetchError> {
+    let end = Instant::now() + time.min(PATIENCE);
     let channel = connect(dir, ticket, end)?;
     if !is_of_our_user(&channel) {
         return Err(FetchError::Stranger);

@@ -14,6 +14,7 @@ mod ticket;
 mod tests;
 
 use std::io;
+use std::time::Duration;
 
 use os::fds::InternalFd;
 use rendezvous::config::Config;
@@ -35,6 +36,16 @@ pub fn deposit(fds: Vec<InternalFd>, uses: Uses) -> io::Result<Deposit> {
 /// Gets what was deposited, which must be `count` descriptors. Takes a second at most, usually some 50 us.
 pub fn fetch(ticket: &Ticket, count: usize) -> Result<Vec<InternalFd>, FetchError> {
     fetch::fetch(&run_dir().ok_or(FetchError::NotHere)?, ticket, count)
+}
+
+/// The same, for who has less time.
+pub fn fetch_within(
+    ticket: &Ticket,
+    count: usize,
+    time: Duration,
+) -> Result<Vec<InternalFd>, FetchError> {
+    let dir = run_dir().ok_or(FetchError::NotHere)?;
+    fetch::fetch_within(&dir, ticket, count, time)
 }
 
 /// `None`: this process may not meet others, or cannot.
