@@ -275,22 +275,26 @@ impl RunDir {
 
     /// The names in it, but not more than anybody should have to pay for: strangers can make as many as they like.
     /// So nothing may depend on having seen all.
-    pub fn each_name(&self, mut each: impl FnMut(&str)) {
+    pub fn each_name(&self, each: impl FnMut(&str)) {
+        let _ = self.try_each_name(each);
+    }
+
+    /// The same for who has to know whether they could be read.
+    pub fn try_each_name(&self, mut each: impl FnMut(&str)) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // A descriptor of its own: the position in a directory belongs to the open file.
-        let Ok(fd) = openat(&self.fd, ".", flags, Mode::empty()).map(Transient::new) else {
-            return;
-        };
+        let fd = openat(&self.fd, ".", flags, Mode::empty()).map(Transient::new)?;
         let mut buffer = [MaybeUninit::uninit(); 8192];
         let mut entries = RawDir::new(&fd, &mut buffer);
         for _ in 0..MOST_NAMES {
-            let Some(Ok(entry)) = entries.next() else {
-                return;
+            let Some(entry) = entries.next() else {
+                break;
             };
-            if let Ok(name) = entry.file_name().to_str() {
+            if let Ok(name) = entry?.file_name().to_str() {
                 each(name);
             }
         }
+        Ok(())
     }
 
     fn sweep_name(&self, name: &str) -> bool {

@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rendezvous::config::Config;
 use rendezvous::names::{Directory, Folder, Held, Interest, Label, Record, Service, Users, Watch};
-use rendezvous::rundir::RunDir;
+use rendezvous::rundir::{RunDir, RunDirError};
+use rustix::io::Errno;
 
 pub use error::NameError;
 pub use rendezvous::names::LONGEST as LONGEST_SERVICE;
@@ -68,7 +69,10 @@ impl Names {
         let config = Config::from_env().map_err(|why| NameError::Configuration(why.to_string()))?;
         let unusable =
             |why: String| NameError::RunDirectory(format!("{}: {why}", config.run_dir.display()));
-        let run_dir = RunDir::open(&config.run_dir).map_err(|why| unusable(why.to_string()))?;
+        let run_dir = RunDir::open(&config.run_dir).map_err(|why| match why {
+            RunDirError::Open(errno @ (Errno::MFILE | Errno::NFILE)) => errno.into(),
+            why => unusable(why.to_string()),
+        })?;
         // What others have left who are gone.
         if let Ok(own) = Folder::own(&run_dir) {
             own.sweep();
@@ -114,12 +118,12 @@ impl Names {
 
     /// Where this instance is: on this host if it can be, first of this user's; else on any other host that has it.
     pub fn find(&self, service: &str, instance: u32) -> Result<Place, NameError> {
-        any_of(self.directory.find(checked(service)?, instance))
+        any_of(self.directory.find(checked(service)?, instance)?)
     }
 
     /// Any instance of the service, another one each time: of those on this host if there are any, else of all.
     pub fn find_any(&self, service: &str) -> Result<Place, NameError> {
-        let mut all = self.directory.range(checked(service)?, 0..=u32::MAX);
+        let mut all = self.directory.range(checked(service)?, 0..=u32::MAX)?;
         if all.iter().any(|record| record.label.elsewhere.is_none()) {
             all.retain(|record| record.label.elsewhere.is_none());
         }
@@ -132,7 +136,7 @@ impl Names {
         service: &str,
         instances: RangeInclusive<u32>,
     ) -> Result<Vec<Place>, NameError> {
-        let mut all = self.directory.range(checked(service)?, instances);
+        let mut all = self.directory.range(checked(service)?, instances)?;
         all.sort_by_key(|record| (record.label.instance, record.label.host()));
         Ok(all.into_iter().map(Place::new).collect())
     }

@@ -122,7 +122,7 @@ mod tests {
 
     fn there(directory: &Directory) -> Vec<(u32, u64)> {
         let service = Service::new("db").unwrap();
-        let all = directory.range(service, 0..=u32::MAX).into_iter();
+        let all = directory.range(service, 0..=u32::MAX).unwrap().into_iter();
         let mut all: Vec<_> = all.map(|it| (it.label.instance, it.nonce)).collect();
         all.sort();
         all

@@ -29,7 +29,7 @@ fn register(names: &Directory, instance: u32, address: SocketAddr) -> Held {
 }
 
 fn found(names: &Directory) -> Vec<Record> {
-    let mut found = names.range(service(), 0..=u32::MAX);
+    let mut found = names.range(service(), 0..=u32::MAX).unwrap();
     found.sort_by_key(|record| record.label.instance);
     found
 }

@@ -14,7 +14,7 @@ use rustix::io;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::process::geteuid;
 
-use super::folder::{Folder, Held, NotPublished};
+use super::folder::{Folder, Held, NotPublished, is_lack};
 use super::label::{Label, Service};
 use super::record::Record;
 use crate::rundir::{RunDir, may_be_daemon};
@@ -115,34 +115,40 @@ impl Directory {
         self.users == Users::All
     }
 
-    fn folders(&self) -> impl Iterator<Item = Folder> {
+    /// Those that there are. An error: nobody can tell now.
+    fn folders(&self) -> impl Iterator<Item = io::Result<Folder>> {
         let uids = self.uids().into_iter();
-        uids.filter_map(|uid| Folder::of(&self.run_dir, uid).ok())
+        uids.filter_map(|uid| unless_lack(Folder::of(&self.run_dir, uid)).transpose())
     }
 
-    /// Where this name is: the only place on this host that comes first, or else all on other hosts.
-    pub fn find(&self, service: Service, instance: u32) -> Vec<Record> {
+    /// Where this name is: the only place on this host that comes first, or else all on other hosts. An error: nobody can tell now.
+    pub fn find(&self, service: Service, instance: u32) -> io::Result<Vec<Record>> {
         let label = Label::here(service, instance);
-        let here = self
-            .folders()
-            .find_map(|folder| self.look(&folder, &label).ok()?);
-        match here {
-            Some(here) => vec![here],
-            None => self.range(service, instance..=instance),
+        for folder in self.folders() {
+            if let Some(here) = self.look(&folder?, &label)? {
+                return Ok(vec![here]);
+            }
         }
+        self.range(service, instance..=instance)
     }
 
-    /// All places of these instances, in the order of their users.
-    pub fn range(&self, service: Service, instances: RangeInclusive<u32>) -> Vec<Record> {
+    /// All places of these instances, in the order of their users. An error: nobody can tell now.
+    pub fn range(
+        &self,
+        service: Service,
+        instances: RangeInclusive<u32>,
+    ) -> io::Result<Vec<Record>> {
         let is_wanted =
             |label: &Label| label.service == service && instances.contains(&label.instance);
         let mut found = Vec::new();
         for folder in self.folders() {
-            let labels = folder.labels();
-            let labels = labels.iter().filter(|label| is_wanted(label));
-            found.extend(labels.filter_map(|label| self.look(&folder, label).ok()?));
+            let folder = folder?;
+            let labels = unless_lack(folder.labels())?.unwrap_or_default();
+            for label in labels.iter().filter(|label| is_wanted(label)) {
+                found.extend(self.look(&folder, label)?);
+            }
         }
-        found
+        Ok(found)
     }
 
     /// The record of this label, if it is believed. An error: nobody can tell now.
@@ -173,6 +179,15 @@ impl Directory {
 
     pub fn namespace(&self) -> u64 {
         self.namespace
+    }
+}
+
+/// What cannot be opened is not there, unless it is us who have no descriptor for it.
+fn unless_lack<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
+    match opened {
+        Ok(opened) => Ok(Some(opened)),
+        Err(errno) if is_lack(errno) => Err(errno),
+        Err(_) => Ok(None),
     }
 }
 

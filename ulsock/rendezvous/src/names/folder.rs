@@ -128,10 +128,11 @@ impl Folder {
     }
 
     /// The labels of its files, but not more than anybody should have to look at.
-    pub fn labels(&self) -> Vec<Label> {
+    pub fn labels(&self) -> io::Result<Vec<Label>> {
         let mut labels = Vec::new();
-        self.dir.each_name(|name| labels.extend(Label::parse(name)));
-        labels
+        self.dir
+            .try_each_name(|name| labels.extend(Label::parse(name)))?;
+        Ok(labels)
     }
 
     /// Removes what processes have left that are gone.

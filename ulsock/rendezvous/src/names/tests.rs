@@ -103,7 +103,7 @@ fn a_name_lasts_as_long_as_it_is_held() {
     let names = directory(&dir, Users::Trusted);
     let label = Label::here(service("db"), 1);
     let held = names.register(label, address(7)).unwrap();
-    let [found] = names.find(label.service, 1)[..] else {
+    let [found] = names.find(label.service, 1).unwrap()[..] else {
         panic!("not one place");
     };
     assert_eq!((found.address, found.pid), (address(7), std::process::id()));
@@ -112,10 +112,13 @@ fn a_name_lasts_as_long_as_it_is_held() {
     let second = names.register(label, address(8));
     assert_eq!(second.unwrap_err(), NotPublished::Taken { pid });
     let other = names.register(Label::here(service("db"), 2), address(9));
-    assert_eq!(names.range(label.service, 0..=9).len(), 2);
-    assert!(names.find(service("d"), 1).is_empty() && names.find(service("db"), 3).is_empty());
+    assert_eq!(names.range(label.service, 0..=9).unwrap().len(), 2);
+    assert!(
+        names.find(service("d"), 1).unwrap().is_empty()
+            && names.find(service("db"), 3).unwrap().is_empty()
+    );
     drop((held, other));
-    assert!(names.range(label.service, 0..=9).is_empty());
+    assert!(names.range(label.service, 0..=9).unwrap().is_empty());
     assert_eq!(fs::read_dir(folder(&dir, found.uid)).unwrap().count(), 0);
 }
 
@@ -126,7 +129,7 @@ fn who_listens_everywhere_is_reached_on_loopback() {
     for (at, reached) in [("0.0.0.0:7", "127.0.0.1:7"), ("[::]:7", "[::1]:7")] {
         let _held = names.register(Label::here(service("db"), 1), at.parse().unwrap());
         assert_eq!(
-            names.find(service("db"), 1)[0].reached_at(),
+            names.find(service("db"), 1).unwrap()[0].reached_at(),
             reached.parse().unwrap()
         );
     }
@@ -155,7 +158,7 @@ fn of_many_exactly_one_wins() {
         let lost = all.iter().filter_map(|it| it.as_ref().err());
         let lost: Vec<_> = lost.copied().collect();
         assert_eq!(lost, vec![NotPublished::Taken { pid }; 7]);
-        assert_eq!(names.find(label.service, 1).len(), 1);
+        assert_eq!(names.find(label.service, 1).unwrap().len(), 1);
     }
     assert_eq!(
         fs::read_dir(folder(&dir, geteuid().as_raw()))
@@ -178,7 +181,7 @@ fn what_the_dead_have_left_is_removed() {
     fs::write(folder_path.join("new.1.00"), "half").unwrap();
     let count = || fs::read_dir(&folder_path).unwrap().count();
     assert_eq!(count(), 4);
-    assert!(names.find(service("db"), 1).is_empty());
+    assert!(names.find(service("db"), 1).unwrap().is_empty());
     assert_eq!(count(), 3, "who looks at it removes it");
     Folder::own(names.run_dir()).unwrap().sweep();
     assert_eq!(count(), 0);
@@ -192,7 +195,7 @@ fn what_is_no_name_is_not_found() {
     let path = folder(&dir, me);
     let good = |instance| record(Label::here(service("db"), instance), 7, names.namespace());
     let held: Vec<File> = (1..=5).map(|it| owner(&dir, me, &good(it))).collect();
-    assert_eq!(names.range(service("db"), 1..=99).len(), 5);
+    assert_eq!(names.range(service("db"), 1..=99).unwrap().len(), 5);
     held[0].set_len(20).unwrap();
     held[1].set_len(2000).unwrap();
     fs::rename(path.join("db@3"), path.join("db@33")).unwrap();
@@ -202,7 +205,7 @@ fn what_is_no_name_is_not_found() {
     fs::create_dir(path.join("db@7")).unwrap();
     rustix::fs::mkfifoat(names.run_dir(), format!("names.{me}/db@8"), 0o644.into()).unwrap();
     let watch = &mut watch(&names, "db");
-    assert_eq!(names.range(service("db"), 1..=99), []);
+    assert_eq!(names.range(service("db"), 1..=99).unwrap(), []);
     assert_eq!(next(watch, 5), None);
     assert!(
         names
@@ -219,9 +222,9 @@ fn folders_that_others_can_write_do_not_count() {
     let me = geteuid().as_raw();
     let label = Label::here(service("db"), 1);
     let _owner = owner(&dir, me, &record(label, 7, names.namespace()));
-    assert_eq!(names.find(label.service, 1).len(), 1);
+    assert_eq!(names.find(label.service, 1).unwrap().len(), 1);
     fs::set_permissions(folder(&dir, me), fs::Permissions::from_mode(0o777)).unwrap();
-    assert!(names.find(label.service, 1).is_empty());
+    assert!(names.find(label.service, 1).unwrap().is_empty());
     fs::remove_dir_all(folder(&dir, me)).unwrap();
     symlink("/tmp", dir.path.join(format!("names.{me}"))).unwrap();
     let taken = names.register(label, address(7));
@@ -243,18 +246,18 @@ fn a_stranger_is_heard_only_if_asked_for() {
         ..record(label, 666, names.namespace())
     };
     let _stranger = owner(&dir, STRANGER, &pretends);
-    assert!(names.find(label.service, 1).is_empty());
-    let [found] = all.find(label.service, 1)[..] else {
+    assert!(names.find(label.service, 1).unwrap().is_empty());
+    let [found] = all.find(label.service, 1).unwrap()[..] else {
         panic!("not one place");
     };
     assert_eq!((found.uid, found.address.port()), (STRANGER, 666));
     let _mine = names.register(label, address(7)).unwrap();
     assert_eq!(
-        all.find(label.service, 1)[0].address.port(),
+        all.find(label.service, 1).unwrap()[0].address.port(),
         7,
         "our own first"
     );
-    assert_eq!(all.range(label.service, 1..=1).len(), 2);
+    assert_eq!(all.range(label.service, 1..=1).unwrap().len(), 2);
     let elsewhere = Label {
         elsewhere: Some(Elsewhere {
             host: [10, 0, 0, 1].into(),
@@ -264,12 +267,12 @@ fn a_stranger_is_heard_only_if_asked_for() {
     };
     let _liar = owner(&dir, STRANGER, &record(elsewhere, 666, names.namespace()));
     assert_eq!(
-        all.range(label.service, 1..=1).len(),
+        all.range(label.service, 1..=1).unwrap().len(),
         2,
         "only the daemon tells of other hosts"
     );
     let _daemon = owner(&dir, 0, &record(elsewhere, 8, names.namespace()));
-    assert_eq!(names.range(label.service, 1..=1).len(), 2);
+    assert_eq!(names.range(label.service, 1..=1).unwrap().len(), 2);
 }
 
 #[test]
@@ -286,7 +289,7 @@ fn an_address_of_another_network_namespace_is_not_ours() {
     let _any = owner(&dir, me, &at([0, 0, 0, 0], 2));
     let _link = owner(&dir, me, &at([169, 254, 0, 1], 3));
     let _far = owner(&dir, me, &at([10, 0, 0, 1], 4));
-    let found = names.range(service("db"), 0..=9);
+    let found = names.range(service("db"), 0..=9).unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].label.instance, 4);
 }

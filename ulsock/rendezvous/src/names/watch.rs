@@ -225,8 +225,8 @@ impl Watch {
         self.find_folders(now)?;
         let is_there = |uid: u32| self.folders.values().any(|folder| folder.uid == uid);
         let keys = self.known.keys().filter(|key| !is_there(key.0));
-        for key in keys.copied().collect::<Vec<Key>>() {
-            self.note(key, None);
+        for (uid, label) in keys.copied().collect::<Vec<Key>>() {
+            self.look(uid, &label, None);
         }
         Ok(())
     }
@@ -252,18 +252,25 @@ impl Watch {
                 | WatchFlags::MOVE_SELF;
             let number = add_watch(&self.inotify, folder.dir().as_fd(), flags)?;
             let inode = folder.inode()?;
-            self.folders.insert(number, Watched { uid, inode });
-            self.scan(uid, now);
+            match folder.labels() {
+                Err(errno) if is_lack(errno) => {
+                    // Nobody tells of what is in it already: it is found anew.
+                    let _ = inotify::remove_watch(&self.inotify, number);
+                    self.outer_at.get_or_insert(now + PAUSE);
+                }
+                labels => {
+                    self.folders.insert(number, Watched { uid, inode });
+                    self.look_at_all(uid, labels.unwrap_or_default(), now);
+                }
+            }
         }
         Ok(())
     }
 
     /// Looks at everything that is in a folder, or was.
-    fn scan(&mut self, uid: u32, now: Instant) {
+    fn look_at_all(&mut self, uid: u32, mut labels: Vec<Label>, now: Instant) {
         let known = self.known.keys().filter(|key| key.0 == uid);
-        let mut labels: Vec<Label> = known.map(|key| key.1).collect();
-        let folder = Folder::of(self.directory.run_dir(), uid);
-        labels.extend(folder.iter().flat_map(Folder::labels));
+        labels.extend(known.map(|key| key.1));
         labels.retain(|label| self.interest.includes(label));
         labels.sort();
         labels.dedup();
