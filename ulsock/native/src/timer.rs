@@ -1,32 +1,26 @@
-//! A timer of the kernel's, in the reactor of whoever waits for it.
+//! A timer in the reactor of whoever waits for it.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
-};
-
-use crate::wait::{Direction, Registration};
+use crate::wait::Reactor;
 
 pub struct Timer {
-    fd: OwnedFd,
-    registration: Registration,
+    reactor: Arc<Reactor>,
+    key: usize,
     /// When it rings.
     set: Option<Instant>,
 }
 
 impl Timer {
     pub fn new() -> io::Result<Timer> {
-        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        let registration = Registration::new(&fd, false)?;
+        let reactor = Reactor::current()?;
+        let key = reactor.add_timer()?;
         Ok(Timer {
-            fd,
-            registration,
+            reactor,
+            key,
             set: None,
         })
     }
@@ -36,53 +30,37 @@ impl Timer {
         self.set
     }
 
-    pub fn set(&mut self, at: Instant) -> io::Result<()> {
-        let left = at.saturating_duration_since(Instant::now());
-        let value = Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            // None at all would turn it off.
-            tv_nsec: i64::from(left.subsec_nanos()).max(1),
-        };
-        let once = Itimerspec {
-            it_interval: Timespec::default(),
-            it_value: value,
-        };
-        timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &once)?;
+    pub fn set(&mut self, at: Instant) {
         self.set = Some(at);
-        Ok(())
     }
 
-    /// Whether it has rung.
+    /// Whether it has rung; else the task is woken when it does.
     pub fn poll(&mut self, task: &Context<'_>) -> Poll<io::Result<()>> {
-        let fd = &self.fd;
-        let rung = self.registration.poll(Direction::In, task, |_| {
-            Ok(rustix::io::read(fd, &mut [0; 8])?)
-        });
-        if rung.is_ready() {
+        let Some(at) = self.set else {
+            return Poll::Pending;
+        };
+        if at <= Instant::now() {
             self.set = None;
+            return Poll::Ready(Ok(()));
         }
-        rung.map_ok(|_| ())
+        match self.reactor.wake_at(self.key, at, task.waker()) {
+            Ok(()) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        }
     }
 
     /// Waits until then.
     pub fn poll_until(&mut self, task: &Context<'_>, at: Instant) -> io::Result<Poll<()>> {
-        loop {
-            if at <= Instant::now() {
-                return Ok(Poll::Ready(()));
-            }
-            if self.set != Some(at) {
-                self.set(at)?;
-            }
-            match self.poll(task) {
-                Poll::Ready(rung) => rung?,
-                Poll::Pending => return Ok(Poll::Pending),
-            }
+        self.set = Some(at);
+        match self.poll(task) {
+            Poll::Ready(rung) => rung.map(Poll::Ready),
+            Poll::Pending => Ok(Poll::Pending),
         }
     }
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        self.registration.end(&self.fd);
+        self.reactor.forget_timer(self.key);
     }
 }

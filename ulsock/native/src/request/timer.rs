@@ -1,5 +1,5 @@
-//! Deadlines: the next of them is set in a timer of the kernel's, in the reactor of whoever extracts. A deadline that is not
-//! earlier than the one that is set costs no system call, and one that nobody waits for any more goes without one, too.
+//! Deadlines: the next of them is set in a timer, in the reactor of whoever extracts. A deadline that is not earlier than the one that
+//! is set wakes nobody, and one that nobody waits for any more goes quietly, too.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ impl Timers {
                 return Poll::Pending;
             };
             if timer.rings_at().is_none_or(|set| next < set) {
-                timer.set(next)?;
+                timer.set(next);
             }
             match timer.poll(task) {
                 Poll::Ready(rung) => rung?,

@@ -5,6 +5,7 @@ mod reactor;
 mod second;
 mod set;
 mod source;
+mod times;
 
 pub use reactor::Reactor;
 pub use second::Second;

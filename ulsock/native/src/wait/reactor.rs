@@ -7,9 +7,11 @@ use std::cell::RefCell;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr::null_mut;
+use std::ptr::{self, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant};
 
 use libc::{EPOLLET, EPOLLIN, EPOLLOUT, EPOLLRDHUP};
 use rustix::event::{EventfdFlags, eventfd};
@@ -17,6 +19,7 @@ use slab::Slab;
 
 use super::set::{MOST, Set};
 use super::source::Source;
+use super::times::Times;
 use crate::start::{generation, spawn_thread};
 
 /// Of the descriptor by which the wait is ended.
@@ -29,6 +32,7 @@ pub struct Reactor {
     sources: Mutex<Slab<Arc<Source>>>,
     /// How many of them are streams.
     streams: AtomicUsize,
+    times: Times,
     /// Its run loop has ended, and a thread waits in its place until the last socket has left.
     alone: AtomicBool,
     /// Its thread ends.
@@ -48,6 +52,7 @@ impl Reactor {
             notice: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
             sources: Mutex::default(),
             streams: AtomicUsize::new(0),
+            times: Times::new(),
             alone: AtomicBool::new(false),
             over: AtomicBool::new(false),
             generation: generation(),
@@ -96,6 +101,16 @@ impl Reactor {
     /// In a child of fork nobody waits in its parent's.
     pub fn is_of_this_process(&self) -> bool {
         self.generation == generation()
+    }
+
+    pub fn check_process(&self) -> io::Result<()> {
+        match self.is_of_this_process() {
+            true => Ok(()),
+            false => {
+                let text = "a wait in the name of the parent process";
+                Err(io::Error::new(io::ErrorKind::Unsupported, text))
+            }
+        }
     }
 
     /// As long as `inside` runs, sockets that this thread waits for first are its own reactor's.
@@ -150,24 +165,59 @@ impl Reactor {
             return;
         }
         self.set.remove(socket);
-        let is_empty = {
-            let mut sources = self.sources();
-            if sources.remove(key).is_stream() {
-                self.streams.fetch_sub(1, Ordering::Relaxed);
-            }
-            sources.is_empty()
-        };
-        if is_empty && self.alone.load(Ordering::Acquire) {
+        if self.sources().remove(key).is_stream() {
+            self.streams.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.left();
+    }
+
+    /// A place for a timer, of which nobody will hear in a child of fork.
+    pub fn add_timer(&self) -> io::Result<usize> {
+        self.check_process()?;
+        Ok(self.times.add())
+    }
+
+    pub fn wake_at(&self, timer: usize, at: Instant, waker: &Waker) -> io::Result<()> {
+        self.check_process()?;
+        // Who waits here himself looks at the times before.
+        if self.times.set(timer, at, waker) && !self.is_own() {
+            self.notify();
+        }
+        Ok(())
+    }
+
+    pub fn forget_timer(&self, timer: usize) {
+        if self.is_of_this_process() {
+            self.times.remove(timer);
+            self.left();
+        }
+    }
+
+    /// A socket or a timer has left.
+    fn left(&self) {
+        if self.alone.load(Ordering::Acquire) && self.is_deserted() {
             self.end();
         }
+    }
+
+    fn is_deserted(&self) -> bool {
+        self.sources().is_empty() && self.times.is_empty()
+    }
+
+    /// Of the loop that this thread runs.
+    fn is_own(&self) -> bool {
+        OWN.with_borrow(|own| own.as_ref().is_some_and(|own| ptr::eq(&**own, self)))
     }
 
     /// Waits until something has happened, or only looks, and wakes the tasks that wait for it.
     pub fn turn(&self, wait: bool) {
         let mut room = [const { MaybeUninit::uninit() }; MOST];
-        let Ok(events) = self.set.wait(&mut room, wait) else {
-            return;
+        let time = match wait {
+            true => self.times.left(),
+            false => Some(Duration::ZERO),
         };
+        // One that cannot wait has nothing to tell but the time.
+        let events = self.set.wait(&mut room, time).unwrap_or_default();
         for event in events {
             let (events, key) = (event.events, event.u64);
             if key == NOTICE {
@@ -179,6 +229,7 @@ impl Reactor {
                 source.told(events);
             }
         }
+        self.times.ring();
     }
 
     /// Ends a wait of another thread.
@@ -189,7 +240,7 @@ impl Reactor {
     /// Its run loop has ended: who still has a socket in it may wait for that elsewhere.
     pub fn goes_on_alone(self: Arc<Reactor>) {
         self.alone.store(true, Ordering::Release);
-        if !self.sources().is_empty() {
+        if !self.is_deserted() {
             // Without a thread such a wait would not end, but the sockets can still be used.
             let _ = self.wait_on_a_thread();
         }

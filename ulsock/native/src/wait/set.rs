@@ -4,6 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr::null;
+use std::time::Duration;
 
 use libc::{EPOLL_CTL_ADD, EPOLL_CTL_DEL, c_int, epoll_event};
 use os::door::Door;
@@ -65,27 +66,22 @@ impl Set {
         Ok(())
     }
 
-    /// Waits until something has happened, or does not wait at all.
+    /// Waits until something has happened, but not longer than that.
     pub fn wait<'a>(
         &self,
         room: &'a mut [MaybeUninit<epoll_event>; MOST],
-        wait: bool,
+        time: Option<Duration>,
     ) -> io::Result<&'a [epoll_event]> {
         let (at, max) = (room.as_mut_ptr().cast::<epoll_event>(), MOST as c_int);
-        let now = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let timeout = (!wait).then_some(&now);
-        let mut ask_kernel = || {
-            let left = (!wait).then_some(Timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            });
-            raw_wait_into(Door::always_open(), self.fd, room, left, null())
-        };
+        // Of a time that the kernel cannot tell it waits for ever, as good as.
+        let left = time.and_then(|time| Timespec::try_from(time).ok());
+        let timeout = left.map(|left| libc::timespec {
+            tv_sec: left.tv_sec,
+            tv_nsec: left.tv_nsec,
+        });
+        let mut ask_kernel = || raw_wait_into(Door::always_open(), self.fd, room, left, null());
         // SAFETY: as above.
-        let told = match unsafe { api::epoll_wait(self.fd, at, max, timeout, null()) } {
+        let told = match unsafe { api::epoll_wait(self.fd, at, max, timeout.as_ref(), null()) } {
             Begun::Verdict(verdict) => verdict.answer(&mut ask_kernel),
             Begun::Plain(doze) => {
                 let told = ask_kernel();

@@ -152,10 +152,7 @@ impl Registration {
         task: &Context<'_>,
         mut attempt: impl FnMut(Event) -> io::Result<T>,
     ) -> Poll<io::Result<T>> {
-        if !self.reactor.is_of_this_process() {
-            let text = "a wait for a stream of the parent process";
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::Unsupported, text)));
-        }
+        self.reactor.check_process()?;
         // What would block has been tried: only what has come since is worth another attempt.
         while let Some(event) = self.source.come(direction, task) {
             let done = loop {
