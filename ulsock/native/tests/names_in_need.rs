@@ -188,6 +188,32 @@ fn messages_by_name() {
     done.expect("a loop");
 }
 
+/// A connection that came when there was no descriptor for it waits for one, and not for the next connection.
+#[test]
+fn who_could_not_be_accepted_is_later() {
+    let _alone = alone();
+    let done = block_on(async {
+        let server = Endpoint::bind("127.0.0.1:0").expect("an endpoint");
+        let heard = Rc::new(Cell::new(0));
+        let counted = heard.clone();
+        server.handle(HELLO, move |message| {
+            counted.set(counted.get() + 1);
+            message.skip()
+        });
+        let address = server.local_addr().expect("an address");
+        let client = Endpoint::new();
+        let peer = client.connect(address).await.expect("a peer");
+        let before = limit_descriptors(3);
+        drop(spawn(async move { server.serve().await }));
+        peer.send(HELLO, &[]).await.expect("sent");
+        sleep(Duration::from_millis(150)).await.expect("a timer");
+        assert_eq!(heard.get(), 0);
+        limit_descriptors(before);
+        until(|| heard.get() == 1).await;
+    });
+    done.expect("a loop");
+}
+
 /// However few descriptors there are, a subscription says so, or tells of everybody, if later.
 #[test]
 fn a_subscription_with_hardly_any() {

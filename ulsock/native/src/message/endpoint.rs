@@ -7,6 +7,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use slab::Slab;
 
@@ -28,6 +29,9 @@ const WINDOW: usize = 256 << 10;
 /// Connections that have not greeted yet: nobody else gets any memory.
 const MOST_STRANGERS: usize = 64;
 
+/// Without descriptors, until it is tried again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
 /// Where messages are sent from, and received. It belongs to one thread; a program with several has one for each.
 ///
 /// Handlers run while somebody waits in [`extract`](Endpoint::extract) or [`serve`](Endpoint::serve).
@@ -45,7 +49,7 @@ struct Parts {
     /// Who have connected and not greeted, the oldest first.
     strangers: RefCell<Vec<Rc<Link>>>,
     /// Somebody could not be accepted.
-    accepts_later: Cell<bool>,
+    accepts_later: Rc<Cell<bool>>,
     on_arrival: RefCell<Option<Rc<OnArrival>>>,
 }
 
@@ -83,7 +87,7 @@ impl Endpoint {
             links: RefCell::default(),
             listener,
             strangers: RefCell::default(),
-            accepts_later: Cell::new(false),
+            accepts_later: Rc::default(),
             on_arrival: RefCell::default(),
         };
         Endpoint {
@@ -417,12 +421,27 @@ impl Parts {
                 }
                 // One that is gone already.
                 Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                // Too few descriptors: when a peer has gone, or with the next that comes.
-                Poll::Ready(Err(_)) => return self.accepts_later.set(true),
+                // Too few descriptors.
+                Poll::Ready(Err(_)) => return self.accept_later(waker),
                 Poll::Pending => return,
             }
         }
         waker.wake_by_ref();
+    }
+
+    /// When a peer has gone, with the next that comes, or soon: others of the process may have closed theirs.
+    fn accept_later(&self, waker: &Waker) {
+        if self.accepts_later.replace(true) {
+            return;
+        }
+        let (waits, waker) = (self.accepts_later.clone(), waker.clone());
+        Tasks::new(&self.handlers).spawn(async move {
+            let slept = run::sleep(ACCEPT_PAUSE).await;
+            if waits.take() && slept.is_ok() {
+                waker.wake();
+            }
+            Ok(())
+        });
     }
 
     /// Connections that never greet are closed when there are too many.
