@@ -44,6 +44,9 @@ static void failures_leave_nothing(void)
     REFUSED(ULSOCK_BAD_ARGUMENT, ulsock_group_join(NULL, "group", NULL, 0, 0, &group));
     REFUSED(ULSOCK_BAD_ARGUMENT, ulsock_region_wire(NULL, 0, 1, false, &wire));
     REFUSED(ULSOCK_BAD_ARGUMENT, ulsock_import_open(NULL, &import));
+    CHECK(!import);
+    import = SOMETHING;
+    REFUSED(ULSOCK_BAD_ARGUMENT, ulsock_import_open_within(NULL, 1, &import));
     CHECK(!endpoint && !peer && !listener && !stream && !task && !caller && !request && !reply);
     CHECK(!room && !view && !group && !wire && !import);
     REFUSED(ULSOCK_BAD_ARGUMENT, ulsock_caller_call(NULL, 1, NULL, 0, 0, &memory, &len));
@@ -138,10 +141,61 @@ static void messages(void)
     ulsock_endpoint_free(server);
 }
 
+static ulsock_key mute_key;
+
+static void open_a_mute_one(void *nothing)
+{
+    ulsock_import *import = SOMETHING;
+
+    (void)nothing;
+    REFUSED(ULSOCK_NOTHING, ulsock_import_open_within(&mute_key, 100, &import));
+    CHECK(!import);
+    CHECK(ulsock_wait_at_most(100) == -1);
+    REFUSED(ULSOCK_NOTHING, ulsock_import_open(&mute_key, &import));
+    CHECK(!import && ulsock_wait_at_most(-1) == 100);
+}
+
+/* An exporter that never answers, and regions that nobody can have. */
+static void regions(void)
+{
+    ulsock_exporter *exporter;
+    ulsock_wire_events *events;
+    ulsock_region *region = SOMETHING;
+    ulsock_import *import;
+    ulsock_listener *mute;
+    ulsock_address address;
+    ulsock_task *task;
+
+    MUST(ulsock_wire_events_new(&events));
+    MUST(ulsock_exporter_bind("127.0.0.1:0", &exporter));
+    REFUSED(ULSOCK_BAD_SIZE, ulsock_exporter_export(exporter, 0, events, &region));
+    REFUSED(ULSOCK_BAD_SIZE, ulsock_exporter_export(exporter, SIZE_MAX, events, &region));
+    REFUSED(ULSOCK_NO_MEMORY, ulsock_exporter_export(exporter, (size_t)1 << 46, events, &region));
+    CHECK(!region);
+    MUST(ulsock_exporter_export(exporter, 5000, events, &region));
+    MUST(ulsock_region_key(region, &mute_key));
+    MUST(ulsock_import_open_within(&mute_key, 10000, &import));
+    CHECK(ulsock_import_size(import) == 5000);
+    ulsock_import_free(import);
+
+    MUST(ulsock_listener_bind("127.0.0.1:0", &mute));
+    MUST(ulsock_listener_address(mute, &address));
+    MUST(ulsock_key_set_address(&mute_key, address.text));
+    open_a_mute_one(NULL);
+    MUST(ulsock_task_begin(open_a_mute_one, NULL, &task));
+    MUST(ulsock_task_join(task));
+    ulsock_task_free(task);
+    ulsock_listener_free(mute);
+    ulsock_region_free(region);
+    ulsock_exporter_free(exporter);
+    ulsock_wire_events_free(events);
+}
+
 int main(void)
 {
     failures_leave_nothing();
     sizes();
+    regions();
     messages();
     printf("done\n");
     return 0;

@@ -261,7 +261,7 @@ void ulsock_stack_size(size_t bytes);
  * library. It may wait, too. `task` is null if nobody will ask for it. A thread that ends cancels its tasks then, and so does the
  * first thread when it returns from main() or calls exit() outside of tasks.
  *
- * ULSOCK_NO_MEMORY: there is no stack for it. */
+ * ULSOCK_NO_MEMORY: there is no address space for its stack. ULSOCK_TOO_MANY: the thread has 8,192 tasks and handlers already. */
 ulsock_status ulsock_task_begin(void (*function)(void *argument),
                                 void *argument,
                                 ulsock_task **task);

@@ -1,7 +1,6 @@
 //! Endpoints: who can be connected to, and what is done with what comes.
 
 use std::ffi::{c_char, c_void};
-use std::future::poll_fn;
 use std::mem::MaybeUninit;
 use std::net::ToSocketAddrs;
 use std::rc::Rc;
@@ -95,7 +94,7 @@ pub extern "C" fn ulsock_endpoint_handle(
             return Err(Error::bad_argument("numbers from 0xff00 on are reserved"));
         }
         Endpoint::inner(endpoint)?.handle(number, move |message| async move {
-            let stack = poll_fn(|task| take_stack(Some(task))).await;
+            let stack = take_stack().await;
             let run = move || handler(user, &Reader::lent(Input::Message(message)));
             Fiber::new(stack, run).await;
             Ok(())

@@ -12,7 +12,7 @@ use std::time::Duration;
 use native::run;
 
 use crate::edge::{nulled, object};
-use crate::fiber::{Fiber, take_stack, wait, yield_now};
+use crate::fiber::{Fiber, try_take_stack, wait, yield_now};
 use crate::held::{Handle, Local, free};
 use crate::status::{Error, Result, Status, told};
 use crate::thread;
@@ -72,7 +72,7 @@ impl Drop for Running {
 /// library. It may wait, too. `task` is null if nobody will ask for it. A thread that ends cancels its tasks then, and so does the
 /// first thread when it returns from main() or calls exit() outside of tasks.
 ///
-/// ULSOCK_NO_MEMORY: there is no stack for it.
+/// ULSOCK_NO_MEMORY: there is no address space for its stack. ULSOCK_TOO_MANY: the thread has 8,192 tasks and handlers already.
 #[unsafe(no_mangle)]
 pub extern "C" fn ulsock_task_begin(
     function: Option<extern "C" fn(argument: *mut c_void)>,
@@ -82,12 +82,7 @@ pub extern "C" fn ulsock_task_begin(
     told(|| {
         let task = task.map(nulled);
         let function = function.ok_or_else(|| Error::bad_argument("no function"))?;
-        let Poll::Ready(stack) = take_stack(None) else {
-            return Err(Error::new(
-                Status::NoMemory,
-                "there is no stack for the task",
-            ));
-        };
+        let stack = try_take_stack()?;
         let state = Rc::new(State::default());
         let running = Running {
             fiber: Some(Fiber::new(stack, move || function(argument))),

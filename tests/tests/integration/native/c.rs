@@ -169,7 +169,7 @@ fn the_static_library() {
 #[test]
 fn mistakes_and_ends() {
     let place = Place::new(Ends::both()).eager();
-    for name in ["libulsock_edges", "libulsock_ends"] {
+    for name in ["libulsock_edges", "libulsock_ends", "libulsock_stacks"] {
         let source = top().join("tests/c").join(name).with_extension("c");
         let path = place.folder().join(name);
         compile(installed(), &source, &path, Linked::Shared);

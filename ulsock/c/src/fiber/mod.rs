@@ -20,7 +20,7 @@ use crate::edge::time;
 use crate::status::{Error, Result, Status};
 use crate::thread;
 
-pub use stack::{Stack, take as take_stack};
+pub use stack::{Stack, take as take_stack, try_take as try_take_stack};
 
 /// What this thread runs, and so what a wait has to do.
 #[derive(Clone, Copy)]

@@ -1,10 +1,18 @@
 //! Stacks for fibers. A thread keeps some for the next; who needs more than it can have waits until one is given back.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use corosensei::stack::DefaultStack;
+use native::run;
+
+use crate::status::{Error, Result, Status};
 
 /// Fibers that a thread can have at a time: each stack is two of the 65,530 mappings that a process has by default.
 const MOST: usize = 8192;
@@ -16,6 +24,9 @@ const SMALLEST: usize = 16 << 10;
 
 /// With as many as a thread can have, half of what a process can address.
 const LARGEST: usize = 8 << 30;
+
+/// Between two looks for address space, which anybody in the process may give back.
+const PAUSE: Duration = Duration::from_millis(100);
 
 static SIZE: AtomicUsize = AtomicUsize::new(256 << 10);
 
@@ -44,35 +55,71 @@ impl Stack {
 thread_local! {
     static FREE: RefCell<Vec<Stack>> = const { RefCell::new(Vec::new()) };
     static OUT: Cell<usize> = const { Cell::new(0) };
-    static WAITERS: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
+    static WAITERS: RefCell<BTreeMap<u64, Waker>> = const { RefCell::new(BTreeMap::new()) };
+    static NUMBERS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A stack, as soon as there is one.
-pub fn take(task: Option<&Context<'_>>) -> Poll<Stack> {
+/// A stack, if there is one.
+pub fn try_take() -> Result<Stack> {
     let size = SIZE.load(Ordering::Relaxed);
     let free = FREE.try_with(|free| free.borrow_mut().pop()).ok().flatten();
-    let stack = match free {
-        Some(stack) if stack.size == size => Some(stack),
-        _ if OUT.get() < MOST => DefaultStack::new(size)
-            .ok()
-            .map(|memory| Stack { memory, size }),
-        _ => None,
+    let stack = match free.filter(|stack| stack.size == size) {
+        Some(stack) => stack,
+        None if OUT.get() >= MOST => {
+            let text = format!("this thread has {MOST} tasks and handlers: let some of them end");
+            return Err(Error::new(Status::TooMany, text));
+        }
+        None => Stack {
+            memory: DefaultStack::new(size).map_err(|error| no_memory(size, &error))?,
+            size,
+        },
     };
-    match (stack, task) {
-        (Some(stack), _) => {
-            OUT.set(OUT.get() + 1);
-            Poll::Ready(stack)
+    OUT.set(OUT.get() + 1);
+    Ok(stack)
+}
+
+fn no_memory(size: usize, error: &io::Error) -> Error {
+    let text = format!(
+        "no address space for a stack of {size} bytes ({error}): ulsock_stack_size(), ulimit -v, vm.max_map_count"
+    );
+    Error::new(Status::NoMemory, text)
+}
+
+/// A stack, as soon as there is one: when one of this thread is given back; or, for others may have what is missing, when a look now
+/// and then finds one.
+pub async fn take() -> Stack {
+    loop {
+        if let Ok(stack) = try_take() {
+            return stack;
         }
-        // Without any that could be given back nobody would be woken: the caller looks again in its next turn.
-        (None, Some(task)) if OUT.get() == 0 => {
-            task.waker().wake_by_ref();
-            Poll::Pending
-        }
-        (None, Some(task)) => {
-            let _ = WAITERS.try_with(|waiters| waiters.borrow_mut().push(task.waker().clone()));
-            Poll::Pending
-        }
-        (None, None) => Poll::Pending,
+        let mut pause = pin!(run::sleep(PAUSE));
+        let mut waiter = None;
+        poll_fn(|task| match &waiter {
+            Some(_) => Poll::Ready(()),
+            None => {
+                waiter = Some(Waiter::new(task.waker()));
+                pause.as_mut().poll(task).map(drop)
+            }
+        })
+        .await;
+    }
+}
+
+/// One that is woken when a stack is given back, as long as this lives.
+struct Waiter(u64);
+
+impl Waiter {
+    fn new(waker: &Waker) -> Waiter {
+        let number = NUMBERS.get();
+        NUMBERS.set(number + 1);
+        let _ = WAITERS.try_with(|all| all.borrow_mut().insert(number, waker.clone()));
+        Waiter(number)
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let _ = WAITERS.try_with(|all| all.borrow_mut().remove(&self.0));
     }
 }
 
@@ -90,5 +137,5 @@ pub fn give_back(stack: Stack) {
 pub fn lost() {
     OUT.set(OUT.get() - 1);
     let waiters = WAITERS.try_with(RefCell::take).unwrap_or_default();
-    waiters.into_iter().for_each(Waker::wake);
+    waiters.into_values().for_each(Waker::wake);
 }

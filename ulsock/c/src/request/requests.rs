@@ -1,7 +1,6 @@
 //! The services of an endpoint.
 
 use std::ffi::{c_char, c_void};
-use std::future::poll_fn;
 use std::mem::MaybeUninit;
 use std::rc::Rc;
 
@@ -88,7 +87,7 @@ async fn handled(
     request: RequestReader,
     reply: ReplyWriter,
 ) -> std::result::Result<(), Failure> {
-    let stack = poll_fn(|task| take_stack(Some(task))).await;
+    let stack = take_stack().await;
     let request = Reader::lent(Input::Request(request));
     let reply = Rc::new(Writer::lent(Output::Reply(reply)));
     let own = reply.clone();
