@@ -1,5 +1,6 @@
 //! Programs that are written for ulsock, with each other and with ordinary ones.
 
+mod both_doors;
 mod c;
 mod ends;
 mod failures;

@@ -85,8 +85,8 @@ fn no_memory(size: usize, error: &io::Error) -> Error {
     Error::new(Status::NoMemory, text)
 }
 
-/// A stack, as soon as there is one: when one of this thread is given back; or, for others may have what is missing, when a look now
-/// and then finds one.
+/// A stack, as soon as there is one: when one of this thread is given back; or, for others may have what is missing, when a look
+/// now and then finds one.
 pub async fn take() -> Stack {
     loop {
         if let Ok(stack) = try_take() {
