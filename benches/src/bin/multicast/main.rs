@@ -1,6 +1,8 @@
 //! A message to all members of a group, beside the same message to one peer: the time per message until all have it, one kind
-//! after the other, in rounds. The receivers are processes of their own.
+//! after the other, in rounds. The receivers are processes of their own. With `--only` one kind alone, for `ulsock compare`.
 #![forbid(unsafe_code)]
+
+mod sockets;
 
 use std::cell::Cell;
 use std::error::Error;
@@ -11,7 +13,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use benches::{Outcome, seconds};
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use native::group::{Event, Group, Options};
 use native::message::{Endpoint, Incoming, MessageError};
 use native::names::Names;
@@ -44,6 +46,17 @@ struct Cli {
     seconds: Duration,
     #[arg(long, default_value_t = 3)]
     rounds: u32,
+    /// Only this, once
+    #[arg(long, value_enum)]
+    only: Option<Kind>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Kind {
+    /// To a group
+    Group,
+    /// To each receiver over a connection of kernel TCP
+    Sockets,
 }
 
 #[derive(Subcommand)]
@@ -54,6 +67,9 @@ enum Role {
     /// Receive messages until their sender leaves
     #[command(hide = true)]
     Peer,
+    /// Receive over a connection of kernel TCP until its end
+    #[command(hide = true)]
+    Receiver { size: u64 },
 }
 
 fn main() -> Outcome {
@@ -61,8 +77,34 @@ fn main() -> Outcome {
     match &cli.role {
         Some(Role::Member { service }) => member(service),
         Some(Role::Peer) => peer(),
-        None => measure(&cli),
+        Some(Role::Receiver { size }) => sockets::receive(*size),
+        None => match cli.only {
+            None => measure(&cli),
+            Some(Kind::Group) => print(&to_group(&cli)?),
+            Some(Kind::Sockets) => print(&sockets::run(&cli)?),
+        },
     }
+}
+
+/// So many messages, each to all.
+struct Run {
+    count: u64,
+    seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Only {
+    messages_per_s: f64,
+    total_messages: u64,
+}
+
+fn print(run: &Run) -> Outcome {
+    let line = Only {
+        messages_per_s: run.count as f64 / run.seconds,
+        total_messages: run.count,
+    };
+    println!("{}", serde_json::to_string(&line)?);
+    Ok(())
 }
 
 /// What one kind took.
@@ -126,6 +168,14 @@ fn cpu() -> Result<f64, Box<dyn Error>> {
 
 fn multicast(cli: &Cli) -> Result<Taken, Box<dyn Error>> {
     let before = cpu()?;
+    let Run { count, seconds } = to_group(cli)?;
+    Ok(Taken {
+        time: seconds / count as f64,
+        cpu: (cpu()? - before) / count as f64,
+    })
+}
+
+fn to_group(cli: &Cli) -> Result<Run, Box<dyn Error>> {
     let service = format!("multicast.{}", std::process::id());
     let group = Group::join(&Names::open()?, &service, Options::default())?;
     let (mut sender, mut receiver) = group.split();
@@ -146,7 +196,7 @@ fn multicast(cli: &Cli) -> Result<Taken, Box<dyn Error>> {
         }
     }
     sender.flush()?;
-    let time = begin.elapsed().as_secs_f64() / count as f64;
+    let seconds = begin.elapsed().as_secs_f64();
     drop((sender, receiver));
     for member in &mut members {
         let mut line = String::new();
@@ -156,8 +206,7 @@ fn multicast(cli: &Cli) -> Result<Taken, Box<dyn Error>> {
             return Err(format!("a member has {got} of {count} messages").into());
         }
     }
-    let cpu = (cpu()? - before) / count as f64;
-    Ok(Taken { time, cpu })
+    Ok(Run { count, seconds })
 }
 
 /// Counts the messages of the one that sends some.

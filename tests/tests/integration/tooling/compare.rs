@@ -12,7 +12,7 @@ use tests::{procfs, wait};
 
 /// All scenarios but those that always take a second for each run: these have a test of their own.
 const SCENARIOS: &str = "ping-pong,stream,netpipe,redis,memcached,nginx-short,pgbench,tpc-b,java,\
-                         zmq,liburing,requests,mpi,churn,connections,poll,memory,calls,threads,one-core,loaded,blocking";
+                         zmq,liburing,requests,multicast,mpi,churn,connections,poll,memory,calls,threads,one-core,loaded,blocking";
 const SLOW: &str = "sockperf,iperf3,nginx";
 
 /// The command; its work folder lies in the place's.

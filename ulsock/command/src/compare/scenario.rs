@@ -15,6 +15,7 @@ mod memcached;
 mod memory;
 mod messages;
 mod mpi;
+mod multicast;
 mod netpipe;
 mod nginx;
 mod pgbench;
@@ -200,6 +201,7 @@ pub const SCENARIOS: &[Scenario] = &[
     zmq::SCENARIO,
     liburing::SCENARIO,
     requests::SCENARIO,
+    multicast::SCENARIO,
     exchange::SCENARIO,
     churn::SCENARIO,
     crowd::SCENARIO,

@@ -16,8 +16,17 @@ use crate::compare::usage::End;
 use crate::preload;
 
 /// The programs that an installation must have.
-pub const PROGRAMS: [&str; 9] = [
-    "pingpong", "stream", "messages", "requests", "dial", "crowd", "team", "calls", "hoard",
+pub const PROGRAMS: [&str; 10] = [
+    "pingpong",
+    "stream",
+    "messages",
+    "requests",
+    "multicast",
+    "dial",
+    "crowd",
+    "team",
+    "calls",
+    "hoard",
 ];
 
 /// Which placements a case is run at.
