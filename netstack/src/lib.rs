@@ -15,6 +15,7 @@ pub mod broadcast;
 pub mod crc32c;
 pub mod failover;
 pub mod link;
+pub mod notice;
 #[cfg(feature = "std")]
 pub mod phy;
 pub mod port;

@@ -24,6 +24,8 @@ mod establish;
 mod freeze;
 #[path = "loom/handover.rs"]
 mod handover;
+#[path = "loom/notice.rs"]
+mod notice;
 #[path = "loom/switch.rs"]
 mod switch;
 #[path = "loom/wait.rs"]

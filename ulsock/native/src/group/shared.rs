@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use netstack::broadcast::Rung;
+use netstack::notice::Notice;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::error::GroupError;
@@ -76,10 +77,10 @@ pub struct Shared {
     pub seats: Mutex<Seats>,
     pub members: Mutex<Vec<Member>>,
     changes: Mutex<(VecDeque<Change>, Rung)>,
-    has_changes: AtomicBool,
+    changed: Notice,
     notes: Mutex<Vec<Note>>,
     /// The group's thread is to look.
-    nudged: AtomicBool,
+    nudged: Notice,
     thread: Mutex<Option<Waker>>,
     ended: AtomicBool,
     generation: u32,
@@ -109,9 +110,9 @@ impl Shared {
             sender_bell: bell()?,
             members: Mutex::default(),
             changes: Mutex::default(),
-            has_changes: AtomicBool::new(false),
+            changed: Notice::new(),
             notes: Mutex::default(),
-            nudged: AtomicBool::new(false),
+            nudged: Notice::new(),
             thread: Mutex::default(),
             ended: AtomicBool::new(false),
             generation: generation(),
@@ -146,8 +147,7 @@ impl Shared {
     pub fn change(&self, change: Change) {
         let mut changes = lock(&self.changes);
         changes.0.push_back(change);
-        self.has_changes.store(true, Ordering::SeqCst);
-        std::sync::atomic::fence(Ordering::SeqCst);
+        self.changed.raise();
         if self.page.rest().must_be_rung(&mut changes.1, 0) {
             ring_bell(&self.receiver_bell);
         }
@@ -155,11 +155,11 @@ impl Shared {
 
     #[inline]
     pub fn has_changes(&self) -> bool {
-        self.has_changes.load(Ordering::SeqCst)
+        self.changed.is_raised()
     }
 
     pub fn take_changes(&self) -> VecDeque<Change> {
-        self.has_changes.store(false, Ordering::SeqCst);
+        self.changed.lower();
         std::mem::take(&mut lock(&self.changes).0)
     }
 
@@ -172,7 +172,7 @@ impl Shared {
     /// The group's thread is to look at what it has to send.
     #[inline]
     pub fn nudge(&self) {
-        if !self.nudged.swap(true, Ordering::AcqRel)
+        if self.nudged.raise()
             && let Some(waker) = &*lock(&self.thread)
         {
             waker.wake_by_ref();
@@ -182,7 +182,7 @@ impl Shared {
     /// In the group's thread: waits until it was nudged.
     pub fn poll_nudged(&self, task: &Context<'_>) -> Poll<Vec<Note>> {
         *lock(&self.thread) = Some(task.waker().clone());
-        match self.nudged.swap(false, Ordering::AcqRel) {
+        match self.nudged.lower() {
             true => Poll::Ready(std::mem::take(&mut lock(&self.notes))),
             false => Poll::Pending,
         }
