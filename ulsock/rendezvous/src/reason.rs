@@ -39,13 +39,14 @@ pub enum Reason {
     Unanswered,
     Handler,
     Trial,
+    Rule,
 }
 
 /// Places for counts by reason, with some to spare.
 pub const PLACES: usize = 64;
 
 impl Reason {
-    pub const ALL: [Reason; 34] = [
+    pub const ALL: [Reason; 35] = [
         Reason::None,
         Reason::Young,
         Reason::NoPeer,
@@ -80,6 +81,7 @@ impl Reason {
         Reason::Unanswered,
         Reason::Handler,
         Reason::Trial,
+        Reason::Rule,
     ];
 
     pub fn name(self) -> &'static str {
@@ -118,6 +120,7 @@ impl Reason {
             Reason::Unanswered => "unanswered",
             Reason::Handler => "handler",
             Reason::Trial => "trial",
+            Reason::Rule => "rule",
         }
     }
 

@@ -1,17 +1,29 @@
-//! The configuration of this process, read once from environment variables.
+//! The configuration of this process, read once from environment variables, and from the file behind them.
 //!
 //! A bad value or an unknown name is an error: the preload library says so in one line and stays on
-//! kernel TCP, `ulsock run` refuses to start. Nothing here touches the network.
+//! kernel TCP, `ulsock run` refuses to start. A bad file is as none, for it is in every program of the host: the library
+//! says so only to who asks (`ULSOCK_LOG=info`), and `ulsock doctor` says why. Nothing here touches the network.
 
 mod cidr;
+pub mod file;
+mod glob;
+mod layers;
+pub mod rules;
 mod scope;
+mod toml;
+mod who;
 
 use os::log;
 use std::fmt;
 use std::path::PathBuf;
 
 pub use cidr::Cidr;
+pub use file::FileError;
+pub use layers::{ConfigFile, FileUse};
+pub use rules::Rules;
 pub use scope::{AwakeScope, OutOfScope, Reach, Scope};
+pub use toml::Fault;
+pub use who::Who;
 
 use netstack::ring::mark::LEVEL_SIZE;
 
@@ -21,6 +33,7 @@ const KNOWN: &[&str] = &[
     "ULSOCK_AWAKE",
     "ULSOCK_CHAOS",
     "ULSOCK_CLUSTER",
+    "ULSOCK_CONFIG_FILE",
     "ULSOCK_DIE",
     "ULSOCK_DRAG",
     "ULSOCK_EXCLUDE",
@@ -125,6 +138,9 @@ pub struct Config {
     /// A test aid: the process is killed after this step.
     pub die: Option<Step>,
     pub nic: Nic,
+    /// For single connections of this program.
+    pub rules: Rules,
+    pub file: ConfigFile,
 }
 
 /// A variable that cannot be used, and what it may hold instead.
@@ -143,20 +159,29 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
+    /// Of this process: from its environment and the file.
     pub fn from_env() -> Result<Config, ConfigError> {
-        Config::from_vars(std::env::vars_os().filter_map(|(name, value)| {
+        let vars = std::env::vars_os().filter_map(|(name, value)| {
             let name = name.into_string().ok()?;
             let value = value.to_string_lossy().into_owned();
             name.starts_with("ULSOCK").then_some((name, value))
-        }))
+        });
+        match file::may_be_read() {
+            true => Config::of(vars, Who::myself),
+            false => Config::from_vars(vars),
+        }
     }
 
-    /// From any list of variables that carry our prefix.
+    /// From any list of variables that carry our prefix, and from nothing else.
     pub fn from_vars(vars: impl Iterator<Item = (String, String)>) -> Result<Config, ConfigError> {
-        let mut vars: Vec<_> = vars.collect();
+        let mut config = Config::default();
+        config.set_all(vars.collect())?;
+        Ok(config)
+    }
+
+    fn set_all(&mut self, mut vars: Vec<(String, String)>) -> Result<(), ConfigError> {
         // The profile sets defaults that the other variables refine, whatever their order.
         vars.sort_by_key(|(name, _)| name != "ULSOCK_PROFILE");
-        let mut config = Config::default();
         for (name, value) in &vars {
             if !KNOWN.contains(&name.as_str()) {
                 let problem = format!("no such variable (known: {})", KNOWN.join(", "));
@@ -165,12 +190,12 @@ impl Config {
                     problem,
                 });
             }
-            config.set(name, value).map_err(|wanted| ConfigError {
+            self.set(name, value).map_err(|wanted| ConfigError {
                 name: name.clone(),
                 problem: format!("cannot use \"{value}\": give {wanted}"),
             })?;
         }
-        Ok(config)
+        Ok(())
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
@@ -178,6 +203,7 @@ impl Config {
             "ULSOCK" => self.enabled = flag(value)?,
             "ULSOCK_AWAKE" => self.scope.set_awake(value)?,
             "ULSOCK_CLUSTER" => self.scope.set_cluster(value)?,
+            file::VARIABLE => file::check_name(value)?,
             "ULSOCK_EXCLUDE" => self.scope.set_exclude(value)?,
             "ULSOCK_PROFILE" => self.set_profile(value)?,
             "ULSOCK_SPIN_US" => self.spin = spin(value)?,
@@ -228,6 +254,8 @@ impl Default for Config {
             late: 0,
             die: None,
             nic: Nic::Auto,
+            rules: Rules::default(),
+            file: ConfigFile::None,
         }
     }
 }
@@ -366,6 +394,7 @@ mod tests {
             ("ULSOCK", "yes"),
             ("ULSOCK_AWAKE", "1"),
             ("ULSOCK_CLUSTER", "10.0.0.0/33"),
+            ("ULSOCK_CONFIG_FILE", "ulsock.toml"),
             ("ULSOCK_EXCLUDE", "70000"),
             ("ULSOCK_PROFILE", "fast"),
             ("ULSOCK_SPIN_US", "-2"),

@@ -63,7 +63,10 @@ impl Scope {
         Ok(())
     }
 
+    /// In place of what was set before.
     pub(super) fn set_exclude(&mut self, text: &str) -> Result<(), &'static str> {
+        self.exclude.clear();
+        self.exclude_ports.clear();
         for item in items(text) {
             if let Ok(port) = item.parse::<u16>() {
                 self.exclude_ports.push(port);

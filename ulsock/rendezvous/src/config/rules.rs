@@ -1,0 +1,138 @@
+//! The rules of the configuration file that are left for this program: which of its connections stay on kernel TCP, and
+//! when and how far the others leave it. Looked at where promotion is decided, never at a data call.
+
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+
+use super::Cidr;
+
+/// Who opened the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// This end.
+    Connect,
+    /// The other end.
+    Accept,
+}
+
+/// Which connections a rule is for. A list that is empty stands for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// Of the other end.
+    pub(super) addresses: Vec<Cidr>,
+    /// Of the service: the port that the listening end has, so that both ends mean the same.
+    pub(super) ports: Vec<RangeInclusive<u16>>,
+    pub(super) direction: Option<Direction>,
+}
+
+impl Ends {
+    pub fn are_all(&self) -> bool {
+        *self == Ends::default()
+    }
+
+    fn has(&self, direction: Direction, service: u16, peer: IpAddr) -> bool {
+        let is_ours = self.direction.is_none_or(|only| only == direction);
+        let blocks = &self.addresses;
+        let is_there = blocks.is_empty() || blocks.iter().any(|block| block.contains(peer));
+        let ports = &self.ports;
+        let is_port = ports.is_empty() || ports.iter().any(|range| range.contains(&service));
+        is_ours && is_there && is_port
+    }
+}
+
+/// What it does not say is as for the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// Where it begins in the file.
+    pub line: u32,
+    pub ends: Ends,
+    pub on_kernel: bool,
+    pub upgrade_after: Option<Option<u32>>,
+    /// The largest ring level.
+    pub largest: Option<u8>,
+}
+
+/// In the order of the file; the first that matches counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    pub(super) list: Vec<Rule>,
+    /// One of them says when connections are upgraded.
+    pub(super) times: bool,
+}
+
+impl Rules {
+    #[inline]
+    pub fn are_none(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Must a rule be looked for as soon as a connection exists?
+    #[inline]
+    pub fn say_when(&self) -> bool {
+        self.times
+    }
+
+    pub fn all(&self) -> &[Rule] {
+        &self.list
+    }
+
+    pub fn find(&self, direction: Direction, local: SocketAddr, peer: SocketAddr) -> Option<&Rule> {
+        let service = match direction {
+            Direction::Connect => peer.port(),
+            Direction::Accept => local.port(),
+        };
+        let ip = peer.ip().to_canonical();
+        let mut rules = self.list.iter();
+        rules.find(|rule| rule.ends.has(direction, service, ip))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addr(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    fn rule(line: u32, address: &str, ports: RangeInclusive<u16>) -> Rule {
+        let ends = Ends {
+            addresses: Cidr::parse(address).into_iter().collect(),
+            ports: vec![ports],
+            direction: None,
+        };
+        Rule {
+            line,
+            ends,
+            ..Rule::default()
+        }
+    }
+
+    #[test]
+    fn the_first_that_matches_counts() {
+        let mut accepted = rule(3, "any", 0..=u16::MAX);
+        accepted.ends.direction = Some(Direction::Accept);
+        let rules = Rules {
+            list: vec![
+                rule(1, "10.0.0.0/8", 80..=80),
+                rule(2, "10.1.0.0/16", 70..=90),
+                accepted,
+            ],
+            times: false,
+        };
+        let found = |direction, local, peer| {
+            let rule = rules.find(direction, addr(local), addr(peer));
+            rule.map(|rule| rule.line)
+        };
+        use Direction::{Accept, Connect};
+        assert_eq!(found(Connect, "10.0.0.1:5", "10.1.0.1:80"), Some(1));
+        assert_eq!(
+            found(Connect, "10.0.0.1:5", "[::ffff:10.1.0.1]:81"),
+            Some(2)
+        );
+        assert_eq!(found(Connect, "10.0.0.1:80", "10.1.0.1:5"), None);
+        assert_eq!(found(Accept, "10.0.0.1:80", "10.1.0.1:5"), Some(1));
+        assert_eq!(found(Accept, "[::1]:80", "[::1]:5"), Some(3));
+        assert_eq!(found(Connect, "[::1]:5", "[::1]:80"), None);
+    }
+}
