@@ -1,67 +1,92 @@
-//! `ulsock doctor`: what ulsock would do here, with which settings, and why it would not. It only looks
-//! and tries; what is wrong it names with its cure.
+//! `ulsock doctor`: what ulsock would do here, with which settings, and why it would not; and the same of one program,
+//! or of a process that runs. It only looks and tries; what is wrong it names with its cure.
 
 mod directory;
+mod findings;
+mod process;
+mod program;
+mod rules;
 mod settings;
 pub mod trial;
 
-use std::process::ExitCode;
+use std::ffi::OsString;
 
 use crate::probe;
+use clap::Args;
 use rendezvous::config::Config;
 
 use crate::failure::{Failure, Outcome};
 use crate::install::{Install, LIBRARY};
 use crate::preload;
+use findings::Findings;
 
-/// What was found, as it is printed, and how much of it is bad.
-#[derive(Default)]
-struct Findings {
-    problems: usize,
+#[derive(Args)]
+#[command(override_usage = "ulsock doctor [--json] [PID | -- PROGRAM [ARGUMENTS]...]")]
+pub struct DoctorOptions {
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+    /// A process that runs: is it accelerated, and why not
+    #[arg(conflicts_with = "program")]
+    pid: Option<u32>,
+    /// A program: what of it would be accelerated, and why not. It is not run
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
 }
 
-impl Findings {
-    fn title(&self, text: &str) {
-        println!("\n{text}");
-    }
-
-    /// A line that is neither good nor bad.
-    fn note(&self, text: &str) {
-        println!("       {text}");
-    }
-
-    /// True if it is well.
-    fn check<E: std::fmt::Display>(&mut self, what: &str, found: Result<String, E>) -> bool {
-        match &found {
-            Ok(text) => println!("  ok   {what}: {text}"),
-            Err(problem) => {
-                self.problems += 1;
-                println!("  BAD  {what}: {problem}");
-            }
+pub fn run(options: &DoctorOptions) -> Outcome {
+    Ok(match (options.pid, options.program.first()) {
+        (Some(pid), _) => {
+            let mut findings = Findings::of(format!("process {pid}"), options.json);
+            process::examine(&mut findings, pid);
+            let verdict = of_process(findings.problems);
+            findings.conclude(&verdict)
         }
-        found.is_ok()
-    }
+        (None, Some(program)) => {
+            let name = os::plain::plain(program.as_encoded_bytes());
+            let mut findings = Findings::of(format!("program {name}"), options.json);
+            program::examine(&mut findings, &options.program);
+            run_directory(&mut findings, Config::from_env().ok().as_ref());
+            library(&mut findings);
+            let verdict = of_program(findings.problems);
+            findings.conclude(&verdict)
+        }
+        (None, None) => of_host(options.json),
+    })
 }
 
-pub fn run() -> Outcome {
+fn of_host(in_json: bool) -> std::process::ExitCode {
     let name = rustix::system::uname();
-    println!(
+    let subject = format!(
         "ulsock {} on {} {}",
         env!("CARGO_PKG_VERSION"),
         name.nodename().to_string_lossy(),
         name.machine().to_string_lossy()
     );
-    let mut findings = Findings::default();
+    let mut findings = Findings::of(subject, in_json);
     let config = settings(&mut findings);
     run_directory(&mut findings, config.as_ref());
     host(&mut findings);
     let library = library(&mut findings);
     self_test(&mut findings, config.as_ref(), library);
-    println!("\n{}", verdict(findings.problems));
-    Ok(match findings.problems {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::from(Failure::WORK),
-    })
+    let verdict = verdict(findings.problems);
+    findings.conclude(&verdict)
+}
+
+fn of_program(problems: usize) -> String {
+    match problems {
+        0 => "It would be accelerated: start it with `ulsock run -- PROGRAM`, and the programs at the other ends, too."
+            .to_owned(),
+        _ => format!("It would not be accelerated, or not as wanted. {}", lines(problems)),
+    }
+}
+
+fn of_process(problems: usize) -> String {
+    match problems {
+        0 => "ulsock is in it. A connection that is on kernel TCP has its reason above; the manual says what can be done."
+            .to_owned(),
+        _ => format!("It is not accelerated, or not as wanted. {}", lines(problems)),
+    }
 }
 
 /// The settings, if they can be used.
@@ -69,7 +94,8 @@ fn settings(findings: &mut Findings) -> Option<Config> {
     findings.title("Settings");
     match Config::from_env() {
         Ok(config) => {
-            findings.note(&settings::table(&config).replace('\n', "\n       "));
+            findings.note(&settings::table(&config));
+            rules::file(findings, &config);
             if !config.enabled {
                 let off = "everything stays on kernel TCP: unset it, or set it to 1";
                 findings.check("ULSOCK=0", Err(off));
@@ -164,6 +190,12 @@ fn verdict(problems: usize) -> String {
         0 => "All is well: TCP connections between programs under `ulsock run` on this host leave \
               kernel TCP."
             .to_owned(),
+        problems => lines(problems),
+    }
+}
+
+fn lines(problems: usize) -> String {
+    match problems {
         1 => "One problem: see the line that says BAD.".to_owned(),
         several => format!("{several} problems: see the lines that say BAD."),
     }

@@ -46,8 +46,8 @@ enum Command {
     Metrics(metrics::MetricsOptions),
     /// Race ulsock against kernel TCP on this machine
     Compare(compare::CompareOptions),
-    /// Say what ulsock would do here and why, and try it
-    Doctor,
+    /// Say what ulsock would do here, for a program, or does in a process, and why
+    Doctor(doctor::DoctorOptions),
     /// Run the daemon that joins this host to others by the NIC, or ask it, or prepare it
     Nicd(Box<nicd::NicdOptions>),
     #[command(name = doctor::trial::SUBCOMMAND, hide = true)]
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
         Command::Stats(options) => stats::run(&options),
         Command::Metrics(options) => metrics::run(&options),
         Command::Compare(options) => compare::run(options),
-        Command::Doctor => doctor::run(),
+        Command::Doctor(options) => doctor::run(&options),
         Command::Nicd(options) => nicd::run(&options),
         Command::DoctorEnd(end) => doctor::trial::end(&end),
         Command::CompareGuard { folders } => Ok(compare::guard::run(&folders)),

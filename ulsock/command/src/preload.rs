@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-use rendezvous::config::Config;
+use rendezvous::config::{Config, ConfigFile, Who};
 use rendezvous::rundir::RunDir;
 
 use crate::failure::Failure;
@@ -23,8 +23,12 @@ pub fn check_configuration(set: &[(&str, &str)]) -> Result<(), Failure> {
     let set = set
         .iter()
         .map(|(name, value)| (name.to_string(), value.to_string()));
-    let config = Config::from_vars(inherited.chain(set));
+    let config = Config::of(inherited.chain(set), Who::myself);
     let config = config.map_err(|error| Failure::setup(error.to_string()))?;
+    if let ConfigFile::Refused(error) = &config.file {
+        let way_out = "mend it, or set ULSOCK_CONFIG_FILE=none";
+        return Err(Failure::setup(format!("{error} ({way_out})")));
+    }
     if config.enabled {
         open_run_dir(&config)?;
     }

@@ -49,6 +49,10 @@ pub fn always(what: fmt::Arguments<'_>) {
     let _ = crate::write(to, &line.bytes[..line.used]);
 }
 
+pub fn info(what: fmt::Arguments<'_>) {
+    at(Level::Info, what);
+}
+
 pub fn debug(what: fmt::Arguments<'_>) {
     at(Level::Debug, what);
 }

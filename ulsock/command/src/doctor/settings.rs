@@ -2,7 +2,7 @@
 
 use crate::probe;
 use os::log::Level;
-use rendezvous::config::{AwakeScope, Config, Guarding, Report, Spin};
+use rendezvous::config::{AwakeScope, Config, ConfigFile, FileValue, Guarding, Report, Spin};
 use tabled::builder::Builder;
 use tabled::settings::Style;
 
@@ -10,7 +10,7 @@ use tabled::settings::Style;
 pub fn table(config: &Config) -> String {
     let mut builder = Builder::default();
     for (what, variable, value) in rows(config) {
-        builder.push_record([what.to_owned(), value, source(variable)]);
+        builder.push_record([what.to_owned(), value, source(config, variable)]);
     }
     let mut table = builder.build();
     table.with(Style::empty());
@@ -21,11 +21,11 @@ pub fn table(config: &Config) -> String {
 
 /// What a setting is called, its variable, and its value.
 fn rows(config: &Config) -> Vec<(&'static str, &'static str, String)> {
-    let of = |variable: &str| set(variable).unwrap_or_default();
+    let of = |variable: &str| value(config, variable).unwrap_or_default();
     vec![
-        ("connections", "ULSOCK_CLUSTER", cluster()),
+        ("connections", "ULSOCK_CLUSTER", cluster(config)),
         ("excluded", "ULSOCK_EXCLUDE", or_none(of("ULSOCK_EXCLUDE"))),
-        ("profile", "ULSOCK_PROFILE", profile().to_owned()),
+        ("profile", "ULSOCK_PROFILE", profile(config)),
         ("waiting", "ULSOCK_SPIN_US", spin(config.spin)),
         ("awake on kernel TCP", "ULSOCK_AWAKE", awake(config)),
         ("upgrade", "ULSOCK_UPGRADE_AFTER", upgrade(config)),
@@ -47,13 +47,27 @@ fn set(variable: &str) -> Option<String> {
     Some(value.to_string_lossy().into_owned())
 }
 
-fn source(variable: &str) -> String {
-    let by_profile = variable == "ULSOCK_SPIN_US" && set("ULSOCK_PROFILE").is_some();
-    match set(variable) {
-        Some(_) => format!("from {variable}"),
-        None if by_profile => "from the profile".to_owned(),
-        None => format!("default ({variable})"),
+fn source(config: &Config, variable: &str) -> String {
+    let by_profile = variable == "ULSOCK_SPIN_US" && value(config, "ULSOCK_PROFILE").is_some();
+    match (set(variable), in_file(config, variable)) {
+        (Some(_), _) => format!("from {variable}"),
+        (None, None) if by_profile => "from the profile".to_owned(),
+        (None, Some(value)) => format!("from the file, line {}", value.line),
+        (None, None) => format!("default ({variable})"),
     }
+}
+
+/// What the file says of it for this command; the last line counts.
+fn in_file<'a>(config: &'a Config, variable: &str) -> Option<&'a FileValue> {
+    let ConfigFile::Used(used) = &config.file else {
+        return None;
+    };
+    used.set.iter().rev().find(|it| it.variable == variable)
+}
+
+/// The text of a setting, by the variable or the file.
+fn value(config: &Config, variable: &str) -> Option<String> {
+    set(variable).or_else(|| Some(in_file(config, variable)?.text.clone()))
 }
 
 fn or_none(text: String) -> String {
@@ -63,8 +77,8 @@ fn or_none(text: String) -> String {
     }
 }
 
-fn cluster() -> String {
-    set("ULSOCK_CLUSTER")
+fn cluster(config: &Config) -> String {
+    value(config, "ULSOCK_CLUSTER")
         .unwrap_or_else(|| "loopback, and those between two equal addresses".to_owned())
 }
 
@@ -80,8 +94,8 @@ fn awake(config: &Config) -> String {
     .to_owned()
 }
 
-fn profile() -> String {
-    set("ULSOCK_PROFILE").unwrap_or_else(|| "balanced".to_owned())
+fn profile(config: &Config) -> String {
+    value(config, "ULSOCK_PROFILE").unwrap_or_else(|| "balanced".to_owned())
 }
 
 fn spin(spin: Spin) -> String {

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::{self, Errno};
-use rustix::process::geteuid;
 
 use super::toml::Fault;
 use os::fds::Transient;
@@ -74,39 +73,32 @@ pub(super) fn may_be_read() -> bool {
     unsafe { libc::getauxval(libc::AT_SECURE) == 0 }
 }
 
-/// The text of the file at `path`; `None`: there is none, and `may_miss` says that there need not be.
-pub fn load(path: &Path, may_miss: bool) -> Result<Option<String>, FileError> {
-    let file = match open(path) {
-        Ok(file) => file,
-        Err(Errno::NOENT | Errno::NOTDIR) if may_miss => return Ok(None),
+/// The file at `path`; `None`: there is none, and `may_miss` says that there need not be.
+pub(super) fn find(path: &Path, may_miss: bool) -> Result<Option<Transient>, FileError> {
+    match open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(Errno::NOENT | Errno::NOTDIR) if may_miss => Ok(None),
         Err(errno) => {
             let problem =
                 format!("cannot be opened ({errno}): let this user read it, or remove it");
-            return Err(FileError::whole(path, problem));
-        }
-    };
-    check(&file, geteuid().as_raw()).map_err(|problem| FileError::whole(path, problem))?;
-    let bytes = read_bounded(&file, MOST).map_err(|errno| {
-        FileError::whole(
-            path,
-            format!("cannot be read ({errno}): at most {MOST} bytes are"),
-        )
-    })?;
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) => {
-            let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-            let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
-            let problem = "a byte that is not UTF-8: write it in UTF-8".to_owned();
-            Err(FileError::at(
-                path,
-                Fault {
-                    line: line as u32,
-                    problem,
-                },
-            ))
+            Err(FileError::whole(path, problem))
         }
     }
+}
+
+/// Its text, if a process of this user may believe it.
+pub(super) fn text(file: &Transient, path: &Path, uid: u32) -> Result<String, FileError> {
+    check(file, uid).map_err(|problem| FileError::whole(path, problem))?;
+    let bytes = read_bounded(file, MOST).map_err(|errno| {
+        let problem = format!("cannot be read ({errno}): make it {MOST} bytes at most");
+        FileError::whole(path, problem)
+    })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + good.iter().filter(|byte| **byte == b'\n').count() as u32;
+        let problem = "a byte that is not UTF-8: write it in UTF-8".to_owned();
+        FileError::at(path, Fault { line, problem })
+    })
 }
 
 /// Whatever is at the path, this neither waits for it nor makes it our terminal.
@@ -155,8 +147,15 @@ pub(super) fn read_bounded(file: impl AsFd, most: u64) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::geteuid;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
+
+    fn load(path: &Path, may_miss: bool) -> Result<Option<String>, FileError> {
+        let found = find(path, may_miss)?;
+        let text = found.map(|file| text(&file, path, geteuid().as_raw()));
+        text.transpose()
+    }
 
     fn problem(path: &Path) -> String {
         load(path, true).expect_err("refused").to_string()
@@ -169,6 +168,7 @@ mod tests {
         assert_eq!(load(&path, true), Ok(None));
         assert!(load(&path, false).is_err());
         fs::write(&path, "# nothing").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(load(&path, true), Ok(Some("# nothing".to_owned())));
     }
 
@@ -205,6 +205,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ulsock.toml");
         fs::write(&path, vec![b'#'; MOST as usize + 1]).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         assert!(problem(&path).contains("bytes: make it"));
         fs::write(&path, b"# a\n# \xff\n").unwrap();
         assert!(problem(&path).contains("line 2: a byte that is not UTF-8"));

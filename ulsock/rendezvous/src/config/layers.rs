@@ -11,6 +11,7 @@ use super::toml::{self, Fault, Table};
 use super::who::{Who, uid_of};
 use super::{Config, ConfigError};
 use keys::{Keys, Setting};
+use os::fds::Transient;
 
 /// What became of the configuration file.
 #[derive(Clone, Debug, Default)]
@@ -23,13 +24,24 @@ pub enum ConfigFile {
     Refused(FileError),
 }
 
+/// A line of the file that sets what a variable would set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileValue {
+    pub variable: &'static str,
+    pub line: u32,
+    /// As the variable would hold it.
+    pub text: String,
+}
+
 #[derive(Clone, Debug)]
 pub struct FileUse {
     pub path: PathBuf,
-    /// The variables whose values it gives, each with its line.
-    pub set: Vec<(&'static str, u32)>,
+    /// What it gives variables; the last of a variable counts.
+    pub set: Vec<FileValue>,
     /// The rule for this whole program, by its line.
     pub rule: Option<u32>,
+    /// Whose process it was read for.
+    uid: u32,
 }
 
 /// What a rule makes of connections.
@@ -248,18 +260,23 @@ impl Config {
         if path == file::NONE {
             return Ok(config);
         }
-        match read(Path::new(&path), !is_named) {
-            Ok(None) => Ok(config),
-            Ok(Some(layers)) => config.upon(Path::new(&path), &layers, &who(), vars),
-            Err(error) => {
-                config.file = ConfigFile::Refused(error);
-                Ok(config)
+        let path = Path::new(&path);
+        let refused = match file::find(path, !is_named) {
+            Ok(None) => return Ok(config),
+            Ok(Some(file)) => {
+                let who = who();
+                match read(&file, path, who.uid) {
+                    Ok(layers) => return Config::upon(path, &layers, &who, vars),
+                    Err(error) => error,
+                }
             }
-        }
+            Err(error) => error,
+        };
+        config.file = ConfigFile::Refused(refused);
+        Ok(config)
     }
 
     fn upon(
-        self,
         path: &Path,
         layers: &Layers,
         who: &Who,
@@ -275,11 +292,16 @@ impl Config {
         }
         config.enabled = chosen.enabled.unwrap_or(config.enabled);
         config.set_all(vars)?;
-        let lines = chosen.settings.iter().map(|it| (it.variable, it.line));
+        let value = |it: &&Setting| FileValue {
+            variable: it.variable,
+            line: it.line,
+            text: it.text.clone(),
+        };
         config.file = ConfigFile::Used(FileUse {
             path: path.to_owned(),
-            set: lines.collect(),
+            set: chosen.settings.iter().map(value).collect(),
             rule: chosen.rule,
+            uid: who.uid,
         });
         config.rules = chosen.rules;
         Ok(config)
@@ -290,17 +312,15 @@ impl Config {
         let ConfigFile::Used(used) = &self.file else {
             return Vec::new();
         };
-        let layers = read(&used.path, true).ok().flatten();
+        let file = file::find(&used.path, true).ok().flatten();
+        let layers = file.and_then(|file| read(&file, &used.path, used.uid).ok());
         layers.map_or_else(Vec::new, |layers| layers.doubts())
     }
 }
 
-fn read(path: &Path, may_miss: bool) -> Result<Option<Layers>, FileError> {
-    let Some(text) = file::load(path, may_miss)? else {
-        return Ok(None);
-    };
-    let layers = Layers::read(&text).map_err(|fault| FileError::at(path, fault))?;
-    Ok(Some(layers))
+fn read(file: &Transient, path: &Path, uid: u32) -> Result<Layers, FileError> {
+    let text = file::text(file, path, uid)?;
+    Layers::read(&text).map_err(|fault| FileError::at(path, fault))
 }
 
 #[cfg(test)]

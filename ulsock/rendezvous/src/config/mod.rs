@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 pub use cidr::Cidr;
 pub use file::FileError;
-pub use layers::{ConfigFile, FileUse};
+pub use layers::{ConfigFile, FileUse, FileValue};
 pub use rules::Rules;
 pub use scope::{AwakeScope, OutOfScope, Reach, Scope};
 pub use toml::Fault;

@@ -1,6 +1,7 @@
 //! The rules of the configuration file that are left for this program: which of its connections stay on kernel TCP, and
 //! when and how far the others leave it. Looked at where promotion is decided, never at a data call.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
@@ -37,6 +38,30 @@ impl Ends {
         let ports = &self.ports;
         let is_port = ports.is_empty() || ports.iter().any(|range| range.contains(&service));
         is_ours && is_there && is_port
+    }
+}
+
+/// As a doctor tells it: "to 10.0.0.0/8, of port 80"; nothing for all.
+impl fmt::Display for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = Vec::new();
+        said.extend(self.direction.map(|direction| match direction {
+            Direction::Connect => "that it opens".to_owned(),
+            Direction::Accept => "that it accepts".to_owned(),
+        }));
+        let addresses: Vec<_> = self.addresses.iter().map(Cidr::to_string).collect();
+        if !addresses.is_empty() {
+            said.push(format!("with {}", addresses.join(" or ")));
+        }
+        let port = |range: &RangeInclusive<u16>| match (range.start(), range.end()) {
+            (first, last) if first == last => first.to_string(),
+            (first, last) => format!("{first}-{last}"),
+        };
+        let ports: Vec<_> = self.ports.iter().map(port).collect();
+        if !ports.is_empty() {
+            said.push(format!("to service port {}", ports.join(" or ")));
+        }
+        f.write_str(&said.join(", "))
     }
 }
 

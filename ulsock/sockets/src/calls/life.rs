@@ -40,7 +40,7 @@ use os::log;
 use os::memory;
 use os::mlock;
 use os::pid;
-use rendezvous::config::Config;
+use rendezvous::config::{Config, ConfigFile};
 use rendezvous::reason::Reason;
 use rendezvous::rundir;
 use shm::waiter;
@@ -95,6 +95,9 @@ pub fn start_as(config: Config) {
     // 1. Messages can be printed.
     log::init(config.log, config.log_file.as_deref());
     process::configure(config);
+    if let ConfigFile::Refused(why) = &process::config().file {
+        log::info(format_args!("{why}; going on without that file"));
+    }
     chaos::init();
     // 2. The table before anything that is looked up in it; without it we are not there.
     if !enabled || limits::are_too_low() || !table::init() {

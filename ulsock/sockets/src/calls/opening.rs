@@ -291,6 +291,7 @@ fn become_connection(
         record.set(flag::AWAKE);
     }
     upgrade_history::born(record, role, history_key);
+    promote::rules::begin(record, fd, peer);
     if let Some(me) = Thread::known() {
         me.rhythm.note_opened();
     }

@@ -7,7 +7,6 @@ use netstack::ring::mark::LEVELS;
 use netstack::ring::{Hostile, Sender};
 
 use super::Conn;
-use crate::runtime::process;
 use crate::runtime::spin;
 use rendezvous::rings::Rings;
 
@@ -62,10 +61,10 @@ impl Conn<'_> {
         Ok(spill)
     }
 
-    /// The largest ring level that configuration and program allow.
+    /// The largest ring level that configuration, rules and program allow.
     pub(super) fn largest(&self) -> u8 {
         let wanted = self.record.largest.load(Ordering::Relaxed);
-        wanted.min(process::config().largest.into()) as u8
+        wanted.min(self.link.largest.into()) as u8
     }
 
     /// Is the largest ring so small that the kernel, which takes far more, has the rest of a send that

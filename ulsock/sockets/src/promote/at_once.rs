@@ -7,16 +7,16 @@
 //! at a later call, as ever.
 
 use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::confirm::answer_claims;
 use super::look;
 use crate::conn::{self, Handle};
 use crate::runtime::deadline::Deadline;
-use crate::runtime::process;
 use crate::state::control::Locked;
 use crate::state::process_group::ProcessGroup;
-use crate::state::record::{Role, State, flag};
+use crate::state::record::{Record, Role, State, flag};
 use rendezvous::reason::Reason;
 
 /// How long each end waits. A connect is often followed by the accept of the same thread.
@@ -28,7 +28,7 @@ const NAP: Duration = Duration::from_micros(100);
 /// A connection has just got its record.
 #[inline]
 pub fn begin(family: &'static ProcessGroup, number: u32, fd: RawFd) {
-    if process::config().upgrade_after == Some(0) {
+    if is_wanted(family.record(number)) {
         upgrade(
             family,
             number,
@@ -41,11 +41,17 @@ pub fn begin(family: &'static ProcessGroup, number: u32, fd: RawFd) {
     }
 }
 
+/// By the configuration, or by a rule for this connection. What is learned is never 0.
+#[inline]
+fn is_wanted(record: &Record) -> bool {
+    record.first_look.load(Ordering::Relaxed) == 0
+}
+
 /// The first data call on a connection that is still plain.
 pub fn at_first_call(family: &ProcessGroup, number: u32, fd: RawFd) {
     let record = family.record(number);
     let late = record.state() == State::Plain && record.role() == Role::Connected;
-    if late && process::config().upgrade_after == Some(0) {
+    if late && is_wanted(record) {
         upgrade(family, number, fd, FIRST_CALL);
     }
 }

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use super::{by_broker, elsewhere};
+use super::{by_broker, elsewhere, rules};
 use crate::state::control::Control;
 use crate::state::holders;
 use crate::state::process_group::ProcessGroup;
@@ -162,7 +162,7 @@ pub(super) fn establish(
     control: &mut Control,
     number: u32,
     socket: BorrowedFd<'_>,
-    link: Box<RingPair>,
+    mut link: Box<RingPair>,
 ) {
     let record = family.record(number);
     control.forget(number);
@@ -178,6 +178,7 @@ pub(super) fn establish(
         return refuse(record, &link, reason);
     }
     crate::conn::socket_options::load(record, socket);
+    rules::limit_rings(record, socket, &mut link);
     // A daemon asks those who are ready to be asked. Who sleeps inside the gate does not hear of it.
     if !link.is_nic || record.rx.gate.is_idle() {
         link.mine().stage.store(CONFIRMED, Ordering::Release);

@@ -11,6 +11,7 @@ mod by_daemon;
 mod confirm;
 mod elsewhere;
 pub mod for_good;
+pub mod rules;
 mod stay;
 pub mod unhooked;
 
@@ -103,6 +104,10 @@ fn look(family: &ProcessGroup, number: u32, record: &Record, fd: RawFd, calls: u
         record,
         socket,
     };
+    if attempt.is_kept_by_rule() {
+        record.set_reason(Reason::Rule);
+        return stay::stay(control, number, record);
+    }
     if let Some(reason) = attempt.leads_elsewhere(control) {
         record.set_reason(reason);
         return stay::stay(control, number, record);

@@ -1,5 +1,10 @@
 //! From kernel TCP to rings, and who dies on the way.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::Ordering;
+
+use rendezvous::config::{Config, Rules, Who, file};
 use rendezvous::reason::Reason;
 use rustix::io::Errno;
 
@@ -109,4 +114,75 @@ fn a_server_that_is_killed_at_any_step() {
             "{steps}: {end:?}"
         );
     }
+}
+
+/// The rules of a configuration file with this text.
+fn rules(text: &str) -> Rules {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ulsock.toml");
+    fs::write(&path, text).expect("a file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
+    let path = path.to_str().expect("a path").to_owned();
+    let named = [(file::VARIABLE.to_owned(), path)];
+    let config = Config::of(named.into_iter(), Who::myself).expect("variables");
+    assert!(!config.rules.are_none(), "{:?}", config.file);
+    config.rules
+}
+
+/// At either end; the other never gets rings either, and both go on.
+#[test]
+fn a_rule_keeps_a_connection_on_the_kernel() {
+    let kept = |direction| {
+        rules(&format!(
+            "[[rule]]\naddress = '127.0.0.0/8'\ndirection = '{direction}'\ncarrier = 'kernel'"
+        ))
+    };
+    let ends = [
+        World::between(|client| client.rules = kept("connect"), |_| {}),
+        World::between(|_| {}, |server| server.rules = kept("accept")),
+    ];
+    for (world, [near, far]) in ends.iter().zip([
+        [Reason::Rule, Reason::NoPeer],
+        [Reason::NoPeer, Reason::Rule],
+    ]) {
+        for _ in 0..50 {
+            world.round_trip();
+        }
+        assert_eq!(world.client.carriers(world.near), ON_KERNEL);
+        assert_eq!(world.server.carriers(world.far), ON_KERNEL);
+        assert_eq!(world.client.record(world.near, Record::reason), near);
+        assert_eq!(world.server.record(world.far, Record::reason), far);
+    }
+}
+
+#[test]
+fn a_rule_for_others_keeps_nothing() {
+    let others = "[[rule]]\naddress = '127.0.0.0/8'\ncarrier = 'on'\n[[rule]]\ncarrier = 'kernel'";
+    let mut world = World::between(
+        |client| client.rules = rules(others),
+        |server| server.rules = rules("[[rule]]\nport = 1\ncarrier = 'kernel'"),
+    );
+    world.promote();
+}
+
+#[test]
+fn a_rule_says_when_and_how_far() {
+    let sooner = "[[rule]]\naddress = '127.0.0.1'\nupgrade_after = 3\nring = 16384";
+    let change = |config: &mut Config| {
+        config.rules = rules(sooner);
+        config.upgrade_after = Some(1_000_000);
+    };
+    let mut world = World::between(change, |_| {});
+    world.promote();
+    // More than the smallest ring holds: the rest goes by the kernel, for no larger ring is allowed.
+    let by_kernel = || {
+        let count = |record: &Record| record.tx.counts.kernel_bytes.load(Ordering::Relaxed);
+        world.client.record(world.near, count)
+    };
+    let (before, mut sent) = (by_kernel(), 0);
+    while let Ok(n) = world.client.send(world.near, &[7; 8192]) {
+        sent += n;
+        assert!(sent < 1 << 26, "somebody must say that there is no room");
+    }
+    assert!(by_kernel() > before);
 }

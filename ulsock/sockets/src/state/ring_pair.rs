@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use netstack::ring::{Shared, Slots, Tail, Tripwire};
 
+use crate::runtime::process;
 use crate::runtime::waits::{self, Wait};
 use crate::state::engine;
 use crate::state::guard_state::Guard;
@@ -32,6 +33,8 @@ pub struct RingPair {
     /// Of the sending direction.
     pub usage: Usage,
     pub guard: Guard,
+    /// The largest ring level that the configuration allows.
+    pub largest: u8,
     /// Another process goes on using the block.
     kept: AtomicBool,
 }
@@ -64,6 +67,7 @@ impl RingPair {
             rx,
             usage: Usage::default(),
             guard: Guard::new(),
+            largest: process::config().largest,
             block,
             tx_shared: shared(side),
             rx_shared: shared(1 - side),

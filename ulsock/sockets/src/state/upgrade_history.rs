@@ -173,9 +173,14 @@ pub fn born(record: &Record, role: Role, history_key: u32) {
     // Listeners and ports side by side are kept apart.
     let history_key = 2 * history_key + u32::from(role == Role::Connected);
     record.history.store(history_key, Ordering::Relaxed);
-    let after = process::config().upgrade_after;
-    let after = after.unwrap_or_else(|| history(record).after());
     record.calls.store(0, Ordering::Relaxed);
+    set_after(record, process::config().upgrade_after);
+}
+
+/// So many calls before it is upgraded; `None`: as earlier connections suggest.
+#[inline]
+pub fn set_after(record: &Record, after: Option<u32>) {
+    let after = after.unwrap_or_else(|| history(record).after());
     record.first_look.store(after, Ordering::Relaxed);
     record.next_look.store(after, Ordering::Relaxed);
 }

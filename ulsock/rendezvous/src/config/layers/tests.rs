@@ -1,6 +1,7 @@
 //! What a file makes of a program's configuration.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use super::*;
@@ -20,6 +21,7 @@ fn with(text: &str, vars: &[(&str, &str)]) -> Config {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ulsock.toml");
     fs::write(&path, text).expect("a file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
     let path = path.to_str().expect("a path");
     let named = (file::VARIABLE, path);
     let vars = vars.iter().chain([&named]);
@@ -55,7 +57,11 @@ fn the_environment_comes_before_the_rule_and_the_rule_before_the_defaults() {
     assert_eq!(config.guard, crate::config::Guarding::Off);
     assert!(config.scope.excludes_ports());
     assert_eq!(used(&config).rule, Some(5));
-    assert!(used(&config).set.contains(&("ULSOCK_EXCLUDE", 4)));
+    let mut set = used(&config).set.iter();
+    let exclude = set
+        .find(|it| it.variable == "ULSOCK_EXCLUDE")
+        .expect("a value");
+    assert_eq!((exclude.line, exclude.text.as_str()), (4, "22,10.0.0.0/8"));
     let config = with(
         text,
         &[

@@ -1,0 +1,127 @@
+//! What a doctor has found: lines under titles, as text while they come, or as JSON at the end.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    Ok,
+    Bad,
+    /// Neither good nor bad.
+    Note,
+}
+
+#[derive(Serialize)]
+struct Line {
+    level: Level,
+    what: String,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct Section {
+    title: String,
+    findings: Vec<Line>,
+}
+
+/// How much of it is bad is counted.
+pub struct Findings {
+    in_json: bool,
+    subject: String,
+    pub problems: usize,
+    sections: Vec<Section>,
+}
+
+impl Findings {
+    /// `subject`: what is looked at, in a line.
+    pub fn of(subject: String, in_json: bool) -> Findings {
+        if !in_json {
+            println!("{subject}");
+        }
+        Findings {
+            in_json,
+            subject,
+            problems: 0,
+            sections: Vec::new(),
+        }
+    }
+
+    pub fn title(&mut self, text: &str) {
+        if !self.in_json {
+            println!("\n{text}");
+        }
+        self.sections.push(Section {
+            title: text.to_owned(),
+            findings: Vec::new(),
+        });
+    }
+
+    /// A line that is neither good nor bad.
+    pub fn note(&mut self, text: &str) {
+        self.add(Level::Note, "", text);
+    }
+
+    /// The same of something that has a name.
+    pub fn tell(&mut self, what: &str, text: &str) {
+        self.add(Level::Note, what, text);
+    }
+
+    pub fn well(&mut self, what: &str, text: &str) {
+        self.add(Level::Ok, what, text);
+    }
+
+    pub fn bad(&mut self, what: &str, text: &str) {
+        self.problems += 1;
+        self.add(Level::Bad, what, text);
+    }
+
+    /// True if it is well.
+    pub fn check<E: std::fmt::Display>(&mut self, what: &str, found: Result<String, E>) -> bool {
+        match &found {
+            Ok(text) => self.well(what, text),
+            Err(problem) => self.bad(what, &problem.to_string()),
+        }
+        found.is_ok()
+    }
+
+    fn add(&mut self, level: Level, what: &str, text: &str) {
+        if !self.in_json {
+            match (level, what) {
+                (Level::Ok, _) => println!("  ok   {what}: {text}"),
+                (Level::Bad, _) => println!("  BAD  {what}: {text}"),
+                (Level::Note, "") => println!("       {}", text.replace('\n', "\n       ")),
+                (Level::Note, _) => println!("       {what}: {text}"),
+            }
+        }
+        if let Some(section) = self.sections.last_mut() {
+            section.findings.push(Line {
+                level,
+                what: what.to_owned(),
+                text: text.to_owned(),
+            });
+        }
+    }
+
+    /// The last word, and the exit status.
+    pub fn conclude(self, verdict: &str) -> ExitCode {
+        if self.in_json {
+            let all = serde_json::json!({
+                "subject": self.subject,
+                "problems": self.problems,
+                "verdict": verdict,
+                "sections": self.sections,
+            });
+            println!("{all}");
+        } else {
+            println!("\n{verdict}");
+        }
+        match self.problems {
+            0 => ExitCode::SUCCESS,
+            _ => ExitCode::from(Failure::WORK),
+        }
+    }
+}
