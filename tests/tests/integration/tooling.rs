@@ -3,7 +3,9 @@
 mod command;
 pub mod compare;
 mod config;
+mod diagnosis;
 mod dissector;
 mod doctor;
 mod documents;
 mod keys;
+mod steering;
