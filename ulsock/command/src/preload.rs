@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-use rendezvous::config::{Config, ConfigFile, Who};
+use rendezvous::config::{Config, ConfigError, ConfigFile, Who};
 use rendezvous::rundir::RunDir;
 
 use crate::failure::Failure;
@@ -23,12 +23,7 @@ pub fn check_configuration(set: &[(&str, &str)]) -> Result<(), Failure> {
     let set = set
         .iter()
         .map(|(name, value)| (name.to_string(), value.to_string()));
-    let config = Config::of(inherited.chain(set), Who::myself);
-    let config = config.map_err(|error| Failure::setup(error.to_string()))?;
-    if let ConfigFile::Refused(error) = &config.file {
-        let way_out = "mend it, or set ULSOCK_CONFIG_FILE=none";
-        return Err(Failure::setup(format!("{error} ({way_out})")));
-    }
+    let config = usable(Config::of(inherited.chain(set), Who::myself))?;
     if config.enabled {
         open_run_dir(&config)?;
     }
@@ -36,7 +31,19 @@ pub fn check_configuration(set: &[(&str, &str)]) -> Result<(), Failure> {
 }
 
 pub fn configuration() -> Result<Config, Failure> {
-    Config::from_env().map_err(|error| Failure::setup(error.to_string()))
+    usable(Config::from_env())
+}
+
+/// Programs go on without a bad file; who types a command is told of it.
+fn usable(config: Result<Config, ConfigError>) -> Result<Config, Failure> {
+    let config = config.map_err(|error| Failure::setup(error.to_string()))?;
+    match &config.file {
+        ConfigFile::Refused(error) => {
+            let way_out = "mend it, or set ULSOCK_CONFIG_FILE=none";
+            Err(Failure::setup(format!("{error} ({way_out})")))
+        }
+        _ => Ok(config),
+    }
 }
 
 pub fn open_run_dir(config: &Config) -> Result<RunDir, Failure> {

@@ -60,7 +60,7 @@ fn programs_that_are_accelerated() {
         "redis-server",
         0,
         &[
-            "linked with glibc: the library is loaded",
+            "linked with glibc: the library can be loaded",
             "ok   rights: those of the user who starts it",
             "ok   TCP: accept",
             "ok   libulsock_preload.so",
@@ -290,7 +290,7 @@ fn processes_on_the_kernel() {
     let code = "import ctypes, time; u = ctypes.CDLL('liburing.so.2'); u.io_uring_queue_init(8, ctypes.create_string_buffer(512), 0); \
                 print('made', flush=True); time.sleep(100)";
     let mut uring = place
-        .server("python3")
+        .server("/usr/bin/python3")
         .arg("-c")
         .arg(code)
         .env("ULSOCK", "0")
@@ -304,7 +304,7 @@ fn processes_on_the_kernel() {
             "io_uring: 1 of them",
             "tables: none",
             "BAD  off: by ULSOCK=0: all connections stay on kernel TCP",
-            "program: /usr/bin/python3",
+            "program: /usr/bin/python3.",
         ],
     );
     // The doctor of another user is told whose it is.

@@ -112,8 +112,8 @@ fn judge(kind: Option<Kind>) -> Result<(String, Elf), String> {
              link it dynamically with glibc"
         )),
         Some(loader) if loader.contains("ld-musl") => Err(format!(
-            "linked with musl ({loader}); the library needs glibc, and musl's loader may refuse to start the program \
-             with it: use a build for glibc"
+            "linked with musl ({loader}); the library needs glibc, and with it musl's loader does not start the program: \
+             use a build for glibc"
         )),
         Some(loader) if !loader.ends_with("ld-linux-x86-64.so.2") => Err(format!(
             "its loader is {}, not glibc's: use a build for glibc",
@@ -124,7 +124,7 @@ fn judge(kind: Option<Kind>) -> Result<(String, Elf), String> {
             plain(loader.as_bytes())
         )),
         Some(_) => Ok((
-            "for x86-64, linked with glibc: the library is loaded".to_owned(),
+            "for x86-64, linked with glibc: the library can be loaded".to_owned(),
             elf,
         )),
     }

@@ -49,16 +49,14 @@ pub fn tell(
     for rule in rules {
         findings.tell(&format!("line {}", rule.line), &rule_text(rule));
     }
-    if let Some(rule) = rules
-        .first()
-        .filter(|rule| rule.on_kernel && rule.ends.are_all())
-    {
+    let last = rules.iter().find(|rule| rule.ends.are_all());
+    if let Some(last) = last.filter(|_| rules.iter().all(|rule| rule.on_kernel)) {
         findings.bad(
             "rule",
             &format!(
                 "line {} keeps all its connections on kernel TCP (reason `rule`): change it, or set \
                  ULSOCK_CONFIG_FILE=none",
-                rule.line
+                last.line
             ),
         );
     }

@@ -6,7 +6,7 @@ use super::libraries::Library;
 use crate::doctor::findings::Findings;
 
 /// How a connection comes to be.
-const OPENING: [&str; 4] = ["connect", "accept", "accept4", "getaddrinfo"];
+const OPENING: [&str; 3] = ["connect", "accept", "accept4"];
 /// They return a connection to the kernel if they are used on one (`preload/symbols.txt`).
 const RETURNING: [&str; 12] = [
     "fdopen",
