@@ -83,78 +83,76 @@ fn programs_that_are_accelerated() {
 }
 
 #[test]
-fn programs_that_cannot_load_the_library() {
+fn programs_without_a_loader_that_could_load_it() {
     if kernel_only() {
         return;
     }
     let place = Place::new(Ends::both());
     let folder = place.folder();
-    for (compiler, flags, said) in [
-        (
-            "cc",
-            "-static -luring -Wno-unused",
-            "BAD  kind: static: no loader runs",
-        ),
-        (
-            "cc",
-            "-static-pie -fPIE -luring",
-            "BAD  kind: static: no loader runs",
-        ),
-    ] {
-        let program = compile(compiler, "uring.c", flags, folder, "static");
-        of_program(
-            &place,
-            program,
-            1,
-            &[said, "link it dynamically with glibc", "It would not be"],
-        );
-    }
     let source = folder.join("main.c");
     fs::write(&source, "int main(void) { return 0; }").expect("a source");
-    let musl = compile("musl-gcc", &source.to_string_lossy(), "", folder, "musl");
+    let source = source.to_string_lossy();
+    for flags in ["-static", "-static-pie -fPIE"] {
+        let program = compile("cc", &source, flags, folder, "static");
+        let said = [
+            "BAD  kind: static: no loader runs",
+            "link it dynamically with glibc",
+            "It would not be",
+        ];
+        of_program(&place, program, 1, &said);
+    }
+    let musl = compile("musl-gcc", &source, "", folder, "musl");
     of_program(
         &place,
         musl,
         1,
         &["BAD  kind: linked with musl", "use a build for glibc"],
     );
+    let musl = compile("musl-gcc", &source, "-static", folder, "musl-static");
+    of_program(&place, musl, 1, &["BAD  kind: static"]);
+}
+
+#[test]
+fn files_that_are_no_programs_for_us() {
+    if kernel_only() {
+        return;
+    }
+    let place = Place::new(Ends::both());
+    let folder = place.folder();
     let mut head = *b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x03\0\0\0\0\0";
-    of_program(
-        &place,
-        executable(folder.join("old"), &head),
-        1,
-        &["BAD  kind: a 32-bit program"],
-    );
+    let old = executable(folder.join("old"), &head);
+    of_program(&place, old, 1, &["BAD  kind: a 32-bit program"]);
     head[4] = 2;
     head[18] = 183;
+    let arm = executable(folder.join("arm"), &head);
     of_program(
         &place,
-        executable(folder.join("arm"), &head),
+        arm,
         1,
         &["BAD  kind: a program for another processor"],
     );
-    of_program(
-        &place,
-        executable(folder.join("text"), b"hello"),
-        1,
-        &["BAD  kind: not a program"],
-    );
+    let text = executable(folder.join("text"), b"hello");
+    of_program(&place, text, 1, &["BAD  kind: not a program"]);
     of_program(
         &place,
         folder.join("gone"),
         1,
         &["BAD  file: ", "No such file"],
     );
-    let setuid = folder.join("setuid");
+}
+
+#[test]
+fn a_program_with_rights_of_its_own() {
+    if kernel_only() {
+        return;
+    }
+    let place = Place::new(Ends::both());
+    let setuid = place.folder().join("setuid");
     fs::copy(built("idle"), &setuid).expect("a copy");
     chown(&setuid, Some(STRANGER), None).expect("chown");
     fs::set_permissions(&setuid, fs::Permissions::from_mode(0o4755)).expect("chmod");
-    of_program(
-        &place,
-        &setuid,
-        1,
-        &["BAD  rights: more than those of uid 0: it is setuid"],
-    );
+    let said = ["BAD  rights: more than those of uid 0: it is setuid"];
+    of_program(&place, &setuid, 1, &said);
 }
 
 #[test]

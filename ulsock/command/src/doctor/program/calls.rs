@@ -126,7 +126,7 @@ fn tell_uring(findings: &mut Findings, callers: &Callers<'_>, libraries: &[&str]
     ];
     let used = callers.of(&functions);
     if by_library || used.is_some() {
-        let by = used.map_or_else(|| "liburing is linked".to_owned(), |calls| calls);
+        let by = used.unwrap_or_else(|| "liburing is linked".to_owned());
         findings.tell(
             "io_uring",
             &format!(

@@ -158,16 +158,21 @@ fn a_bad_file_is_as_none() {
         matches!(config.file, ConfigFile::Refused(_)),
         "a file that was named must be there"
     );
-    for none in ["none"] {
-        let vars = [(file::VARIABLE.to_owned(), none.to_owned())];
-        let config = Config::of(vars.into_iter(), redis).expect("variables");
-        assert!(matches!(config.file, ConfigFile::None));
+    let vars = [(file::VARIABLE.to_owned(), "none".to_owned())];
+    let config = Config::of(vars.into_iter(), redis).expect("variables");
+    assert!(matches!(config.file, ConfigFile::None));
+}
+
+/// Each text is refused, and this is said of it.
+fn refused(cases: &[(&str, &str)]) {
+    for (text, said) in cases {
+        assert!(fault(text).contains(said), "{text:?}: {}", fault(text));
     }
 }
 
 #[test]
-fn what_is_wrong_is_named() {
-    for (text, said) in [
+fn what_is_wrong_with_tables_and_settings_is_named() {
+    refused(&[
         ("ring = 1", "line 1: ring is in no table"),
         ("[[defaults]]", "line 1: write [defaults]"),
         ("[rule]", "line 1: write [[rule]]"),
@@ -182,57 +187,47 @@ fn what_is_wrong_is_named() {
             "line 2: ring: cannot use \"1\": give a number of bytes",
         ),
         ("[defaults]\nport = 1", "no such name: port"),
-        ("[[rule]]\nprogram = 'a'", "line 1: the rule sets nothing"),
+    ]);
+}
+
+#[test]
+fn what_is_wrong_with_rules_is_named() {
+    // What a rule has behind its head, where that is wrong.
+    let lines = [
+        ("program = 'a'", "line 1: the rule sets nothing"),
+        ("program = ''", "line 2: program: cannot use"),
+        ("port = 65536", "line 2: port: cannot use \"65536\""),
+        ("port = '9-8'", "line 2: port: cannot use \"9-8\""),
+        ("port = []", "line 2: port: cannot use \"\""),
+        ("address = 'here'", "line 2: address: cannot use"),
+        ("direction = 'in'", "line 2: direction: cannot use"),
         (
-            "[[rule]]\nprogram = ''\ncarrier = 'on'",
-            "line 2: program: cannot use",
-        ),
-        (
-            "[[rule]]\nport = 65536\ncarrier = 'on'",
-            "line 2: port: cannot use \"65536\"",
-        ),
-        (
-            "[[rule]]\nport = '9-8'\ncarrier = 'on'",
-            "line 2: port: cannot use \"9-8\"",
-        ),
-        (
-            "[[rule]]\nport = []\ncarrier = 'on'",
-            "line 2: port: cannot use \"\"",
-        ),
-        (
-            "[[rule]]\naddress = 'here'\ncarrier = 'on'",
-            "line 2: address: cannot use",
-        ),
-        (
-            "[[rule]]\ndirection = 'in'\ncarrier = 'on'",
-            "line 2: direction: cannot use",
-        ),
-        (
-            "[[rule]]\ncarrier = 'shm'",
+            "carrier = 'shm'",
             "line 2: carrier: cannot use \"shm\": give \"on\"",
         ),
         (
-            "[[rule]]\nenabled = true",
+            "enabled = true",
             "line 2: enabled: cannot use \"1\": give carrier",
         ),
         (
-            "[[rule]]\nport = 1\ncarrier = 'off'",
+            "port = 1\ncarrier = 'off'",
             "line 1: carrier = \"off\" is for a whole program",
         ),
         (
-            "[[rule]]\nport = 1\nspin_us = 1",
+            "port = 1\nspin_us = 1",
             "line 3: spin_us is for a whole program",
         ),
-        (
-            "[[rule]]\nporrt = 1",
-            "no such name: porrt (known: program, user, ",
-        ),
-    ] {
-        assert!(fault(text).contains(said), "{text:?}: {}", fault(text));
+        ("porrt = 1", "no such name: porrt (known: program, user, "),
+    ];
+    for (line, said) in lines {
+        refused(&[(&format!("[[rule]]\n{line}"), said)]);
     }
-    let doubts = Layers::read("[[rule]]\nuser = 'no-such-user'\ncarrier = 'off'")
-        .expect("a file")
-        .doubts();
+}
+
+#[test]
+fn a_user_who_is_not_known_is_a_doubt() {
+    let text = "[[rule]]\nuser = 'no-such-user'\ncarrier = 'off'";
+    let doubts = Layers::read(text).expect("a file").doubts();
     assert!(
         doubts[0]
             .to_string()
