@@ -305,6 +305,24 @@ fn processes_on_the_kernel() {
             "program: /usr/bin/python3.",
         ],
     );
+    // What it has been given is not believed, nor shown as it is.
+    let hostile = "\x1b[2J\n  ok   fine: really";
+    let mut odd = place
+        .program(Side::Client, "sleep")
+        .without("LD_PRELOAD")
+        .arg("100");
+    odd = odd.env("ULSOCK_RING", hostile);
+    let mut odd = odd.start();
+    odd.until("it sleeps", |it| {
+        fs::read(format!("/proc/{}/environ", it.pid())).is_ok_and(|it| it.contains(&0x1b))
+    });
+    let finished = doctor(&place).arg(odd.pid().to_string()).start().wait();
+    assert_says(
+        &finished,
+        1,
+        &["BAD  variable: ULSOCK_RING", "mend or unset the variable"],
+    );
+    assert!(!finished.output.contains('\x1b') && !finished.output.contains("\n  ok   fine"));
     // The doctor of another user is told whose it is.
     let other = place.program(Side::Client, "setpriv").without("LD_PRELOAD");
     let other = other.args(&format!(

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use os::plain::plain;
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -89,6 +90,14 @@ impl Findings {
     }
 
     fn add(&mut self, level: Level, what: &str, text: &str) {
+        let (what, text) = (
+            &*shown(what),
+            &*match what {
+                // A table of our own has lines.
+                "" => text.lines().map(shown).collect::<Vec<_>>().join("\n"),
+                _ => shown(text),
+            },
+        );
         if !self.in_json {
             match (level, what) {
                 (Level::Ok, _) => println!("  ok   {what}: {text}"),
@@ -123,5 +132,25 @@ impl Findings {
             0 => ExitCode::SUCCESS,
             _ => ExitCode::from(Failure::WORK),
         }
+    }
+}
+
+/// Names, variables and files can hold anything: nothing of it reaches a terminal but text. What was spelled out before is
+/// left as it is.
+fn shown(text: &str) -> String {
+    let parts = text.split('\\').map(|part| plain(part.as_bytes()));
+    parts.collect::<Vec<_>>().join("\\")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_but_text_is_shown() {
+        assert_eq!(shown("a \"b\" 'c' /d"), "a \"b\" 'c' /d");
+        assert_eq!(shown("\x1b[2J\n  ok   all"), "\\u{1b}[2J\\n  ok   all");
+        let once = shown("\x1b\u{202e}");
+        assert_eq!(shown(&once), once);
     }
 }
