@@ -305,7 +305,15 @@ fn processes_on_the_kernel() {
             "program: /usr/bin/python3.",
         ],
     );
-    // What it has been given is not believed, nor shown as it is.
+}
+
+/// What a process has been given is not believed, nor shown as it is; and not every user can look into it.
+#[test]
+fn processes_of_others() {
+    if kernel_only() {
+        return;
+    }
+    let place = Place::new(Ends::both());
     let hostile = "\x1b[2J\n  ok   fine: really";
     let mut odd = place
         .program(Side::Client, "sleep")
@@ -333,7 +341,7 @@ fn processes_on_the_kernel() {
     let finished = other
         .arg(copy)
         .arg("doctor")
-        .arg(uring.pid().to_string())
+        .arg(odd.pid().to_string())
         .start()
         .wait();
     assert_says(
