@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rendezvous::config::Config;
 use rendezvous::rundir::RunDir;
-use sockets::stats;
+use sockets::observe;
 
 use super::{Process, state};
 use crate::doctor::findings::Findings;
@@ -44,7 +44,7 @@ fn difference(path: &Path) -> String {
 
 fn tell_rows(findings: &mut Findings, dir: &RunDir, pid: u32) {
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
-    for row in stats::live(dir).into_iter().filter(|row| row.pid == pid) {
+    for row in observe::live(dir).into_iter().filter(|row| row.pid == pid) {
         let carriers = match row.carrier_tx == row.carrier_rx {
             true => row.carrier_tx.to_owned(),
             false => format!("sends by {}, reads by {}", row.carrier_tx, row.carrier_rx),
