@@ -7,6 +7,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use netstack::failover::Segment as _;
+
 use crate::conn::{Conn, Handle, send};
 use crate::state::engine;
 use crate::state::process_group::RECORDS;
@@ -122,6 +124,16 @@ impl Conn<'_> {
             nic.waits_at.store(waits_at, Ordering::Release);
         }
         waits_at != NOTHING_WAITS && now >= nic.since.load(Ordering::Relaxed) + DEADLINE
+    }
+
+    /// After arming in a set, and with bytes and room seen to: has the link something to say that nobody has attended to? An
+    /// end counts unless it has been `told`.
+    pub fn has_word_of_link(&self, told: bool) -> bool {
+        if !self.is_nic() || !self.record.tx.is_on_ring() {
+            return self.is_to_attend();
+        }
+        let tail = self.segment().tail();
+        tail.is_frozen() || tail.has_ended() && !told
     }
 
     /// After a sleep on this connection.

@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 
 use libc::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, c_short, epoll_event};
 
-use super::member::Member;
+use super::member::{Member, Told};
 use super::state::SetState;
 use crate::conn::{Conn, send};
 use os::spin::History;
@@ -159,6 +159,15 @@ fn examine_edge(member: &mut Member, conn: &Conn<'_>) -> Finding {
     }
 }
 
+/// The wires are up: is there anything that would have tripped them, had they been up since the look? While they are put up
+/// anew they are down for a moment, and what comes then rings nobody.
+fn has_come_since(told: &Told, conn: &Conn<'_>) -> bool {
+    send::serve(conn);
+    conn.tail() > told.end
+        || told.blocked && conn.revents(POLLOUT) & POLLOUT != 0
+        || conn.has_word_of_link(told.ends & POLLRDHUP != 0)
+}
+
 fn tell(state: &mut SetState, fd: RawFd, news: &MemberNews) -> Option<epoll_event> {
     let member = state.members.get_mut(&fd)?;
     let event = epoll_event {
@@ -177,14 +186,72 @@ fn tell(state: &mut SetState, fd: RawFd, news: &MemberNews) -> Option<epoll_even
         member.disable();
         state.confirm(fd);
     } else if edge {
-        // The next byte after those that it knows of now is news; if it has come already, so is that.
+        // The next byte after those that it knows of now is news, as is room; if it has come already, so is that.
         state.arm(fd);
         let member = state.members.get(&fd)?;
-        if Conn::enter(member.handle).is_some_and(|conn| conn.tail() > member.told.end) {
+        if Conn::enter(member.handle).is_some_and(|conn| has_come_since(&member.told, &conn)) {
             state.enqueue(fd);
         }
     } else {
         state.enqueue(fd);
     }
     Some(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use libc::{EPOLLET, EPOLLIN, EPOLLOUT};
+
+    use super::*;
+    use crate::conn::ready::Armed;
+    use crate::ready::epoll;
+    use crate::state::table::{self, Slot};
+    use crate::testing::{Fd, World};
+
+    fn with_state<R>(set: Fd, act: impl FnOnce(&mut SetState) -> R) -> R {
+        let Slot::Epoll(number) = table::get(set.0) else {
+            panic!("not a set")
+        };
+        let mut held = epoll::get(number)
+            .and_then(epoll::Set::hold)
+            .expect("a set");
+        act(held.state())
+    }
+
+    /// What a look finds at the member that has rung, and then the wire for room as it is while it is put up anew: down.
+    fn look_and_take_down(state: &mut SetState) -> MemberNews {
+        state.collect();
+        let fd = state.next(state.newest()).expect("it has rung");
+        let member = state.members.get_mut(&fd).expect("a member");
+        let Finding::News(news) = examine(member) else {
+            panic!("nothing to tell")
+        };
+        let space = member.armed.space.take();
+        assert!(space.is_some(), "it waits for room");
+        let conn = Conn::enter(member.handle).expect("a ring pair");
+        conn.disarm(Armed {
+            space,
+            ..Armed::default()
+        });
+        news
+    }
+
+    #[test]
+    fn room_that_comes_while_bytes_are_told_is_told_too() {
+        let world = World::promoted();
+        let set = world.client.epoll();
+        let events = EPOLLIN | EPOLLOUT | EPOLLET;
+        world.client.epoll_add(set, world.near, events);
+        while world.client.send(world.near, &[0; 1 << 16]).is_ok() {}
+        while !world.client.epoll_wait(set).is_empty() {}
+        assert_eq!(world.server.send(world.far, b"x"), Ok(1));
+        let news = world.client.run(|| with_state(set, look_and_take_down));
+        while world.server.receive(world.far, 1 << 20).is_ok() {}
+        let told = world
+            .client
+            .run(|| with_state(set, |state| tell(state, world.near.0, &news)));
+        assert_eq!(told.map(|event| event.events), Some(EPOLLIN as u32));
+        let both = (EPOLLIN | EPOLLOUT) as u32;
+        assert_eq!(world.client.epoll_wait(set), [(world.near, both)]);
+    }
 }
