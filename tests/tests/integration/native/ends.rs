@@ -13,6 +13,9 @@ use super::{HOWS, native};
 /// Enough round trips for a connection to be upgraded and its ring to grow.
 const TALK: &str = "conns=4 rounds=300 max=200000";
 
+/// Microseconds: with the time that the kernel adds, about as long as the other host takes to begin to read.
+const LATE: [u32; 2] = [10, 30];
+
 fn all_ends() -> Vec<Ends> {
     let mut all = Ends::all().to_vec();
     all.push(Ends::Kernel);
@@ -128,22 +131,36 @@ fn with_changing_carriers() {
 #[test]
 fn between_hosts() {
     for how in HOWS {
-        let hosts = Hosts::two().eager();
-        let own = |host, role: &str| {
-            let program = hosts.own(host, "native").without("LD_PRELOAD");
-            program
-                .args(role)
-                .args(&format!("how={how} port=7000 {TALK}"))
-        };
-        let server = own(0, "serve").args("host=::").start().listening(7000);
-        let address = format!("host={}", hosts.host(0).address());
-        let client = own(1, "call").args(&address).args("told=1");
-        let client = client.piped().start();
-        hosts.wait_until_served(4);
-        client.succeed();
-        server.succeed();
-        if !kernel_only() {
-            hosts.check(Nic::Some);
-        }
+        talk(&Hosts::two().eager(), how);
+    }
+}
+
+/// Both ends put their wires up late: what comes just before, such as room in a ring that was full, is not missed.
+#[test]
+fn late_between_hosts() {
+    for (late, how) in LATE
+        .into_iter()
+        .flat_map(|late| [(late, "tasks"), (late, "tasks_in_place")])
+    {
+        talk(&Hosts::two().eager().with("ULSOCK_LATE", late), how);
+    }
+}
+
+fn talk(hosts: &Hosts, how: &str) {
+    let own = |host, role: &str| {
+        let program = hosts.own(host, "native").without("LD_PRELOAD");
+        program
+            .args(role)
+            .args(&format!("how={how} port=7000 {TALK}"))
+    };
+    let server = own(0, "serve").args("host=::").start().listening(7000);
+    let address = format!("host={}", hosts.host(0).address());
+    let client = own(1, "call").args(&address).args("told=1");
+    let client = client.piped().start();
+    hosts.wait_until_served(4);
+    client.succeed();
+    server.succeed();
+    if !kernel_only() {
+        hosts.check(Nic::Some);
     }
 }
