@@ -247,14 +247,19 @@ pub fn ring_all(wire: &Tripwire) {
 /// Wakes the threads of this process who wait at a wire of ours, and leaves it as it is: epoll sets,
 /// which have a board above their number, would have to hang theirs up again.
 pub fn ring_threads(wire: &Tripwire) {
-    let armed = (0..SLOTS).filter(|slot| wire.is_armed(*slot));
-    let names = armed.map(|slot| wire.name(slot));
+    let names = names_at(wire);
     names.filter(|name| name >> 16 == 0).for_each(ring_own);
+}
+
+/// Who waits at a wire.
+pub fn names_at(wire: &Tripwire) -> impl Iterator<Item = u32> + '_ {
+    let armed = (0..SLOTS).filter(|slot| wire.is_armed(*slot));
+    armed.map(|slot| wire.name(slot))
 }
 
 /// Wakes a waiter of this process by the name that it has on a wire: its number, and above it a
 /// board. The name has lain in memory that the peer can write: at worst the wrong one looks.
-fn ring_own(name: u32) {
+pub fn ring_own(name: u32) {
     let waiter = own().and_then(|waiters| waiters.by_number(name & 0xffff));
     if let Some(waiter) = waiter {
         waiter.rouse();

@@ -136,6 +136,15 @@ impl PairSegment {
         unsafe { shared_memory::at(self.memory.base().add(offset)) }
     }
 
+    /// Notes for a waiter of this side, by its name on a wire, that the connection has something. The name has lain in memory
+    /// that the peer can write.
+    pub fn post_own(&self, side: SideNumber, conn: u32, name: u32) {
+        let board = (name as usize >> 16).checked_sub(1);
+        if let Some(board) = board.filter(|board| *board < BOARDS) {
+            self.board(side, board).post(conn);
+        }
+    }
+
     /// A board for one of our epoll sets.
     pub fn take_board(&self) -> Option<usize> {
         let mut used = self.boards.load(Ordering::Relaxed);

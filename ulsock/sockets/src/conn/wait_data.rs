@@ -170,10 +170,10 @@ impl Conn<'_> {
         matches!(awake::until(self.me, look), Waited::Found(()))
     }
 
-    /// Threads of our own that wait look again; epoll sets hear the kernel.
+    /// Threads of our own that wait look again, and sets with a member that waits for room; others hear the kernel.
     pub(super) fn stir(&self) {
         self.record.wake_generation.fetch_add(1, Ordering::AcqRel);
-        waiter::ring_all(&self.link.tx_shared().room.space);
+        self.link.ring_own(&self.link.tx_shared().room.space);
         waiter::ring_threads(&self.link.rx_shared().wait.data);
     }
 }

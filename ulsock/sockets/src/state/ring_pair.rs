@@ -12,6 +12,7 @@ use crate::state::guard_state::Guard;
 use rendezvous::pair::{DAEMON, Other, Pair, PairSegment};
 use rendezvous::rings::Rings;
 use shm::layout::{Block, CONFIRMED, RELEASED, SideLine, SideNumber};
+use shm::waiter;
 
 /// What a receive needs is in the first cache line, what a send needs in the second one too.
 #[repr(C, align(64))]
@@ -173,6 +174,14 @@ impl RingPair {
             return true;
         }
         self.ring_each(wire, slots)
+    }
+
+    /// Wakes all of this process who wait at a wire of ours, threads and sets. It stays up.
+    pub fn ring_own(&self, wire: &Tripwire) {
+        for name in waiter::names_at(wire) {
+            self.segment.post_own(self.side, self.conn, name);
+            waiter::ring_own(name);
+        }
     }
 
     /// Our own engine serves it.

@@ -14,7 +14,6 @@ use crate::state::engine;
 use crate::state::process_group::RECORDS;
 use crate::state::record::{NOTHING_WAITS, flag};
 use crate::state::ring_pair::RingPair;
-use shm::waiter;
 
 /// Milliseconds without an acknowledgement until a side fails over.
 pub const DEADLINE: u64 = 500;
@@ -103,7 +102,7 @@ impl Conn<'_> {
         let asked = self.record.nic.asked.load(Ordering::Relaxed);
         if asked != 0 && now >= asked + DEADLINE {
             self.record.set(flag::LOOK);
-            waiter::ring_all(&self.link.rx_shared().wait.data);
+            self.link.ring_own(&self.link.rx_shared().wait.data);
         }
         self.has_unacknowledged() || asked != 0
     }
