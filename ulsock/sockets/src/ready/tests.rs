@@ -2,6 +2,9 @@
 
 use libc::{EPOLLET, EPOLLIN, EPOLLOUT, EPOLLRDHUP, POLLIN, POLLOUT, POLLRDHUP};
 
+use crate::calls::api;
+use crate::ready::epoll;
+use crate::state::process_group;
 use crate::testing::World;
 
 const IN: u32 = EPOLLIN as u32;
@@ -91,4 +94,40 @@ fn a_killed_peer_is_told() {
             .any(|(_, events)| events & EPOLLRDHUP as u32 != 0),
         "{told:?}"
     );
+}
+
+/// The kernel wakes who waits for room, and so do we; but who then finds none still waits.
+#[test]
+fn a_set_hears_of_room_also_after_the_buffer_was_changed() {
+    let world = World::promoted();
+    let set = world.client.epoll();
+    world.client.epoll_add(set, world.near, EPOLLOUT);
+    while world.client.send(world.near, &[0; 1 << 16]).is_ok() {}
+    assert_eq!(world.client.epoll_wait(set), []);
+    world
+        .client
+        .run(|| api::option_set(world.near.0, libc::SOL_SOCKET, libc::SO_SNDBUF));
+    assert_eq!(world.client.epoll_wait(set), []);
+    while world.server.receive(world.far, 1 << 20).is_ok() {}
+    assert_eq!(
+        world.client.epoll_wait(set),
+        [(world.near, EPOLLOUT as u32)]
+    );
+}
+
+/// Between the two the kernel may have had something to tell that was never asked for.
+#[test]
+fn what_holds_is_news_to_a_member_that_becomes_ours_again() {
+    let world = World::promoted();
+    let set = world.server.epoll();
+    world.server.epoll_add(set, world.far, EPOLLIN | EPOLLET);
+    assert_eq!(world.client.send(world.near, b"x"), Ok(1));
+    assert_eq!(world.server.epoll_wait(set), [(world.far, IN)]);
+    world.server.run(|| {
+        let (_, number, _) = process_group::record_of(world.far.0).expect("a record");
+        epoll::restore(number);
+        epoll::convert(number);
+    });
+    assert_eq!(world.server.epoll_wait(set), [(world.far, IN)]);
+    assert_eq!(world.server.epoll_wait(set), []);
 }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::Entry;
 use super::closed::ClosedMember;
-use super::member::{Member, Moved};
+use super::member::{Member, Moved, Told};
 use super::numbers::{NumberMap, NumberSet};
 use super::shared::{Holders, Registration};
 use super::tag::{self, Aliases, Meaning};
@@ -224,6 +224,10 @@ impl SetState {
         };
         if let Some(asked) = self.prepare(fd) {
             if kernel::modify(epfd, fd, asked, tag::member(fd)).is_ok() {
+                // If it was ours before, the kernel has told of it since, or was about to: whatever holds is news.
+                if let Some(member) = self.members.get_mut(&fd) {
+                    member.told = Told::default();
+                }
                 self.begin(fd, awake);
             } else {
                 self.release(fd);
