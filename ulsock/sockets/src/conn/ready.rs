@@ -14,6 +14,7 @@ use netstack::ring::{Carrier, Look, Receiver, RxState, Sender, Tail};
 
 use super::Conn;
 use super::lock::SideGuard;
+use super::nic::Heard;
 use super::wait::WireSlot;
 use crate::runtime::chaos;
 use crate::state::record::{Role, flag};
@@ -207,11 +208,16 @@ impl Conn<'_> {
         // With a link that has just opened its ring counts.
         self.attend();
         let mut held = self.lock_rx()?;
-        if !self.record.rx.gate.is_closed() || self.record.has(flag::BROKEN) {
-            return Some(self.received_by_kernel());
+        if !self.record.rx.gate.is_closed() {
+            let beyond = self.record.nic.read_beyond.load(Ordering::Relaxed);
+            return Some(self.received_by_kernel().wrapping_add(beyond));
         }
         let pos = held.state().pos;
-        Some(pos + self.bytes_there(&mut held)?)
+        // What comes past the ring moves nothing but the kernel's count.
+        Some(match self.record.has(flag::BROKEN) {
+            true => pos + self.received_by_kernel(),
+            false => pos + self.bytes_there(&mut held)?,
+        })
     }
 
     /// Bytes that have come to the kernel socket.
@@ -222,6 +228,12 @@ impl Conn<'_> {
     fn bytes_there(&self, held: &mut SideGuard<'_, RxState>) -> Option<u64> {
         if self.record.has(flag::BROKEN) {
             return tcp::inq(self.socket).ok().map(u64::from);
+        }
+        // A record, or the beginning of one, is no byte of the program's.
+        let heard = self.read_records(&mut self.receiver(held.state())).ok()?;
+        let may_be_record = heard == Heard::Nothing && self.record.has(flag::RECORD_MAY_COME);
+        if may_be_record && !held.state().on_ring() {
+            return Some(0);
         }
         let mut ahead = held.state().clone();
         let mut rx = Receiver {

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+use super::begin::note_offsets;
+use super::{Conn, managed};
 use crate::state::record::Record;
 use crate::testing::{ON_KERNEL, ON_RINGS, World};
 
@@ -116,4 +118,20 @@ fn sends_to_a_killed_peer_fail() {
         matches!(failed, Some(Errno::PIPE | Errno::CONNRESET)),
         "{failed:?}"
     );
+}
+
+/// Edge-triggered sets know it from before.
+#[test]
+fn the_stream_ends_in_the_same_place_when_the_kernel_counts_again() {
+    let world = World::promoted();
+    assert_eq!(world.client.send(world.near, &bytes(5000)), Ok(5000));
+    assert_eq!(world.server.receive(world.far, 9000), Ok(bytes(5000)));
+    world.server.run(|| {
+        let conn = managed(world.far.0).and_then(Conn::enter).expect("rings");
+        let read = conn.lock_rx().expect("the lock").state().pos;
+        assert_eq!(conn.stream_end(), Some(read));
+        assert!(note_offsets(&conn, 0, read));
+        conn.record.rx.gate.open();
+        assert_eq!(conn.stream_end(), Some(read));
+    });
 }

@@ -195,3 +195,74 @@ impl Conn<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::BorrowedFd;
+
+    use netstack::failover::Resume;
+    use rustix::net::SendFlags;
+
+    use super::*;
+    use crate::conn::{demote, managed, nic};
+    use crate::testing::{Fd, ON_KERNEL, Program, World};
+    use rendezvous::reason::Reason;
+
+    const KEY: u64 = 7;
+
+    /// The end that connected has given a promotion up to which the other one has agreed: it does not know of that yet.
+    fn give_up(conn: &Conn<'_>) {
+        nic::begin(conn.record);
+        let read = conn.lock_rx().expect("the lock").state().pos;
+        let mut held = conn.lock_tx().expect("the lock");
+        let gives_up = conn.failover(held.state(), |side| {
+            side.took_up_to(read);
+            side.propose(KEY, 0, read);
+            side.give_up(conn.segment().tail())
+        });
+        assert!(gives_up && conn.record.has(flag::RECORD_MAY_COME));
+    }
+
+    /// A byte. A receive that does not wait asks the kernel now and then only, where a ring was expected.
+    fn speak(from: (Program, Fd), to: (Program, Fd)) {
+        assert_eq!(from.0.send(from.1, b"x"), Ok(1));
+        let mut calls = (0..1_000_000).map(|_| to.0.receive(to.1, 1));
+        assert!(calls.any(|got| got.is_ok()), "nothing comes");
+    }
+
+    #[test]
+    fn a_record_is_no_byte_of_the_program() {
+        let world = World::promoted();
+        let near = || managed(world.near.0).expect("a connection of ours");
+        world.client.run(|| demote(near(), Reason::Fork));
+        for _ in 0..8 {
+            speak((world.client, world.near), (world.server, world.far));
+            speak((world.server, world.far), (world.client, world.near));
+        }
+        assert_eq!(world.client.carriers(world.near), ON_KERNEL);
+        let end = world.client.run(|| {
+            let conn = Conn::enter(near()).expect("it is managed");
+            give_up(&conn);
+            conn.stream_end().expect("an end")
+        });
+        let record = Resume {
+            key: KEY,
+            epoch: 1,
+            received: 0,
+            from: 0,
+            written: 0,
+        };
+        // SAFETY: the number is open as long as the test uses it.
+        let far = unsafe { BorrowedFd::borrow_raw(world.far.0) };
+        let sent = rustix::net::send(far, &record.to_bytes(), SendFlags::empty());
+        assert_eq!(sent, Ok(LENGTH));
+        world.client.run(|| {
+            let conn = Conn::enter(near()).expect("it is managed");
+            while tcp::inq(conn.socket) == Ok(0) {
+                std::thread::yield_now();
+            }
+            assert_eq!(conn.stream_end(), Some(end));
+            assert_eq!(conn.readable_bytes(), Some(0));
+        });
+    }
+}
