@@ -47,7 +47,8 @@ use own::Own;
 use programs::Need;
 use progress::Progress;
 use result::{Host, Report, Skipped};
-use scenario::{Effort, PROGRAMS, SCENARIOS, Scenario};
+pub use scenario::PROGRAMS;
+use scenario::{Effort, SCENARIOS, Scenario};
 use stage::Stage;
 
 /// Long enough for a connection to be offered, claimed and switched.

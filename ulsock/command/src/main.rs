@@ -11,6 +11,7 @@ mod failure;
 mod install;
 mod metrics;
 mod nicd;
+mod packaging;
 mod preload;
 mod print;
 mod probe;
@@ -22,7 +23,7 @@ mod utc;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Unmodified programs leave kernel TCP inside a cluster.
 #[derive(Parser)]
@@ -54,6 +55,8 @@ enum Command {
     DoctorEnd(doctor::trial::TrialEnd),
     #[command(name = compare::guard::SUBCOMMAND, hide = true)]
     CompareGuard { folders: Vec<std::path::PathBuf> },
+    #[command(name = packaging::SUBCOMMAND, hide = true)]
+    PackagingFiles { folder: std::path::PathBuf },
 }
 
 fn main() -> ExitCode {
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Nicd(options) => nicd::run(&options),
         Command::DoctorEnd(end) => doctor::trial::end(&end),
         Command::CompareGuard { folders } => Ok(compare::guard::run(&folders)),
+        Command::PackagingFiles { folder } => packaging::run(&folder, Cli::command()),
     };
     outcome.unwrap_or_else(|failure| {
         eprintln!("ulsock: {failure}");

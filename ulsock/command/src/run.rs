@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 
 use crate::failure::{Failure, Outcome};
 use crate::install::{Install, LIBRARY};
@@ -26,7 +26,8 @@ pub struct RunOptions {
         required = true,
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        value_name = "PROGRAM"
+        value_name = "PROGRAM",
+        value_hint = ValueHint::CommandWithArguments
     )]
     program: Vec<OsString>,
 }

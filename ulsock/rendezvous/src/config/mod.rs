@@ -28,7 +28,7 @@ pub use who::Who;
 use netstack::ring::mark::LEVEL_SIZE;
 
 /// Every variable that we know; anything else with our prefix is a mistake.
-const KNOWN: &[&str] = &[
+pub const KNOWN: &[&str] = &[
     "ULSOCK",
     "ULSOCK_AWAKE",
     "ULSOCK_CHAOS",
