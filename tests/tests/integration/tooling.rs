@@ -8,4 +8,6 @@ mod dissector;
 mod doctor;
 mod documents;
 mod keys;
+mod observed;
+mod packages;
 mod steering;
