@@ -100,7 +100,7 @@ fn boot(root: &Path, script: &Path) {
     let mut console = Command::new("timeout");
     console.args([
         "--kill-after=5",
-        "100",
+        "150",
         "script",
         "-qec",
         &boot,
