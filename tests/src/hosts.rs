@@ -2,11 +2,13 @@
 //! that nothing but the network lies between their programs.
 
 mod apart;
+mod cluster;
 mod distance;
 mod etcd;
 mod nicd;
 mod wires;
 
+pub use cluster::{Members, SourceStatus};
 pub use etcd::Guard;
 pub use nicd::{EngineStatus, PeerStatus, StoreStatus};
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use serde::Deserialize;
 
-use super::Hosts;
+use super::{Hosts, SourceStatus};
 use crate::ends::kernel_only;
 use crate::program::{Program, Running, built};
 use crate::wait;
@@ -14,6 +14,7 @@ use crate::wait;
 /// What `ulsock nicd status` tells about another host, as far as tests ask.
 #[derive(Debug, Deserialize)]
 pub struct PeerStatus {
+    pub in_touch: bool,
     /// Connections that go by the NIC.
     pub served: u64,
     /// On the link, since it is up.
@@ -49,9 +50,10 @@ pub struct StoreStatus {
 }
 
 #[derive(Deserialize)]
-struct Status {
+pub(super) struct Status {
     store: Option<StoreStatus>,
-    peers: Vec<PeerStatus>,
+    pub(super) source: SourceStatus,
+    pub(super) peers: Vec<PeerStatus>,
     interfaces: Vec<InterfaceStatus>,
     own_engines: Vec<EngineStatus>,
 }
@@ -162,7 +164,7 @@ impl Hosts {
         self.whole_status(host).store.expect("a store")
     }
 
-    fn whole_status(&self, host: usize) -> Status {
+    pub(super) fn whole_status(&self, host: usize) -> Status {
         let text = self.command(host, "status --json").run();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
@@ -229,7 +231,7 @@ impl Hosts {
     }
 
     /// `ulsock nicd` on a host, with a log of its own.
-    fn command(&self, host: usize, words: &str) -> Program {
+    pub(super) fn command(&self, host: usize, words: &str) -> Program {
         let number = self.programs.replace(self.programs.get() + 1);
         let log = self.folder.join(format!("nicd-{number:03}-{host}"));
         let there = self.host(host);
@@ -241,7 +243,7 @@ impl Hosts {
             .args(words)
     }
 
-    fn key(&self, host: usize) -> PathBuf {
+    pub(super) fn key(&self, host: usize) -> PathBuf {
         self.folder.join(format!("key-{host}"))
     }
 

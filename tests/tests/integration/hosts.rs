@@ -21,6 +21,7 @@ mod pretender;
 mod programs;
 mod proposals;
 mod rest;
+mod sources;
 mod strangers;
 mod transfer;
 mod trials;

@@ -96,14 +96,24 @@ impl Client {
     }
 
     pub async fn change(&mut self, operations: Vec<Operation>) -> Result<(), Trouble> {
+        self.change_if(Vec::new(), operations).await.map(drop)
+    }
+
+    /// `false`: it is not so, and nothing has changed.
+    pub async fn change_if(
+        &mut self,
+        compare: Vec<Compare>,
+        operations: Vec<Operation>,
+    ) -> Result<bool, Trouble> {
         let operation = |request| RequestOp {
             request: Some(request),
         };
         let request = TxnRequest {
+            compare,
             success: operations.into_iter().map(operation).collect(),
         };
-        let _: TxnResponse = self.ask(&request, "/etcdserverpb.KV/Txn").await?;
-        Ok(())
+        let answer: TxnResponse = self.ask(&request, "/etcdserverpb.KV/Txn").await?;
+        Ok(answer.succeeded)
     }
 
     pub async fn grant(&mut self, ttl: Duration) -> Result<i64, Trouble> {
@@ -180,7 +190,10 @@ impl Client {
     {
         // It does not end: a watch would end with it.
         let questions = tokio_stream::once(question).chain(tokio_stream::pending());
-        let request = self.signed(questions);
+        let mut request = self.signed(questions);
+        // A member that has lost the others ends it, and does not fall silent.
+        let yes = MetadataValue::from_static("true");
+        request.metadata_mut().insert("hasleader", yes);
         ready(&mut self.grpc).await?;
         let codec: ProstCodec<Q, A> = ProstCodec::default();
         let path = PathAndQuery::from_static(path);

@@ -1,4 +1,5 @@
-//! Names of a cluster's programs in etcd: a [`Store`] for the daemon of a host. The `ulsock` command alone links it.
+//! A cluster's etcd: names of its programs there, a [`Store`] for the daemon of a host; and its hosts, the daemon's peers. The
+//! `ulsock` command alone links it.
 //!
 //! One thread with a runtime of its own. What is read from etcd is not looked at here, but for its length: the daemon
 //! judges it.
@@ -6,6 +7,8 @@
 mod cause;
 mod client;
 mod messages;
+mod peers;
+mod registry;
 mod session;
 mod settings;
 mod wanted;
@@ -22,6 +25,8 @@ use tokio::time::sleep;
 use tonic::transport::Endpoint;
 
 use client::{Client, Trouble};
+pub use peers::{EtcdPeers, PREFIX};
+pub use registry::{Held, Registry};
 use session::Keeper;
 pub use settings::{BadSettings, Settings, User};
 use wanted::Wanted;

@@ -14,6 +14,9 @@ pub struct Header {
 pub struct KeyValue {
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
+    /// Of its last change; 0 stands for a key that is not there.
+    #[prost(int64, tag = "3")]
+    pub mod_revision: i64,
     #[prost(bytes = "vec", tag = "5")]
     pub value: Vec<u8>,
     #[prost(int64, tag = "6")]
@@ -74,16 +77,36 @@ pub enum Operation {
     DeleteRange(DeleteRangeRequest),
 }
 
+/// Whether a key was changed last in this revision.
+#[derive(Clone, PartialEq, Message)]
+pub struct Compare {
+    #[prost(enumeration = "CompareTarget", tag = "2")]
+    pub target: i32,
+    #[prost(bytes = "vec", tag = "3")]
+    pub key: Vec<u8>,
+    #[prost(int64, optional, tag = "6")]
+    pub mod_revision: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum CompareTarget {
+    Version = 0,
+    Mod = 2,
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub struct TxnRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub compare: Vec<Compare>,
     #[prost(message, repeated, tag = "2")]
     pub success: Vec<RequestOp>,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub struct TxnResponse {
-    #[prost(message, optional, tag = "1")]
-    pub header: Option<Header>,
+    #[prost(bool, tag = "2")]
+    pub succeeded: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -29,8 +29,9 @@ use super::idle_spin::IdleSpin;
 use super::impair::Impairment;
 use super::interface::{self, Interface, Make, PortKind};
 use super::notify::Manager;
-use super::peers::{Peer, Peers, is_here};
+use super::peers::{Peer, Peers};
 use super::program::Program;
+use super::roster::{PeersFrom, Roster};
 use super::say;
 use super::services::Services;
 use super::set::{Set, Source};
@@ -50,7 +51,7 @@ const FAREWELL: Duration = Duration::from_secs(3);
 
 pub struct Options<'a> {
     pub run_dir: &'a Path,
-    pub peers_file: &'a Path,
+    pub peers: PeersFrom,
     pub identity: Identity,
     pub port: PortKind,
     /// For [`PortKind::Ivshmem`].
@@ -65,14 +66,13 @@ pub struct Options<'a> {
     pub store: Option<Box<dyn Store>>,
 }
 
-impl Options<'_> {
-    fn engines(&self, udp: u16) -> Result<Engines, String> {
-        match (self.engines, self.port) {
-            (1, _) | (2..=MOST_ENGINES, PortKind::Packet) => Engines::reserve(self.engines, udp),
-            // An XDP program of an interface, and a device of shared memory, have one owner.
-            (2..=MOST_ENGINES, _) => Err("more than one engine needs --port packet".to_owned()),
-            _ => Err(format!("there can be 1 to {MOST_ENGINES} engines")),
-        }
+/// So many engines, if such ports can have them.
+fn reserve(engines: usize, kind: PortKind, udp: u16) -> Result<Engines, String> {
+    match (engines, kind) {
+        (1, _) | (2..=MOST_ENGINES, PortKind::Packet) => Engines::reserve(engines, udp),
+        // An XDP program of an interface, and a device of shared memory, have one owner.
+        (2..=MOST_ENGINES, _) => Err("more than one engine needs --port packet".to_owned()),
+        _ => Err(format!("there can be 1 to {MOST_ENGINES} engines")),
     }
 }
 
@@ -82,7 +82,7 @@ pub struct Nicd {
     pub(super) listener: TcpListener,
     signals: OwnedFd,
     pub(super) identity: Identity,
-    pub(super) peers_file: PathBuf,
+    pub(super) roster: Roster,
     pub(super) peers: Peers,
     /// Ourselves, as the peers file has it.
     pub(super) me: Peer,
@@ -141,16 +141,6 @@ fn random() -> Result<u64, String> {
     os::random().map_err(failed("no random numbers"))
 }
 
-/// All peers, and which of them we are.
-fn read_peers(options: &Options<'_>) -> Result<(Peers, Peer), String> {
-    let wrong = |why: String| format!("{}: {why}", options.peers_file.display());
-    let peers = Peers::load(options.peers_file).map_err(|why| wrong(why.to_string()))?;
-    let own = peers.own(&options.identity.public(), is_here);
-    let own = own.map_err(|why| wrong(why.to_string()))?;
-    let me = peers.get(own).ok_or("the peers file is empty")?.clone();
-    Ok((peers, me))
-}
-
 /// Where programs find us. Without a broker, programs in containers stay on the kernel.
 fn open_doors(run_dir: &Path) -> Result<(Door, Option<Broker>), String> {
     let dir = RunDir::open(run_dir).map_err(|why| format!("{}: {why}", run_dir.display()))?;
@@ -184,10 +174,10 @@ fn take_descriptors() {
 impl Nicd {
     /// Takes its place; what is missing or wrong is said in one line.
     pub fn start(options: Options<'_>) -> Result<Nicd, String> {
-        let (peers, me) = read_peers(&options)?;
+        let (roster, peers, me) = Roster::open(options.peers, &options.identity)?;
         let (door, broker) = open_doors(options.run_dir)?;
         let (listener, reserved) = take_ports(me.control)?;
-        let engines = options.engines(me.control.port())?;
+        let engines = reserve(options.engines, options.port, me.control.port())?;
         take_descriptors();
         pid::note();
         waiter::begin().ok_or("no memory for our waiters")?;
@@ -197,7 +187,7 @@ impl Nicd {
             listener,
             signals: signals::open().map_err(|why| format!("no signals: {why}"))?,
             identity: options.identity,
-            peers_file: options.peers_file.to_owned(),
+            roster,
             peers: Peers::default(),
             make: Make {
                 kind: options.port,
@@ -297,6 +287,7 @@ impl Nicd {
     pub fn run(&mut self) {
         self.engines.start(&self.make, self.waiter);
         self.open_services();
+        self.open_roster();
         self.begin(now());
         if let Some(manager) = &mut self.manager {
             manager.ready(now());
@@ -386,6 +377,7 @@ impl Nicd {
             Source::Guest(number) => self.hear_guest(number, time),
             Source::Names => self.hear_names(time),
             Source::Board => self.hear_board(time),
+            Source::Roster => self.hear_roster(time),
         }
     }
 

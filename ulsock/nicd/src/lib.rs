@@ -38,14 +38,16 @@ mod programs;
 mod promote;
 mod quiet;
 mod reload;
+mod roster;
 mod routes;
 pub mod secure;
 mod services;
 mod serving;
 mod set;
 mod shares;
-mod signals;
+pub mod signals;
 mod socket_check;
+pub mod source;
 mod status;
 pub mod store;
 mod telling;
@@ -57,6 +59,7 @@ pub use daemon::{Nicd, Options};
 pub use engines::MOST_ENGINES;
 pub use impair::{BadWord, Impairment};
 pub use interface::PortKind;
+pub use roster::PeersFrom;
 pub use status::{InterfaceStatus, PeerStatus, Status, StoreStatus, ask};
 
 /// One line to whoever started us.

@@ -1,23 +1,73 @@
-//! The hosts of the peers file, and what becomes of them when it is read anew.
+//! The hosts that are peers, and what becomes of them when the peers file is read anew, or its source tells of others.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use netstack::time::Instant;
 
 use super::daemon::Nicd;
 use super::host::Host;
-use super::peers::{Peer, Peers, is_here};
+use super::peers::{NotListed, Peer, Peers, is_here};
 use super::say;
+use super::set::Source;
 
 impl Nicd {
     /// SIGHUP: reads the peers file. One that is wrong changes nothing.
     pub(super) fn reload(&mut self, time: Instant) {
-        let path = self.peers_file.display().to_string();
-        let peers = Peers::load(&self.peers_file).map_err(|why| why.to_string());
-        match peers.and_then(|peers| self.take_peers(peers, time)) {
-            Ok(()) => say!("{path}: read, {} other hosts", self.others().len()),
-            Err(why) => say!("{path}: {why}; nothing has changed"),
+        let title = self.roster.title();
+        let Some(peers) = self.roster.read_again() else {
+            say!("{title}: tells of changes by itself, and is not read anew");
+            return;
+        };
+        let taken = peers.and_then(|peers| {
+            let taken = self.take_peers(peers, time);
+            taken.map_err(|why| format!("{title}: {why}"))
+        });
+        match &taken {
+            Ok(()) => say!("{title}: read, {} other hosts", self.others().len()),
+            Err(why) => say!("{why}; nothing has changed"),
         }
+        self.roster.note(taken);
+    }
+
+    /// From now on the source tells of changes. Without it, the peers that we have remain.
+    pub(super) fn open_roster(&mut self) {
+        let mut opened = Ok(());
+        if let Some(bell) = self.roster.bell() {
+            opened = self.set.add(Source::Roster, bell).map_err(io::Error::from);
+        }
+        if let Err(why) = opened.and_then(|()| self.roster.begin()) {
+            say!("{}: changes are not heard: {why}", self.roster.title());
+        }
+    }
+
+    /// The source has told of other peers.
+    pub(super) fn hear_roster(&mut self, time: Instant) {
+        let Some(peers) = self.roster.changed().filter(|_| self.stop_by.is_none()) else {
+            return;
+        };
+        let title = self.roster.title();
+        let public = self.identity.public();
+        let taken = match peers.own(&public, is_here) {
+            Err(why @ NotListed::Neither) => {
+                self.leave_all(time);
+                Err(format!("{why}: it has left the cluster"))
+            }
+            _ => self.take_peers(peers, time),
+        };
+        match &taken {
+            Ok(()) => say!("{title}: {} other hosts", self.others().len()),
+            Err(why) => say!("{title}: {why}; {} other hosts", self.others().len()),
+        }
+        self.roster.note(taken);
+    }
+
+    /// This host is not listed any more, so that the others part with it: it parts with all of them.
+    fn leave_all(&mut self, time: Instant) {
+        self.peers = Peers::default();
+        self.by_peer.clear();
+        self.callers.clear();
+        self.part_with_unlisted(time);
     }
 
     /// From now on these are our peers.
@@ -61,7 +111,7 @@ impl Nicd {
             if !self.by_peer.contains(&Some(number)) {
                 self.hosts[number].peer = None;
                 self.leave_route(number);
-                self.hang_up(number, "it is not in the peers file any more", time);
+                self.hang_up(number, "it is not among the peers any more", time);
                 self.hosts[number].call_at = None;
                 self.hosts[number].try_at = None;
             }
@@ -71,7 +121,7 @@ impl Nicd {
             if host.peer.is_some() && !host.peer.as_ref().is_some_and(listed) {
                 // Whoever has that key may be at the other end of the link, too.
                 self.leave_route(number);
-                self.hang_up(number, "its key is not in the peers file any more", time);
+                self.hang_up(number, "its key is not among its keys any more", time);
             }
         }
         for id in self.connections.ids() {

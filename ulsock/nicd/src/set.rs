@@ -45,6 +45,8 @@ pub enum Source {
     Names,
     /// The store of names has told something.
     Board,
+    /// The source of peers has told of others.
+    Roster,
 }
 
 impl Source {
@@ -66,6 +68,7 @@ impl Source {
             Source::Guest(number) => (13, number),
             Source::Names => (14, 0),
             Source::Board => (15, 0),
+            Source::Roster => (16, 0),
         };
         kind << 32 | u64::from(number)
     }
@@ -89,6 +92,7 @@ impl Source {
             13 => Source::Guest(number),
             14 => Source::Names,
             15 => Source::Board,
+            16 => Source::Roster,
             _ => return None,
         })
     }
@@ -171,12 +175,12 @@ mod tests {
 
     #[test]
     fn every_source_has_its_number() {
-        let is_one = |kind| kind < 6 || matches!(kind, 12 | 14 | 15);
-        let sources = (0..16).map(|kind| kind << 32 | if is_one(kind) { 0 } else { 77 });
+        let is_one = |kind| kind < 6 || matches!(kind, 12 | 14..=16);
+        let sources = (0..17).map(|kind| kind << 32 | if is_one(kind) { 0 } else { 77 });
         for number in sources {
             let source = Source::from_number(number);
             assert_eq!(source.map(Source::to_number), Some(number));
         }
-        assert_eq!(Source::from_number(16 << 32), None);
+        assert_eq!(Source::from_number(17 << 32), None);
     }
 }

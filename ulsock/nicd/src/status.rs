@@ -15,6 +15,7 @@ use super::connection::Stage;
 use super::daemon::Nicd;
 use super::door;
 use super::engine_thread::EngineView;
+use super::source::SourceStatus;
 use rendezvous::channel::address::daemon_file;
 
 /// For an answer, and how long that may be.
@@ -31,6 +32,8 @@ pub struct Status {
     pub introduced: u64,
     /// Programs with engines of their own.
     pub engines: Vec<EngineStatus>,
+    /// Where the peers come from.
+    pub source: SourceStatus,
     pub peers: Vec<PeerStatus>,
     pub interfaces: Vec<InterfaceStatus>,
     /// Those of the daemon; the first is that of the interfaces above.
@@ -154,6 +157,7 @@ impl Nicd {
             guests: self.broker.as_ref().map_or(0, Broker::guests),
             introduced: self.broker.as_ref().map_or(0, |broker| broker.found),
             engines: self.engines(),
+            source: self.roster.status(self.peers.len()),
             peers: self
                 .others()
                 .into_iter()

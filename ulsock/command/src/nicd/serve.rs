@@ -6,25 +6,27 @@ use std::process::ExitCode;
 
 use ::nicd::caps::{self, User};
 use ::nicd::identity::{Identity, KEY_FILE};
-use ::nicd::peers::{PEERS_FILE, Peers};
 use ::nicd::store::Store;
 use ::nicd::{self, Impairment, Nicd, PortKind};
 use clap::{Args, ValueEnum};
 use netstack::phy::ivshmem;
 use rendezvous::config::Config;
 
-use super::check;
 #[cfg(feature = "etcd")]
 use super::etcd::EtcdOptions;
+use super::peers::{PeersOptions, STATE_FILE};
+use super::place::Place;
 use crate::failure::{Failure, Outcome};
 use crate::metrics;
 use crate::preload;
 
 #[derive(Args)]
 pub struct ServeOptions {
-    /// Which hosts there are
-    #[arg(long, value_name = "FILE", default_value = PEERS_FILE)]
-    peers: PathBuf,
+    #[command(flatten)]
+    peers: PeersOptions,
+    /// Where the last good answer of a source of --peers is kept, for when it is away
+    #[arg(long, value_name = "FILE", default_value = STATE_FILE)]
+    peers_state: PathBuf,
     /// The private key of this host
     #[arg(long, value_name = "FILE", default_value = KEY_FILE)]
     key: PathBuf,
@@ -67,12 +69,35 @@ impl ServeOptions {
     /// Where names are kept beside the run directory.
     #[cfg(feature = "etcd")]
     fn store(&self) -> Result<Option<Box<dyn Store>>, Failure> {
-        self.etcd.store()
+        self.etcd.store(self.peers.access())
     }
 
     #[cfg(not(feature = "etcd"))]
     fn store(&self) -> Result<Option<Box<dyn Store>>, Failure> {
         Ok(None)
+    }
+}
+
+impl ServeOptions {
+    /// Who names a certificate or a user means etcd.
+    fn check_access(&self) -> Result<(), Failure> {
+        let is_etcd = matches!(self.peers.place()?, Place::Etcd(..)) || self.has_names_in_etcd();
+        match self.peers.access().is_given() && !is_etcd {
+            true => Err(Failure::setup(
+                "--etcd-ca, --etcd-cert and --etcd-user are for --etcd or --peers etcd://",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    #[cfg(feature = "etcd")]
+    fn has_names_in_etcd(&self) -> bool {
+        self.etcd.is_given()
+    }
+
+    #[cfg(not(feature = "etcd"))]
+    fn has_names_in_etcd(&self) -> bool {
+        false
     }
 }
 
@@ -90,8 +115,9 @@ enum Port {
 
 pub fn run(options: &ServeOptions) -> Outcome {
     let config = preload::configuration()?;
-    let ServeOptions { peers, key, .. } = options;
-    Peers::load(peers).map_err(|why| check::refusal(peers, &why))?;
+    let key = &options.key;
+    let peers = options.peers.peers_from(&options.peers_state)?;
+    options.check_access()?;
     let identity =
         Identity::load(key).map_err(|why| Failure::setup(format!("{} {why}", key.display())))?;
     let port = match options.port {
@@ -103,7 +129,7 @@ pub fn run(options: &ServeOptions) -> Outcome {
     let metrics = options.metrics.map(metrics::Server::bind).transpose()?;
     let started = Nicd::start(nicd::Options {
         run_dir: &config.run_dir,
-        peers_file: peers,
+        peers,
         identity,
         port,
         device: options.device.clone(),

@@ -2,7 +2,9 @@
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
+use ::nicd::source::SourceStatus;
 use ::nicd::{self, Status, StoreStatus};
 use clap::Args;
 
@@ -50,6 +52,7 @@ fn text(status: &Status) -> String {
         status.guests,
         status.introduced
     )];
+    lines.extend(source(&status.source));
     for peer in &status.peers {
         let state = match (peer.in_touch, peer.link_up) {
             (true, true) => format!(
@@ -99,6 +102,36 @@ fn text(status: &Status) -> String {
     lines.extend(own_engines(status));
     lines.extend(status.store.as_ref().map(store));
     lines.join("\n") + "\n"
+}
+
+/// Where the peers come from, and what is wrong with that.
+fn source(source: &SourceStatus) -> Vec<String> {
+    let age = Duration::from_secs(source.age as u64);
+    let state = match (source.in_touch, source.why.is_empty()) {
+        (true, _) if age.is_zero() => "in touch".to_owned(),
+        (true, _) => format!("read {age:?} ago"),
+        (false, _) => format!("as of {age:?} ago"),
+    };
+    let title = plain(&source.title);
+    let mut lines = vec![format!(
+        "  peers from {title}: {state}; {} hosts",
+        source.used
+    )];
+    if !source.why.is_empty() {
+        let (why, cure) = (plain(&source.why), plain(&source.cure));
+        lines.push(format!("    {why}: {cure}"));
+    }
+    lines.extend(
+        source
+            .shown
+            .iter()
+            .map(|it| format!("    not used: {}", plain(it))),
+    );
+    let more = source.refused.saturating_sub(source.shown.len());
+    if more > 0 {
+        lines.push(format!("    not used: {more} more"));
+    }
+    lines
 }
 
 fn store(store: &StoreStatus) -> String {

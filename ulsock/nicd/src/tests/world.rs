@@ -19,7 +19,7 @@ use crate::identity::Identity;
 use crate::interface::PortKind;
 use crate::signals;
 use crate::status::{self, PeerStatus, Status};
-use crate::{Nicd, Options};
+use crate::{Nicd, Options, PeersFrom};
 
 /// Where a child finds what it needs.
 const FOLDER: &str = "NICD_TEST_FOLDER";
@@ -46,7 +46,7 @@ fn daemon() {
     }
     let started = Nicd::start(Options {
         run_dir: &folder.join(host),
-        peers_file: &folder.join("peers"),
+        peers: PeersFrom::File(folder.join("peers")),
         identity: Identity::load(&key).unwrap_or_else(|why| panic!("{why}")),
         port,
         device: Default::default(),

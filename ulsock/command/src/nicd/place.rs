@@ -1,0 +1,101 @@
+//! What `--peers` names: a file, or the place where a cluster keeps its hosts.
+
+use std::path::{Path, PathBuf};
+
+/// Below it are the hosts in etcd, if no other prefix is named.
+const PREFIX: &str = "/ulsock/peers/";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    File(PathBuf),
+    /// URLs of the members, and the prefix of the keys.
+    Etcd(Vec<String>, String),
+    Kubernetes,
+    /// The domain.
+    Dns(String),
+}
+
+impl Place {
+    pub fn parse(named: &Path) -> Result<Place, &'static str> {
+        let Some(text) = named.to_str() else {
+            return Ok(Place::File(named.to_owned()));
+        };
+        match text.split_once(':') {
+            Some(("etcd", rest)) => etcd("http", rest),
+            Some(("etcds", rest)) => etcd("https", rest),
+            Some(("kubernetes", "" | "//")) => Ok(Place::Kubernetes),
+            Some(("dns", rest)) => dns(rest.strip_prefix("//").unwrap_or(rest)),
+            Some((_, rest)) if rest.starts_with("//") => {
+                Err("a file, etcd://, etcds://, kubernetes: or dns: is wanted")
+            }
+            _ => Ok(Place::File(named.to_owned())),
+        }
+    }
+}
+
+fn etcd(scheme: &str, rest: &str) -> Result<Place, &'static str> {
+    let rest = rest
+        .strip_prefix("//")
+        .ok_or("etcd://HOST:PORT,.../PREFIX/ is wanted")?;
+    let (members, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let urls = members.split(',').map(|it| format!("{scheme}://{it}"));
+    let prefix = match prefix {
+        "" | "/" => PREFIX,
+        prefix if prefix.ends_with('/') => prefix,
+        _ => return Err("a prefix ends with a slash, or it would be that of other keys, too"),
+    };
+    let is_plain = prefix.bytes().all(|it| it.is_ascii_graphic());
+    match is_plain && prefix.len() <= 256 {
+        true => Ok(Place::Etcd(urls.collect(), prefix.to_owned())),
+        false => Err("a prefix is up to 256 visible ASCII characters"),
+    }
+}
+
+fn dns(domain: &str) -> Result<Place, &'static str> {
+    let domain = domain.trim_end_matches('.');
+    match domain.is_empty() {
+        true => Err("dns:DOMAIN is wanted"),
+        false => Ok(Place::Dns(domain.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places() {
+        let parse = |text: &str| Place::parse(Path::new(text));
+        let etcd = |urls: &[&str], prefix: &str| {
+            let urls = urls.iter().map(|it| (*it).to_owned());
+            Ok(Place::Etcd(urls.collect(), prefix.to_owned()))
+        };
+        assert_eq!(
+            parse("etcd://10.0.0.1:2379,[fd00::1]:2379"),
+            etcd(
+                &["http://10.0.0.1:2379", "http://[fd00::1]:2379"],
+                "/ulsock/peers/"
+            )
+        );
+        assert_eq!(
+            parse("etcds://etcd:2379/my/hosts/"),
+            etcd(&["https://etcd:2379"], "/my/hosts/")
+        );
+        for file in ["/etc/ulsock/peers", "peers", "a:b", "./etcd:peers"] {
+            assert_eq!(parse(file), Ok(Place::File(file.into())));
+        }
+        assert_eq!(parse("kubernetes:"), Ok(Place::Kubernetes));
+        for dns in ["dns:example.org", "dns://example.org."] {
+            assert_eq!(parse(dns), Ok(Place::Dns("example.org".to_owned())));
+        }
+        for bad in [
+            "etcd:10.0.0.1",
+            "etcd://a:1/b",
+            "etcd://a:1/b c/",
+            "ftp://a",
+            "dns:",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+use super::*;
+
+fn key(number: u8) -> String {
+    crate::key::PublicKey::new([number; 32]).to_string()
+}
+
+fn line(address: &str, number: u8) -> String {
+    format!("{address} keys={}", key(number))
+}
+
+fn entries(list: &[(&str, &str)]) -> Vec<Entry> {
+    let entry = |(origin, line): &(&str, &str)| Entry::new(origin.as_bytes(), line.as_bytes());
+    list.iter().map(entry).collect()
+}
+
+fn refused(sifted: &Sifted) -> Vec<&str> {
+    let origins = sifted.refused.iter().map(|it| it.origin.as_str());
+    origins.collect()
+}
+
+fn used(sifted: &Sifted) -> Vec<&str> {
+    sifted.lines.keys().map(String::as_str).collect()
+}
+
+#[test]
+fn what_is_wrong_with_one_costs_that_one() {
+    let (a, c) = (line("10.0.0.1", 1), line("10.0.0.3", 3));
+    let list = entries(&[
+        ("a", &a),
+        ("b", "10.0.0.2"),
+        ("c", &c),
+        ("d", "nonsense keys=x"),
+    ]);
+    let sifted = sift(list, &Last::new()).unwrap();
+    assert_eq!(used(&sifted), ["a", "c"]);
+    assert_eq!(refused(&sifted), ["b", "d"]);
+    assert_eq!(sifted.refused[0].why, "keys= is missing");
+    assert_eq!(sifted.peers.len(), 2);
+}
+
+#[test]
+fn what_was_good_stays_when_it_is_broken_and_goes_when_it_is_removed() {
+    let (a, b) = (line("10.0.0.1", 1), line("10.0.0.2", 2));
+    let last = sift(entries(&[("a", &a), ("b", &b)]), &Last::new()).unwrap();
+    let broken = sift(entries(&[("a", "10.0.0.1"), ("b", &b)]), &last.lines).unwrap();
+    assert_eq!(broken.lines, last.lines);
+    assert_eq!(refused(&broken), ["a"]);
+    let removed = sift(entries(&[("b", &b)]), &last.lines).unwrap();
+    assert_eq!(used(&removed), ["b"]);
+    assert!(removed.refused.is_empty());
+    assert!(sift(Vec::new(), &last.lines).unwrap().peers.is_empty());
+}
+
+/// By its address, its key, a block and its name; also by a name of an entry that comes first.
+#[test]
+fn nobody_takes_what_another_one_has() {
+    let owner = format!("10.0.0.5 nets=10.0.0.5,10.5.0.0/16 keys={} name=db", key(5));
+    let last = sift(entries(&[("m", &owner)]), &Last::new()).unwrap();
+    for theft in [
+        line("10.0.0.5", 6),
+        line("10.0.0.6", 5),
+        format!("10.0.0.6 nets=10.5.1.0/24 keys={}", key(6)),
+        format!("10.0.0.6 nets=10.0.0.0/8 keys={}", key(6)),
+        format!("10.0.0.6 keys={} name=db", key(6)),
+        line("fd00::6", 6),
+    ] {
+        for thief in ["a", "z"] {
+            let sifted = sift(entries(&[(thief, &theft), ("m", &owner)]), &last.lines).unwrap();
+            assert_eq!(used(&sifted), ["m"], "{theft}");
+            assert_eq!(refused(&sifted), [thief]);
+            let why = &sifted.refused[0].why;
+            assert!(why.contains('m') && !why.contains("line 1"), "{why}");
+        }
+    }
+}
+
+#[test]
+fn of_two_new_ones_the_first_by_name_is_used() {
+    let (a, b) = (line("10.0.0.1", 1), line("10.0.0.1", 2));
+    let sifted = sift(entries(&[("b", &b), ("a", &a)]), &Last::new()).unwrap();
+    assert_eq!(used(&sifted), ["a"]);
+    let why = &sifted.refused[0].why;
+    assert!(
+        why.contains("the address 10.0.0.1 stands in a already"),
+        "{why}"
+    );
+}
+
+/// It wants what another one has, and so keeps what it has.
+#[test]
+fn who_moves_to_a_place_that_is_taken_stays() {
+    let (a, b) = (line("10.0.0.1", 1), line("10.0.0.2", 2));
+    let last = sift(entries(&[("a", &a), ("b", &b)]), &Last::new()).unwrap();
+    let moved = line("10.0.0.2", 1);
+    let sifted = sift(entries(&[("a", &moved), ("b", &b)]), &last.lines).unwrap();
+    assert_eq!(sifted.lines, last.lines);
+    // And if somebody new has taken what it had: both are as they were, but for the new one.
+    let new = line("10.0.0.1", 3);
+    let sifted = sift(
+        entries(&[("a", &moved), ("b", &b), ("c", &new)]),
+        &last.lines,
+    )
+    .unwrap();
+    assert!(sifted.lines.contains_key("b"));
+    assert_eq!(sifted.peers.len(), 2);
+}
+
+#[test]
+fn places_can_be_exchanged_in_one_answer() {
+    let (a, b) = (line("10.0.0.1", 1), line("10.0.0.2", 2));
+    let last = sift(entries(&[("a", &a), ("b", &b)]), &Last::new()).unwrap();
+    let (a, b) = (line("10.0.0.2", 1), line("10.0.0.1", 2));
+    let sifted = sift(entries(&[("a", &a), ("b", &b)]), &last.lines).unwrap();
+    assert!(sifted.refused.is_empty());
+    assert_eq!(sifted.lines["a"], a);
+}
+
+#[test]
+fn too_many_are_none() {
+    let flood = (0..=MOST_ENTRIES).map(|number| Entry::new(number.to_string().as_bytes(), b"x"));
+    assert!(sift(flood.collect(), &Last::new()).is_err());
+}
+
+/// Each excludes the next, and had another place before.
+#[test]
+fn any_order_of_changes_ends() {
+    let count = 40_u8;
+    let address = |number: u8| format!("10.0.0.{number}");
+    let set = |shift: u8| -> Vec<Entry> {
+        (1..=count)
+            .map(|number| {
+                let line = line(&address(number + shift), number);
+                Entry::new(format!("{number:03}").as_bytes(), line.as_bytes())
+            })
+            .collect()
+    };
+    let last = sift(set(0), &Last::new()).unwrap();
+    assert_eq!(
+        sift(set(1), &last.lines).unwrap().peers.len(),
+        usize::from(count)
+    );
+    let mut chain = set(1);
+    chain.push(Entry::new(
+        b"thief",
+        line(&address(count + 1), 99).as_bytes(),
+    ));
+    match sift(chain, &last.lines) {
+        Ok(sifted) => assert!(!sifted.peers.is_empty()),
+        Err(why) => assert!(why.contains("exclude"), "{why}"),
+    }
+}
