@@ -1,6 +1,7 @@
 //! The channels to the daemons of other hosts. Both sides call, one call at a time; whoever proves last who it is has
 //! the channel, and of two calls that cross each other the one of the lower address.
 
+use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 
@@ -16,8 +17,15 @@ use super::say;
 use super::secure::{Closed, Secure, dial};
 use super::set::Source;
 
-/// Callers that have not proved who they are.
+/// Callers from one address that have not proved who they are; and from all, for each peer and beside that.
 const MOST_CALLERS: usize = 64;
+const CALLERS_EACH: usize = 4;
+/// Our own calls that are under way. A thousand at once would all be answered too late.
+const MOST_CALLS: usize = 64;
+/// Until the next ones.
+const CALL_PAUSE: Duration = Duration::from_millis(10);
+/// With more peers than that no link is tried before it is needed.
+const MOST_GREETED: usize = 64;
 /// Calls that are taken at a look.
 const MOST_AT_ONCE: usize = 16;
 /// The one with the higher address leaves the first call to the other.
@@ -40,7 +48,10 @@ impl Nicd {
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= time);
         for host in self.others() {
             if due(self.hosts[host].call_at) && self.stop_by.is_none() {
-                self.call(host, time);
+                match self.calls_under_way() < MOST_CALLS {
+                    true => self.call(host, time),
+                    false => self.hosts[host].call_at = Some(time + CALL_PAUSE),
+                }
             }
             if due(self.hosts[host].try_at) {
                 self.hosts[host].try_at = None;
@@ -68,6 +79,11 @@ impl Nicd {
         }
     }
 
+    fn calls_under_way(&self) -> usize {
+        let callers = self.callers.values();
+        callers.filter(|caller| caller.called.is_some()).count()
+    }
+
     /// It has its time to answer: a host may be slow, or far away.
     fn is_calling(&self, host: usize) -> bool {
         let mut callers = self.callers.values();
@@ -79,7 +95,8 @@ impl Nicd {
         if self.hosts[host].channel.is_some() {
             return;
         }
-        self.hosts[host].call_later(time);
+        let longest = self.longest_pause();
+        self.hosts[host].call_later(time, longest);
         if self.hosts[host].unheard.as_deref() != Some(why) {
             let title = self.title(host);
             say!("{title}: cannot be called: {why} (does nicd run there? is TCP to it allowed?)");
@@ -90,7 +107,7 @@ impl Nicd {
     /// Until it has proved who it is, a channel is only a caller.
     fn add_caller(&mut self, channel: Secure, called: Option<usize>) -> io::Result<()> {
         if called.is_none() {
-            self.make_room_for_a_stranger();
+            self.make_room_for_a_stranger(channel.expected());
         }
         let number = self.number();
         let source = Source::Caller(number);
@@ -99,17 +116,25 @@ impl Nicd {
         Ok(())
     }
 
-    /// The oldest goes: any user of a peer's host can call from its address, and say nothing. A true caller
-    /// needs one round trip.
-    fn make_room_for_a_stranger(&mut self) {
-        let strangers = self.callers.iter();
-        let strangers = strangers.filter(|(_, caller)| caller.called.is_none());
-        let numbers: Vec<u32> = strangers.map(|(number, _)| *number).collect();
-        if numbers.len() < MOST_CALLERS {
-            return;
+    /// The oldest goes: any user of a peer's host can call from its address, and say nothing. A true caller needs one round
+    /// trip. So nobody keeps out others than those of its own host, until there are very many.
+    fn make_room_for_a_stranger(&mut self, from: usize) {
+        let mut by_peer: HashMap<usize, Vec<u32>> = HashMap::new();
+        let mut all = 0;
+        for (number, caller) in &self.callers {
+            if caller.called.is_none() {
+                by_peer
+                    .entry(caller.channel.expected())
+                    .or_default()
+                    .push(*number);
+                all += 1;
+            }
         }
-        let oldest = numbers.into_iter().min();
-        if let Some(caller) = oldest.and_then(|number| self.callers.remove(&number)) {
+        let crowded = by_peer.get(&from).filter(|it| it.len() >= MOST_CALLERS);
+        let is_full = all >= MOST_CALLERS + CALLERS_EACH * self.peers.len();
+        let most = is_full.then(|| by_peer.values().max_by_key(|it| it.len()));
+        let oldest = crowded.or(most.flatten()).and_then(|it| it.iter().min());
+        if let Some(caller) = oldest.and_then(|number| self.callers.remove(number)) {
             self.set.remove(caller.channel.fd());
         }
     }
@@ -192,6 +217,7 @@ impl Nicd {
             self.set.remove(old.fd());
             self.lose_names(host, time);
         }
+        self.be_patient(host, false);
         let (life, engines) = (self.life, self.engines.count() as u16);
         self.tell(
             host,
@@ -228,7 +254,8 @@ impl Nicd {
 
     pub(super) fn hang_up(&mut self, host: usize, why: &str, time: Instant) {
         let was_in_touch = self.hosts[host].is_in_touch();
-        if let Some(channel) = self.hosts[host].disconnect(time) {
+        let longest = self.longest_pause();
+        if let Some(channel) = self.hosts[host].disconnect(time, longest) {
             self.set.remove(channel.fd());
             self.lose_names(host, time);
             if was_in_touch {
@@ -325,7 +352,11 @@ impl Nicd {
     fn meet(&mut self, host: usize, life: u64, time: Instant) {
         self.hosts[host].life = Some(life);
         say!("{}: in touch", self.title(host));
-        self.want(host, time);
+        let is_new = self.hosts[host].route.is_none() && !self.is_needed(host);
+        match is_new && self.peers.len() > MOST_GREETED {
+            true => self.hosts[host].at_rest = true,
+            false => self.want(host, time),
+        }
         for id in self.connections.fresh(host) {
             // What was said about it on another channel may not have been heard.
             self.connections.forget_ready(id);

@@ -8,7 +8,9 @@ use std::os::unix::net::UnixStream;
 
 use rustix::fs::{AtFlags, Mode, chmodat};
 use rustix::io::{self, Errno};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, accept_with, bind, listen, socket_with, sockopt,
+};
 
 use super::names::{self, NoDoor, take_lock};
 use os::tcp;
@@ -18,6 +20,8 @@ use rendezvous::rundir::{HOST, HOST_DOOR, RunDir};
 const BACKLOG: i32 = 128;
 /// Those who have asked how things are, and are told at a look.
 const MOST_TOLD: usize = 16;
+/// For that a socket has room.
+const USUAL_ROOM: usize = 64 << 10;
 /// Behind the name: who connects there is told how things are.
 pub const STATUS: &str = ".status";
 
@@ -77,11 +81,24 @@ impl Door {
         for _ in 0..MOST_TOLD {
             match accept(&self.status) {
                 // What its buffer does not take, it does not get: nobody waits for it.
-                Ok(asker) => drop(UnixStream::from(asker).write(status.as_bytes())),
+                Ok(asker) => {
+                    make_room(&asker, status.len());
+                    drop(UnixStream::from(asker).write(status.as_bytes()));
+                }
                 Err(errno) => return !is_want(errno),
             }
         }
         true
+    }
+}
+
+/// Of very many hosts there is more to tell than sockets usually have room for.
+fn make_room(asker: &OwnedFd, length: usize) {
+    if length > USUAL_ROOM {
+        let room = 2 * length;
+        let forced = sockopt::set_socket_send_buffer_size_force(asker, room);
+        // Without CAP_NET_ADMIN as much as there may be.
+        let _ = forced.or_else(|_| sockopt::set_socket_send_buffer_size(asker, room));
     }
 }
 

@@ -12,7 +12,7 @@ use netstack::time::Instant;
 use super::connection::Connection;
 use super::peer_messages::{PeerMessage, Tuple};
 use super::peers::Peer;
-use super::secure::{HANDSHAKE, Secure};
+use super::secure::{HANDSHAKE, IDLE, Secure};
 
 /// Connections that a peer's daemon may have been shown and we have not.
 const MOST_SHOWN: usize = 1 << 16;
@@ -53,6 +53,8 @@ pub struct Host {
     since: Instant,
     /// The other side has said who it is, in this life of its own.
     pub life: Option<u64>,
+    /// After which silence the kernel asks whether it is still there.
+    pub patience: Duration,
     /// Why it cannot be called.
     pub unheard: Option<String>,
     /// When to call, and how long to wait after that.
@@ -81,9 +83,9 @@ pub struct Host {
 }
 
 impl Host {
-    /// After a channel that has ended, or a call in vain.
-    pub fn call_later(&mut self, now: Instant) {
-        self.pause = (self.pause * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+    /// After a channel that has ended, or a call in vain. Pauses grow to the usual limit, or to `longest`.
+    pub fn call_later(&mut self, now: Instant, longest: Duration) {
+        self.pause = (self.pause * 2).clamp(SHORTEST_PAUSE, longest.max(LONGEST_PAUSE));
         self.call_at = Some(now + self.pause);
     }
 
@@ -115,15 +117,15 @@ impl Host {
     pub fn connect(&mut self, channel: Secure, called: bool, now: Instant) -> Option<Secure> {
         self.forget();
         (self.called, self.since) = (called, now);
-        self.pause = Duration::ZERO;
+        (self.pause, self.patience) = (Duration::ZERO, IDLE);
         self.call_at = None;
         self.unheard = None;
         self.channel.replace(channel)
     }
 
-    pub fn disconnect(&mut self, now: Instant) -> Option<Secure> {
+    pub fn disconnect(&mut self, now: Instant, longest: Duration) -> Option<Secure> {
         self.forget();
-        self.call_later(now);
+        self.call_later(now, longest);
         self.channel.take()
     }
 

@@ -12,6 +12,7 @@ use netstack::time::Instant;
 use super::connection::{Connection, Stage};
 use super::daemon::Nicd;
 use super::engine_messages::Command;
+use super::interface::Interface;
 use super::say;
 
 /// A port that nobody has needed for so long is closed.
@@ -36,31 +37,41 @@ impl Nicd {
 
     /// Some connection to a host goes by the NIC, or can.
     pub(super) fn is_needed(&self, host: usize) -> bool {
-        let needs = |connection: &Connection| match connection.stage {
+        let mut connections = self.connections.iter().map(|(_, connection)| connection);
+        connections.any(|connection| connection.host == host && self.needs_link(connection))
+    }
+
+    fn needs_link(&self, connection: &Connection) -> bool {
+        match connection.stage {
             Stage::Served(_) | Stage::Inline => true,
             Stage::Over => false,
-            _ => self.hosts[host].knows_other_end(connection),
-        };
-        let mut connections = self.connections.iter().map(|(_, connection)| connection);
-        connections.any(|connection| connection.host == host && needs(connection))
+            _ => self.hosts[connection.host].knows_other_end(connection),
+        }
     }
 
     pub(super) fn sweep_interfaces(&mut self, time: Instant) {
+        if !self.interfaces.iter().any(Interface::is_open) {
+            return;
+        }
+        let mut needed = vec![false; self.hosts.len()];
+        for (_, connection) in self.connections.iter() {
+            needed[connection.host] |= self.needs_link(connection);
+        }
         for number in 0..self.interfaces.len() {
             if self.interfaces[number].is_open() {
-                self.sweep_interface(number, time);
+                self.sweep_interface(number, &needed, time);
             }
         }
     }
 
-    fn sweep_interface(&mut self, number: usize, time: Instant) {
+    fn sweep_interface(&mut self, number: usize, needed: &[bool], time: Instant) {
         let leads = |host: &usize| {
             self.hosts[*host]
                 .route
                 .is_some_and(|route| route.interface == number)
         };
         let hosts: Vec<usize> = (0..self.hosts.len()).filter(leads).collect();
-        if hosts.iter().any(|host| self.is_needed(*host)) {
+        if hosts.iter().any(|host| needed[*host]) {
             self.interfaces[number].needed = time;
         } else if time.since(self.interfaces[number].needed) >= PORT_IDLE_TIMEOUT {
             self.close_interface(number, &hosts, time);

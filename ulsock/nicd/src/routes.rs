@@ -278,7 +278,9 @@ impl Nicd {
                 (Change::Interface(index), Some(route)) => *index == route.hop.interface,
                 _ => true,
             };
-            if known.is_in_touch() && changes.iter().any(concerns) {
+            // One that nobody has needed yet has no route, and needs none.
+            let is_new = known.at_rest && known.route.is_none();
+            if known.is_in_touch() && !is_new && changes.iter().any(concerns) {
                 self.reach(host, time);
             }
         }

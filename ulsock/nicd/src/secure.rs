@@ -25,7 +25,7 @@ use super::peers::{Peer, Peers};
 use noise::{Noise, Step};
 use wire::{Inbound, Outbound};
 
-pub use dial::dial;
+pub use dial::{IDLE, dial};
 pub use noise::MESSAGE;
 
 /// From the start of the connection to the proof of both keys.
@@ -141,6 +141,17 @@ impl Secure {
     /// When to call `progress` even if nothing happens.
     pub fn deadline(&self) -> Option<Instant> {
         (self.peer().is_none() && !self.noise.is_over()).then_some(self.deadline)
+    }
+
+    /// Who it must be, as an index of `Peers`, by its address.
+    pub fn expected(&self) -> usize {
+        self.peer
+    }
+
+    /// After so much silence the kernel asks whether the peer is still there.
+    pub fn be_patient(&self, silence: Duration) {
+        // As it was, it works too.
+        let _ = dial::be_patient(&self.stream, silence);
     }
 
     /// Who it is, as an index of `Peers`; known once the peer has proved it.

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::broker::Broker;
 use super::checksums::Checksums;
@@ -65,7 +66,9 @@ pub struct OwnEngineStatus {
     pub frames_received: u64,
 }
 
+/// What is zero or empty is left out on the way: of a thousand hosts most have nothing to tell.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PeerStatus {
     pub name: String,
     pub address: String,
@@ -167,7 +170,7 @@ impl Nicd {
             own_engines: self.own_engines(),
             store: self.store_status(),
         };
-        serde_json::to_string(&status).unwrap_or_default()
+        brief(&status)
     }
 
     fn engines(&self) -> Vec<EngineStatus> {
@@ -256,6 +259,22 @@ impl Nicd {
             packets_lost: counters.packets_lost,
         }
     }
+}
+
+fn brief(status: &Status) -> String {
+    let Ok(mut all) = serde_json::to_value(status) else {
+        return String::new();
+    };
+    let peers = all.get_mut("peers").and_then(Value::as_array_mut);
+    for peer in peers.into_iter().flatten().filter_map(Value::as_object_mut) {
+        peer.retain(|_, value| match value {
+            Value::Bool(it) => *it,
+            Value::Number(it) => it.as_f64() != Some(0.0),
+            Value::String(it) => !it.is_empty(),
+            _ => true,
+        });
+    }
+    all.to_string()
 }
 
 impl From<EngineView> for OwnEngineStatus {

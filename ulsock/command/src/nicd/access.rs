@@ -64,7 +64,7 @@ impl EtcdAccess {
 }
 
 /// What identifies the cluster must be nobody else's to change, and what identifies us nobody else's to read.
-fn read(path: &Path, readers: Readers) -> Result<String, Failure> {
+pub fn read(path: &Path, readers: Readers) -> Result<String, Failure> {
     let text = trusted::read(path, readers);
     text.map_err(|why| Failure::setup(format!("{} {why}", path.display())))
 }

@@ -81,7 +81,7 @@ pub fn run(options: &JoinOptions) -> Outcome {
             path.display(),
             own.line
         )),
-        Place::Kubernetes => print(&format!(
+        Place::Kubernetes(_) => print(&format!(
             "kubectl annotate node {} --overwrite ulsock/peer='{}'",
             own.name, own.line
         )),
@@ -104,7 +104,7 @@ pub fn leave(options: &LeaveOptions) -> Outcome {
             path.display(),
             options.host.identity()?.public()
         )),
-        Place::Kubernetes => print(&format!("kubectl annotate node {name} ulsock/peer-")),
+        Place::Kubernetes(_) => print(&format!("kubectl annotate node {name} ulsock/peer-")),
         Place::Dns(domain) => print(&format!(
             "; remove the records of {name}.{domain}. and the SRV record that leads there"
         )),

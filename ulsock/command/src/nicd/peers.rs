@@ -5,10 +5,14 @@ use std::path::{Path, PathBuf};
 use ::nicd::PeersFrom;
 use ::nicd::peers::{PEERS_FILE, Peers};
 use ::nicd::source::PeerSource;
+#[cfg(feature = "kubernetes")]
+use ::nicd::trusted::Readers;
 use clap::Args;
 use dns::DnsPeers;
 
 use super::access::EtcdAccess;
+#[cfg(feature = "kubernetes")]
+use super::access::read;
 use super::check;
 #[cfg(feature = "etcd")]
 use super::etcd;
@@ -20,12 +24,18 @@ pub const STATE_FILE: &str = "/var/lib/ulsock/peers";
 
 #[derive(Args)]
 pub struct PeersOptions {
-    /// Which hosts there are: a file, etcd://HOST:PORT,.../PREFIX/ (etcds:// for TLS), kubernetes: or dns:DOMAIN
+    /// Which hosts there are: a file, etcd://HOST:PORT,.../PREFIX/ (etcds:// for TLS), kubernetes:, or dns:DOMAIN
     #[arg(long, value_name = "FILE|SOURCE", default_value = PEERS_FILE)]
     peers: PathBuf,
     /// With dns: believe answers that no resolver of this host has validated: whoever can forge them can let hosts in
     #[arg(long)]
     trust_dns: bool,
+    /// With kubernetes: the certificates of the authority that the API server's own comes from [default: that of the pod]
+    #[arg(long, value_name = "FILE")]
+    kubernetes_ca: Option<PathBuf>,
+    /// The token of a service account that may list and watch nodes [default: that of the pod]
+    #[arg(long, value_name = "FILE")]
+    kubernetes_token: Option<PathBuf>,
     #[command(flatten)]
     access: EtcdAccess,
 }
@@ -60,7 +70,7 @@ impl PeersOptions {
         match self.place()? {
             Place::File(_) => Ok(None),
             Place::Etcd(urls, prefix) => self.of_etcd(&urls, &prefix).map(Some),
-            Place::Kubernetes => self.of_kubernetes().map(Some),
+            Place::Kubernetes(server) => self.of_kubernetes(server.as_deref()).map(Some),
             Place::Dns(domain) => self.of_dns(&domain).map(Some),
         }
     }
@@ -78,7 +88,23 @@ impl PeersOptions {
         Err(without("etcd"))
     }
 
-    fn of_kubernetes(&self) -> Result<Box<dyn PeerSource>, Failure> {
+    #[cfg(feature = "kubernetes")]
+    fn of_kubernetes(&self, server: Option<&str>) -> Result<Box<dyn PeerSource>, Failure> {
+        let wrong = |why| Failure::setup(format!("--peers: {why}"));
+        let (ca, token) = ::kubernetes::Settings::usual_files();
+        let (host, port) = ::kubernetes::Settings::server(server).map_err(wrong)?;
+        let settings = ::kubernetes::Settings {
+            host,
+            port,
+            ca: read(self.kubernetes_ca.as_ref().unwrap_or(&ca), Readers::All)?,
+            token: self.kubernetes_token.clone().unwrap_or(token),
+        };
+        let peers = ::kubernetes::KubernetesPeers::new(&settings);
+        Ok(Box::new(peers.map_err(wrong)?))
+    }
+
+    #[cfg(not(feature = "kubernetes"))]
+    fn of_kubernetes(&self, _: Option<&str>) -> Result<Box<dyn PeerSource>, Failure> {
         Err(without("kubernetes"))
     }
 
@@ -90,6 +116,7 @@ impl PeersOptions {
 }
 
 /// For what this program was built without.
+#[cfg(not(all(feature = "etcd", feature = "kubernetes")))]
 pub fn without(feature: &str) -> Failure {
     Failure::setup(format!(
         "this ulsock was built without {feature}: build it with --features {feature}"

@@ -10,7 +10,8 @@ pub enum Place {
     File(PathBuf),
     /// URLs of the members, and the prefix of the keys.
     Etcd(Vec<String>, String),
-    Kubernetes,
+    /// HOST:PORT of the API server; `None`: as a pod is told.
+    Kubernetes(Option<String>),
     /// The domain.
     Dns(String),
 }
@@ -23,7 +24,11 @@ impl Place {
         match text.split_once(':') {
             Some(("etcd", rest)) => etcd("http", rest),
             Some(("etcds", rest)) => etcd("https", rest),
-            Some(("kubernetes", "" | "//")) => Ok(Place::Kubernetes),
+            Some(("kubernetes", "" | "//")) => Ok(Place::Kubernetes(None)),
+            Some(("kubernetes", rest)) => match rest.strip_prefix("//") {
+                Some(server) => Ok(Place::Kubernetes(Some(server.to_owned()))),
+                None => Err("kubernetes: or kubernetes://HOST:PORT is wanted"),
+            },
             Some(("dns", rest)) => dns(rest.strip_prefix("//").unwrap_or(rest)),
             Some((_, rest)) if rest.starts_with("//") => {
                 Err("a file, etcd://, etcds://, kubernetes: or dns: is wanted")
@@ -84,7 +89,12 @@ mod tests {
         for file in ["/etc/ulsock/peers", "peers", "a:b", "./etcd:peers"] {
             assert_eq!(parse(file), Ok(Place::File(file.into())));
         }
-        assert_eq!(parse("kubernetes:"), Ok(Place::Kubernetes));
+        assert_eq!(parse("kubernetes:"), Ok(Place::Kubernetes(None)));
+        let server = Some("10.0.0.1:6443".to_owned());
+        assert_eq!(
+            parse("kubernetes://10.0.0.1:6443"),
+            Ok(Place::Kubernetes(server))
+        );
         for dns in ["dns:example.org", "dns://example.org."] {
             assert_eq!(parse(dns), Ok(Place::Dns("example.org".to_owned())));
         }

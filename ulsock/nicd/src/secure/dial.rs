@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use crate::peers::Peer;
 
 /// A peer's host that has vanished is noticed so soon: a channel has no traffic of its own to show it.
-const IDLE: Duration = Duration::from_secs(5);
+pub const IDLE: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_secs(2);
 const PROBES: u32 = 3;
 const UNANSWERED: Duration = Duration::from_secs(10);
@@ -34,9 +34,16 @@ pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, IDLE)?;
     sockopt::set_tcp_keepintvl(stream, INTERVAL)?;
     sockopt::set_tcp_keepcnt(stream, PROBES)?;
-    sockopt::set_tcp_user_timeout(stream, UNANSWERED.as_millis() as u32)?;
+    be_patient(stream, IDLE)
+}
+
+/// After so much silence the peer is asked. All that it is asked counts, and not the first question alone: the time limit is
+/// that of the silence before it, too.
+pub(super) fn be_patient(stream: &TcpStream, silence: Duration) -> io::Result<()> {
+    let unanswered = silence + UNANSWERED - IDLE;
+    sockopt::set_tcp_keepidle(stream, silence)?;
+    sockopt::set_tcp_user_timeout(stream, unanswered.as_millis() as u32)?;
     Ok(())
 }

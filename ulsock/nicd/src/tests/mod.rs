@@ -1,6 +1,7 @@
 //! Two daemons between two programs that do what a library does.
 
 mod again;
+mod crowd;
 mod engines;
 mod guests;
 mod keys;

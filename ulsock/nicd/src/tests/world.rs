@@ -123,7 +123,7 @@ impl TestHost {
         thread::scope(|scope| scope.spawn(enter).join()).expect("what was to be done there")
     }
 
-    fn ip(&self, words: &str) {
+    pub fn ip(&self, words: &str) {
         let run = || Command::new("ip").args(words.split(' ')).status();
         assert!(self.within(run).expect("ip").success(), "ip {words}");
     }
@@ -216,9 +216,20 @@ impl World {
     }
 
     fn with(port: &str, limit: Option<u64>, engines: [usize; 2]) -> World {
+        let mut world = World::wired();
+        for (host, engines) in world.hosts.iter_mut().zip(engines) {
+            (host.limit, host.engines) = (limit, engines);
+            host.start(world.folder.path(), port);
+        }
+        world.wait_until_up();
+        world
+    }
+
+    /// Without daemons.
+    pub fn wired() -> World {
         // As run directories are, in memory: a busy disk would delay programs that register names.
         let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
-        let mut hosts = [1, 2].map(|number| TestHost::new(folder.path(), number));
+        let hosts = [1, 2].map(|number| TestHost::new(folder.path(), number));
         let there = format!(
             "/proc/{}/fd/{}",
             std::process::id(),
@@ -241,13 +252,7 @@ impl World {
             peers += &format!("10.9.0.{last} keys={}\n", identity.public());
         }
         fs::write(folder.path().join("peers"), peers).expect("a peers file");
-        for (host, engines) in hosts.iter_mut().zip(engines) {
-            (host.limit, host.engines) = (limit, engines);
-            host.start(folder.path(), port);
-        }
-        let world = World { folder, hosts };
-        world.wait_until_up();
-        world
+        World { folder, hosts }
     }
 
     pub fn wait_until_up(&self) {
