@@ -13,6 +13,10 @@ use crate::netns::Namespace;
 use crate::program::{Program, Running};
 use crate::wait;
 
+/// The ports of an etcd member, for clients and for the others.
+const CLIENTS: u16 = 2379;
+const MEMBERS: u16 = 2380;
+
 /// What a daemon says of where its peers come from.
 #[derive(Debug, Default, Deserialize)]
 pub struct SourceStatus {
@@ -86,19 +90,25 @@ impl Hosts {
 pub struct Members<'h> {
     hosts: &'h Hosts,
     folder: PathBuf,
+    /// It asks for certificates.
+    guarded: bool,
     servers: RefCell<Vec<Option<Running>>>,
 }
 
 impl<'h> Members<'h> {
-    /// On the first so many hosts.
-    pub fn start(hosts: &'h Hosts, count: usize) -> Self {
+    /// On the first so many hosts. `guarded`: only who has a certificate is served; by a single member.
+    pub fn start(hosts: &'h Hosts, count: usize, guarded: bool) -> Self {
         let name = hosts.folder().file_name().unwrap_or_default();
         let folder = Path::new("/dev/shm").join(name).with_extension("members");
         fs::create_dir_all(&folder).expect("a folder for etcd");
+        if guarded {
+            hosts.certify(&folder, &hosts.host(0).address());
+        }
         let servers = (0..count).map(|_| None).collect();
         let members = Members {
             hosts,
             folder,
+            guarded,
             servers: RefCell::new(servers),
         };
         (0..count).for_each(|member| members.launch(member));
@@ -111,27 +121,52 @@ impl<'h> Members<'h> {
     }
 
     fn url(&self, member: usize, port: u16) -> String {
-        format!("http://{}:{port}", self.hosts.host(member).address())
+        let scheme = if self.guarded && port == CLIENTS {
+            "https"
+        } else {
+            "http"
+        };
+        format!("{scheme}://{}:{port}", self.hosts.host(member).address())
     }
 
     /// As `--peers` has it.
     pub fn source(&self) -> String {
-        let members = (0..self.count()).map(|it| format!("{}:2379", self.hosts.host(it).address()));
-        format!("etcd://{}", members.collect::<Vec<_>>().join(","))
+        let member = |it| format!("{}:{CLIENTS}", self.hosts.host(it).address());
+        let members = (0..self.count()).map(member).collect::<Vec<_>>();
+        let scheme = if self.guarded { "etcds" } else { "etcd" };
+        format!("{scheme}://{}", members.join(","))
+    }
+
+    /// What proves to it who a host is.
+    pub fn words(&self) -> String {
+        let folder = self.folder.display();
+        format!(
+            "--etcd-ca {folder}/ca.pem --etcd-cert {folder}/host.pem --etcd-key {folder}/host.key"
+        )
     }
 
     /// Starts one, with what it knew before.
     pub fn launch(&self, member: usize) {
-        let all = (0..self.count()).map(|it| format!("m{it}={}", self.url(it, 2380)));
+        let all = (0..self.count()).map(|it| format!("m{it}={}", self.url(it, MEMBERS)));
         let all = all.collect::<Vec<_>>().join(",");
-        let (clients, peers) = (self.url(member, 2379), self.url(member, 2380));
+        let (clients, peers) = (self.url(member, CLIENTS), self.url(member, MEMBERS));
         let server = self.hosts.plain(member, "etcd");
         let server = server.args(&format!(
             "--name m{member} --listen-client-urls {clients} --advertise-client-urls {clients}
              --listen-peer-urls {peers} --initial-advertise-peer-urls {peers}
              --initial-cluster {all} --data-dir"
         ));
-        let server = server.arg(self.folder.join(member.to_string())).start();
+        let mut server = server.arg(self.folder.join(member.to_string()));
+        if self.guarded {
+            server = server
+                .args("--client-cert-auth --trusted-ca-file")
+                .arg(self.folder.join("ca.pem"));
+            server = server
+                .arg("--cert-file")
+                .arg(self.folder.join("server.pem"));
+            server = server.arg("--key-file").arg(self.folder.join("server.key"));
+        }
+        let server = server.start();
         let before = self.servers.borrow_mut()[member].replace(server);
         assert!(before.is_none(), "member {member} runs already");
     }

@@ -134,30 +134,34 @@ impl Hosts {
         self.etcd().folder.join(name)
     }
 
-    /// An authority, and by it certificates of the server and of the hosts.
+    /// For the server and the hosts.
     fn make_certificates(&self) {
-        if self.etcd().guard != Guard::Certificates {
-            return;
+        if self.etcd().guard == Guard::Certificates {
+            let address = self.host(self.count() - 1).address();
+            self.certify(&self.etcd().folder, &address);
         }
+    }
+
+    /// Makes an authority there, and by it certificates of a server with that address and of a client.
+    pub fn certify(&self, folder: &Path, address: &str) {
         let openssl = |words: &str| {
-            let program = self.plain(0, "openssl").directory(&self.etcd().folder);
+            let program = self.plain(0, "openssl").directory(folder);
             program.args(words).run();
         };
         let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
         openssl(&format!(
             "req -x509 {key} -days 2 -subj /CN=ca -keyout ca.key -out ca.pem"
         ));
-        let address = self.host(self.count() - 1).address();
         for name in ["server", "host"] {
             let names = format!("subjectAltName=IP:{address}");
-            fs::write(self.secret("names"), names).expect("a file");
+            fs::write(folder.join("names"), names).expect("a file");
             openssl(&format!(
                 "req {key} -subj /CN={name} -keyout {name}.key -out {name}.csr"
             ));
             openssl(&format!(
                 "x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out {name}.pem"
             ));
-            allow(&self.secret(&format!("{name}.key")), 0o600);
+            allow(&folder.join(format!("{name}.key")), 0o600);
         }
     }
 

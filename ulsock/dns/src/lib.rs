@@ -12,6 +12,7 @@ mod resolver;
 mod targets;
 
 use std::io;
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ use nicd::source::{Backoff, Entry, News, PeerSource};
 use resolver::Resolver;
 
 /// Records are not read more often, and not less often, whatever their times to live.
-const SHORTEST: Duration = Duration::from_secs(30);
+const SHORTEST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(3600);
 /// For all records, when they are read anew: a thousand hosts take 2000 questions.
 const READ: Duration = Duration::from_secs(60);
@@ -41,13 +42,16 @@ pub struct Answer {
 }
 
 impl DnsPeers {
-    /// `trust`: also what nobody has validated.
-    pub fn new(domain: &str, trust: bool) -> Result<DnsPeers, String> {
+    /// By that resolver, or by those of the system. `trust`: also what nobody has validated.
+    pub fn new(domain: &str, server: Option<SocketAddr>, trust: bool) -> Result<DnsPeers, String> {
         name::encode(&targets::service(domain))?;
         Ok(DnsPeers {
             title: format!("DNS records of {}", targets::service(domain)),
             domain: domain.to_owned(),
-            resolver: Resolver::of_system(trust)?,
+            resolver: match server {
+                Some(server) => Resolver::new(vec![server], trust),
+                None => Resolver::of_system(trust)?,
+            },
         })
     }
 }

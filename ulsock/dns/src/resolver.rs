@@ -35,6 +35,10 @@ struct Waiting {
 }
 
 impl Resolver {
+    pub fn new(servers: Vec<SocketAddr>, trust: bool) -> Resolver {
+        Resolver { servers, trust }
+    }
+
     pub fn of_system(trust: bool) -> Result<Resolver, String> {
         let text = fs::read_to_string(CONFIGURATION);
         let text = text.map_err(|why| format!("{CONFIGURATION} cannot be read: {why}"))?;
@@ -228,9 +232,8 @@ mod tests {
         );
     }
 
-    /// A server that answers every question, without having validated it, after some junk.
-    #[test]
-    fn junk_is_not_heard_and_what_is_not_validated_is_not_believed() {
+    /// A server that answers every question after some junk, and has validated its answers or not.
+    fn server(validates: bool) -> SocketAddr {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = server.local_addr().unwrap();
         std::thread::spawn(move || {
@@ -238,7 +241,7 @@ mod tests {
             while let Ok((length, asker)) = server.recv_from(&mut bytes) {
                 let mut answer = bytes[..length].to_vec();
                 answer[2] |= 0x80;
-                answer[3] = 0;
+                answer[3] = if validates { 0x20 } else { 0 };
                 for junk in [&b""[..], b"x", &bytes[..length]] {
                     let _ = server.send_to(junk, asker);
                 }
@@ -248,22 +251,24 @@ mod tests {
                 let _ = server.send_to(&answer, asker);
             }
         });
+        address
+    }
+
+    #[test]
+    fn junk_is_not_heard_and_what_is_not_validated_is_not_believed() {
         let question = |number: usize| Question {
             name: format!("host{number}.example.org"),
             kind: Kind::A,
         };
         let questions: Vec<Question> = (0..100).map(question).collect();
         let by = Instant::now() + Duration::from_secs(20);
-        let ask = |trust| {
-            let servers = vec![address];
-            Resolver { servers, trust }.ask(&questions, by)
-        };
-        assert_eq!(ask(true).unwrap().len(), 100);
-        assert!(ask(false).unwrap_err().contains("AD"));
-        let far = Resolver {
-            servers: vec!["192.0.2.1:53".parse().unwrap()],
-            trust: false,
-        };
+        let servers = [false, true].map(server);
+        let ask =
+            |server: SocketAddr, trust| Resolver::new(vec![server], trust).ask(&questions, by);
+        assert_eq!(ask(servers[0], true).unwrap().len(), 100);
+        assert!(ask(servers[0], false).unwrap_err().contains("AD"));
+        assert_eq!(ask(servers[1], false).unwrap().len(), 100);
+        let far = Resolver::new(vec!["192.0.2.1:53".parse().unwrap()], false);
         assert!(
             far.ask(&questions, by)
                 .unwrap_err()

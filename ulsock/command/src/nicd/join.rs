@@ -85,7 +85,7 @@ pub fn run(options: &JoinOptions) -> Outcome {
             "kubectl annotate node {} --overwrite ulsock/peer='{}'",
             own.name, own.line
         )),
-        Place::Dns(domain) => print(&records(&own, domain)),
+        Place::Dns(domain, _) => print(&records(&own, domain)),
     }
 }
 
@@ -105,7 +105,7 @@ pub fn leave(options: &LeaveOptions) -> Outcome {
             options.host.identity()?.public()
         )),
         Place::Kubernetes(_) => print(&format!("kubectl annotate node {name} ulsock/peer-")),
-        Place::Dns(domain) => print(&format!(
+        Place::Dns(domain, _) => print(&format!(
             "; remove the records of {name}.{domain}. and the SRV record that leads there"
         )),
     }

@@ -1,5 +1,6 @@
 //! The options that say which hosts there are: `--peers`, and what proves who we are where they are kept.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ::nicd::PeersFrom;
@@ -71,7 +72,7 @@ impl PeersOptions {
             Place::File(_) => Ok(None),
             Place::Etcd(urls, prefix) => self.of_etcd(&urls, &prefix).map(Some),
             Place::Kubernetes(server) => self.of_kubernetes(server.as_deref()).map(Some),
-            Place::Dns(domain) => self.of_dns(&domain).map(Some),
+            Place::Dns(domain, server) => self.of_dns(&domain, server).map(Some),
         }
     }
 
@@ -108,8 +109,12 @@ impl PeersOptions {
         Err(without("kubernetes"))
     }
 
-    fn of_dns(&self, domain: &str) -> Result<Box<dyn PeerSource>, Failure> {
-        let peers = DnsPeers::new(domain, self.trust_dns);
+    fn of_dns(
+        &self,
+        domain: &str,
+        server: Option<SocketAddr>,
+    ) -> Result<Box<dyn PeerSource>, Failure> {
+        let peers = DnsPeers::new(domain, server, self.trust_dns);
         let peers = peers.map_err(|why| Failure::setup(format!("--peers: {why}")))?;
         Ok(Box::new(peers))
     }

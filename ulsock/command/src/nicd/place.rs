@@ -1,9 +1,12 @@
 //! What `--peers` names: a file, or the place where a cluster keeps its hosts.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 /// Below it are the hosts in etcd, if no other prefix is named.
 const PREFIX: &str = "/ulsock/peers/";
+
+const DNS: &str = "dns:DOMAIN or dns://RESOLVER/DOMAIN is wanted, with the resolver's address";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -12,8 +15,8 @@ pub enum Place {
     Etcd(Vec<String>, String),
     /// HOST:PORT of the API server; `None`: as a pod is told.
     Kubernetes(Option<String>),
-    /// The domain.
-    Dns(String),
+    /// The domain, and the resolver that is asked; `None`: that of this host.
+    Dns(String, Option<SocketAddr>),
 }
 
 impl Place {
@@ -29,7 +32,7 @@ impl Place {
                 Some(server) => Ok(Place::Kubernetes(Some(server.to_owned()))),
                 None => Err("kubernetes: or kubernetes://HOST:PORT is wanted"),
             },
-            Some(("dns", rest)) => dns(rest.strip_prefix("//").unwrap_or(rest)),
+            Some(("dns", rest)) => dns(rest),
             Some((_, rest)) if rest.starts_with("//") => {
                 Err("a file, etcd://, etcds://, kubernetes: or dns: is wanted")
             }
@@ -56,12 +59,26 @@ fn etcd(scheme: &str, rest: &str) -> Result<Place, &'static str> {
     }
 }
 
-fn dns(domain: &str) -> Result<Place, &'static str> {
+/// As RFC 4501 has it, with an address in the place of a server's name.
+fn dns(rest: &str) -> Result<Place, &'static str> {
+    let (server, domain) = match rest.strip_prefix("//") {
+        None => (None, rest),
+        Some(rest) => {
+            let (server, domain) = rest.split_once('/').ok_or(DNS)?;
+            (Some(resolver(server).ok_or(DNS)?), domain)
+        }
+    };
     let domain = domain.trim_end_matches('.');
     match domain.is_empty() {
-        true => Err("dns:DOMAIN is wanted"),
-        false => Ok(Place::Dns(domain.to_owned())),
+        true => Err(DNS),
+        false => Ok(Place::Dns(domain.to_owned(), server)),
     }
+}
+
+fn resolver(text: &str) -> Option<SocketAddr> {
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    let usual = bare.parse().ok().map(|ip: IpAddr| SocketAddr::new(ip, 53));
+    usual.or_else(|| text.parse().ok())
 }
 
 #[cfg(test)]
@@ -95,8 +112,16 @@ mod tests {
             parse("kubernetes://10.0.0.1:6443"),
             Ok(Place::Kubernetes(server))
         );
-        for dns in ["dns:example.org", "dns://example.org."] {
-            assert_eq!(parse(dns), Ok(Place::Dns("example.org".to_owned())));
+        let domain = || "example.org".to_owned();
+        assert_eq!(parse("dns:example.org."), Ok(Place::Dns(domain(), None)));
+        for (server, expected) in [
+            ("10.0.0.53", "10.0.0.53:53"),
+            ("10.0.0.53:5353", "10.0.0.53:5353"),
+            ("[fd00::53]", "[fd00::53]:53"),
+        ] {
+            let server = parse(&format!("dns://{server}/example.org"));
+            let expected = Some(expected.parse().unwrap());
+            assert_eq!(server, Ok(Place::Dns(domain(), expected)));
         }
         for bad in [
             "etcd:10.0.0.1",
@@ -104,6 +129,8 @@ mod tests {
             "etcd://a:1/b c/",
             "ftp://a",
             "dns:",
+            "dns://example.org",
+            "dns://x/y",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
