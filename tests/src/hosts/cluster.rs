@@ -191,7 +191,12 @@ impl<'h> Members<'h> {
         let living = self.servers.borrow().iter().position(Option::is_some);
         let living = living.expect("a member");
         let mut program = self.hosts.plain(living, "etcdctl").env("ETCDCTL_API", "3");
-        program = program.arg("--endpoints").arg(self.url(living, 2379));
+        program = program.arg("--endpoints").arg(self.url(living, CLIENTS));
+        if self.guarded {
+            program = program.arg("--cacert").arg(self.folder.join("ca.pem"));
+            program = program.arg("--cert").arg(self.folder.join("host.pem"));
+            program = program.arg("--key").arg(self.folder.join("host.key"));
+        }
         for argument in arguments {
             program = program.arg(argument);
         }

@@ -82,7 +82,8 @@ fn records_come_and_go() {
     server.start(&known[..2].concat());
     let check = |words: &str| {
         let checked = hosts.nicd(1, &format!("check {words}"), &server.source());
-        checked.start().wait().output
+        let checked = checked.start().wait();
+        checked.output + &checked.errors
     };
     let untrusted = check("");
     assert!(untrusted.contains("proves nothing"), "{untrusted}");
@@ -123,9 +124,7 @@ fn many_records() {
     let mut server = Server::new(&hosts);
     let others = (0..120).map(|number| {
         // 32 bytes in base64, all different, and none of them zero.
-        let key = format!("{number:043}=")
-            .replace('0', "A")
-            .replace("A=", "A=");
+        let key = format!("{:A<43}=", format!("{number}z"));
         of(
             &format!("other{number}"),
             &format!("10.78.0.{number}"),

@@ -103,15 +103,15 @@ fn nonsense() {
     let words = format!("join --name host1 --address {}", hosts.host(2).address());
     let refused = hosts.nicd(2, &words, &source).start().wait();
     assert!(
-        refused.output.contains("another host"),
+        refused.errors.contains("another host"),
         "{}",
-        refused.output
+        refused.errors
     );
     let refused = hosts.nicd(2, "leave --name host1", &source).start().wait();
     assert!(
-        refused.output.contains("another host"),
+        refused.errors.contains("another host"),
         "{}",
-        refused.output
+        refused.errors
     );
 
     let words = format!(
@@ -166,8 +166,8 @@ fn users() {
     let join = format!("join --name host2 --address {address} {words}");
     let denied = hosts.nicd(1, &join, &source).start().wait();
     assert!(
-        denied.output.contains("permission denied"),
+        denied.errors.contains("permission denied"),
         "{}",
-        denied.output
+        denied.errors
     );
 }

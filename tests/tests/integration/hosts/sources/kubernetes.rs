@@ -162,7 +162,7 @@ fn the_api_fails() {
     let folder = hosts.folder().display();
     let words = format!("check --kubernetes-ca {folder}/ca.pem --kubernetes-token {folder}/wrong");
     let checked = hosts.nicd(1, &words, &api.source()).start().wait();
-    assert!(checked.output.contains("401 "), "{}", checked.output);
+    assert!(checked.errors.contains("401 "), "{}", checked.errors);
     let Api { server, .. } = api;
     server.stop(libc::SIGKILL);
     wait::until("the loss is noticed", || !hosts.source_status(1).in_touch);
