@@ -14,6 +14,9 @@ pub struct Header {
 pub struct KeyValue {
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
+    /// Of when it was not there before.
+    #[prost(int64, tag = "2")]
+    pub create_revision: i64,
     /// Of its last change; 0 stands for a key that is not there.
     #[prost(int64, tag = "3")]
     pub mod_revision: i64,

@@ -45,6 +45,8 @@ pub struct Peers {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
     pub line: usize,
+    /// Of what it does not fit to, if it is not wrong by itself.
+    pub other: Option<usize>,
     pub reason: String,
 }
 
@@ -88,9 +90,11 @@ impl Peers {
                     peer.index = list.len();
                     list.push(peer);
                 }
-                Err(reasons) => {
-                    faults.extend(reasons.into_iter().map(|reason| Fault { line, reason }))
-                }
+                Err(reasons) => faults.extend(reasons.into_iter().map(|reason| Fault {
+                    line,
+                    other: None,
+                    reason,
+                })),
             }
         }
         let nets = faults::sorted_nets(&list);

@@ -54,7 +54,10 @@ pub fn put(known: &mut Known, prefix: &str, entry: KeyValue) -> Result<(), Troub
     let Some(origin) = entry.key.strip_prefix(prefix.as_bytes()) else {
         return Err(Trouble::Other("it tells of other keys".to_owned()));
     };
-    let line = Entry::new(origin, &entry.value);
+    let line = Entry {
+        since: entry.create_revision,
+        ..Entry::new(origin, &entry.value)
+    };
     known.insert(place(prefix, &entry.key), line);
     match known.len() > MOST_ENTRIES {
         true => Err(Trouble::Other(format!(

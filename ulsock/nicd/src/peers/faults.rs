@@ -56,6 +56,7 @@ fn overlap(list: &[Peer], a: &(Cidr, usize), b: &(Cidr, usize)) -> Fault {
     };
     Fault {
         line: list[later.1].line,
+        other: Some(list[first.1].line),
         reason: format!(
             "{} overlaps with {} of line {}",
             later.0, first.0, list[first.1].line
@@ -73,6 +74,7 @@ fn families(list: &[Peer]) -> Vec<Fault> {
         .filter(|peer| apart(first, peer))
         .map(|peer| Fault {
             line: peer.line,
+            other: Some(first.line),
             reason: format!(
                 "{}: nicds talk by IPv4 or by IPv6, and line {} has {}",
                 peer.control.ip(),
@@ -93,6 +95,7 @@ fn twice<T: Eq + Hash + Display>(
         match seen.get(&item) {
             Some(before) => faults.push(Fault {
                 line,
+                other: Some(*before),
                 reason: format!("the {what} {item} stands in line {before} already"),
             }),
             None => {

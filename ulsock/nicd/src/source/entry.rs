@@ -15,6 +15,8 @@ pub struct Entry {
     pub origin: String,
     /// Or why there is none.
     pub line: Result<String, String>,
+    /// By this count of the source it was there before those with a higher one; 0, if it does not count.
+    pub since: i64,
 }
 
 impl Entry {
@@ -23,12 +25,14 @@ impl Entry {
             Some(origin) => Entry {
                 origin: origin.to_owned(),
                 line: text(line),
+                since: 0,
             },
             None => Entry {
                 origin: plain(&origin[..origin.len().min(SHOWN)]),
                 line: Err(format!(
                     "its name is none: up to {LONGEST_ORIGIN} visible ASCII characters are wanted"
                 )),
+                since: 0,
             },
         }
     }

@@ -2,9 +2,10 @@
 //! costs that entry alone: whoever may write one of them cannot hold up the others, and cannot take what another one has.
 //!
 //! An entry that was good before, and is not now, stays as it was. Of two that exclude each other the one stays that was
-//! there before; of two new ones the first by name.
+//! there before: as far as we know, or else by the count of the source, or else the first by name. One that is not used keeps
+//! nobody out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::peers::{Fault, Peers};
 
@@ -12,7 +13,7 @@ use super::Entry;
 
 /// More than any cluster of hosts; and 10,000 lines of usual length fit into a peers file.
 pub const MOST_ENTRIES: usize = 10_000;
-/// Of removing what excludes something else. One takes care of all but chains of entries that were changed at once.
+/// Of removing what excludes something else, and only that. Longer chains of entries are nobody's honest work: they go.
 const MOST_ROUNDS: usize = 16;
 
 /// The lines that are in use, by their origin.
@@ -43,9 +44,9 @@ pub fn sift(entries: Vec<Entry>, last: &Last) -> Result<Sifted, String> {
         return Err(format!("it has more than {MOST_ENTRIES} entries"));
     }
     let (mut candidates, mut refused) = alone(entries, last);
-    for _ in 0..MOST_ROUNDS {
+    for round in 0.. {
         let lines: Vec<&str> = candidates.iter().map(|it| it.line.as_str()).collect();
-        match Peers::parse(&lines.join("\n")) {
+        let faults = match Peers::parse(&lines.join("\n")) {
             Ok(peers) => {
                 let lines = candidates.into_iter().map(|it| (it.origin, it.line));
                 return Ok(Sifted {
@@ -54,20 +55,31 @@ pub fn sift(entries: Vec<Entry>, last: &Last) -> Result<Sifted, String> {
                     refused,
                 });
             }
-            Err(faults) => remove(&mut candidates, &faults, last, &mut refused),
+            Err(faults) => faults,
+        };
+        match round < MOST_ROUNDS {
+            true => remove(&mut candidates, &certain(faults), last, &mut refused),
+            false => remove(&mut candidates, &faults, &Last::new(), &mut refused),
         }
     }
-    Err("too many of its entries exclude each other".to_owned())
+    unreachable!("each round removes something");
+}
+
+/// What does not fit to something that is in order itself. The first of all is always among them.
+fn certain(faults: Vec<Fault>) -> Vec<Fault> {
+    let faulty: HashSet<usize> = faults.iter().map(|fault| fault.line).collect();
+    let is_certain = |fault: &Fault| fault.other.is_none_or(|other| !faulty.contains(&other));
+    faults.into_iter().filter(is_certain).collect()
 }
 
 /// Each entry by itself. Those that are used already come first: later ones have to fit to them.
 fn alone(entries: Vec<Entry>, last: &Last) -> (Vec<Candidate>, Vec<Refused>) {
-    let entries: BTreeMap<String, Result<String, String>> = entries
-        .into_iter()
-        .map(|entry| (entry.origin, entry.line))
+    let entries = entries.into_iter();
+    let entries: BTreeMap<String, _> = entries
+        .map(|entry| (entry.origin, (entry.line, entry.since)))
         .collect();
     let (mut known, mut new, mut refused) = (Vec::new(), Vec::new(), Vec::new());
-    for (origin, line) in entries {
+    for (origin, (line, since)) in entries {
         let before = last.get(&origin);
         let line = match line.and_then(check) {
             Ok(line) => line,
@@ -84,9 +96,11 @@ fn alone(entries: Vec<Entry>, last: &Last) -> (Vec<Candidate>, Vec<Refused>) {
             Some(before) if *before == line => &mut known,
             _ => &mut new,
         };
-        list.push(Candidate { origin, line });
+        list.push((since, Candidate { origin, line }));
     }
+    new.sort_by_key(|(since, _)| *since);
     known.append(&mut new);
+    let known = known.into_iter().map(|(_, candidate)| candidate).collect();
     (known, refused)
 }
 

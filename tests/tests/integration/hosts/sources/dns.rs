@@ -30,7 +30,7 @@ impl<'h> Server<'h> {
         let file = self.hosts.folder().join("dnsmasq.conf");
         let address = self.hosts.host(0).address();
         let settings = format!(
-            "keep-in-foreground\nno-resolv\nno-hosts\nbind-interfaces\nlisten-address={address}\n\
+            "keep-in-foreground\nno-resolv\nno-hosts\nlocal=/hosts.test/\nbind-interfaces\nlisten-address={address}\n\
              user=root\nlog-facility=-\npid-file\nlocal-ttl=1\nauth-ttl=1\n{records}"
         );
         fs::write(&file, settings).expect("its configuration");

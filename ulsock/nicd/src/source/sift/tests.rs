@@ -144,8 +144,42 @@ fn any_order_of_changes_ends() {
         b"thief",
         line(&address(count + 1), 99).as_bytes(),
     ));
-    match sift(chain, &last.lines) {
-        Ok(sifted) => assert!(!sifted.peers.is_empty()),
-        Err(why) => assert!(why.contains("exclude"), "{why}"),
+    assert!(!sift(chain, &last.lines).unwrap().peers.is_empty());
+}
+
+#[test]
+fn who_was_there_first_by_the_count_of_the_source_stays() {
+    let (a, b) = (line("10.0.0.1", 1), line("10.0.0.1", 2));
+    let mut list = entries(&[("thief", &a), ("victim", &b)]);
+    (list[0].since, list[1].since) = (20, 10);
+    let sifted = sift(list, &Last::new()).unwrap();
+    assert_eq!(used(&sifted), ["victim"]);
+}
+
+/// It has the address of one that is there, and so its key keeps out nobody.
+#[test]
+fn one_that_is_not_used_keeps_nobody_out() {
+    let a = line("10.0.0.1", 1);
+    let (decoy, b) = (line("10.0.0.1", 2), line("10.0.0.2", 2));
+    let last = sift(entries(&[("a", &a)]), &Last::new()).unwrap();
+    let list = entries(&[("a", &a), ("b", &decoy), ("c", &b)]);
+    assert_eq!(used(&sift(list, &last.lines).unwrap()), ["a", "c"]);
+}
+
+/// Each does not fit to the one before it.
+#[test]
+fn a_long_chain_costs_those_who_are_in_it() {
+    let a = line("10.0.0.1", 1);
+    let last = sift(entries(&[("a", &a)]), &Last::new()).unwrap();
+    let mut list = entries(&[("a", &a)]);
+    for number in 1..200_u8 {
+        let nets = format!("10.9.{number}.0/24,10.9.{}.0/24", number + 1);
+        let line = format!("10.1.0.{number} nets={nets} keys={}", key(number + 1));
+        list.push(Entry::new(
+            format!("b{number:03}").as_bytes(),
+            line.as_bytes(),
+        ));
     }
+    let sifted = sift(list, &last.lines).unwrap();
+    assert!(sifted.lines.contains_key("a") && sifted.peers.len() > 10);
 }
