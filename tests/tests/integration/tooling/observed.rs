@@ -51,7 +51,7 @@ impl Pair {
 }
 
 /// The events of a program, in their order.
-fn of<'a>(events: &'a [Value], pid: u32) -> Vec<&'a Value> {
+fn of(events: &[Value], pid: u32) -> Vec<&Value> {
     let own = events.iter().filter(|event| event["pid"] == pid);
     own.collect()
 }
