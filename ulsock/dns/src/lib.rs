@@ -35,12 +35,6 @@ pub struct DnsPeers {
     resolver: Resolver,
 }
 
-/// All that is there, and how long it is good for.
-pub struct Answer {
-    entries: Vec<Entry>,
-    ttl: Duration,
-}
-
 impl DnsPeers {
     /// By that resolver, or by those of the system. `trust`: also what nobody has validated.
     pub fn new(domain: &str, server: Option<SocketAddr>, trust: bool) -> Result<DnsPeers, String> {

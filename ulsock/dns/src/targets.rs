@@ -6,12 +6,17 @@ use std::time::{Duration, Instant};
 
 use nicd::source::{Entry, MOST_ENTRIES};
 
-use crate::Answer;
 use crate::message::{Code, Kind, Question, Record, Reply};
 use crate::resolver::Resolver;
 
 /// A TXT record that begins so is ours: a name may have others, too.
 const MARK: &[u8] = b"ulsock ";
+
+/// All that is there, and how long it is good for.
+pub struct Answer {
+    pub entries: Vec<Entry>,
+    pub ttl: Duration,
+}
 
 pub fn service(domain: &str) -> String {
     format!("_ulsock._udp.{domain}")

@@ -11,7 +11,6 @@ mod body;
 mod nodes;
 mod settings;
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use nicd::source::{Backoff, Entry, News, PeerSource};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use api::Api;
-use nodes::{Change, Page};
+use nodes::{Change, Known, Page};
 pub use settings::{BadSettings, Settings};
 
 /// Changes that come within so long are told together.
@@ -32,9 +31,6 @@ const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
 const CURE: &str = "is the API server up? may this service account list and watch nodes (ClusterRole)? do token and \
                     certificate fit? it is tried again";
-
-/// The entries, by the names of their nodes.
-type Known = BTreeMap<String, Entry>;
 
 pub struct KubernetesPeers {
     title: String,

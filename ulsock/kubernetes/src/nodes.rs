@@ -1,12 +1,11 @@
 //! Nodes as the API server tells of them, in JSON: a page of a list, and a line of a watch. Of each node its name counts, and
 //! one annotation; a node without that is no peer.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nicd::source::{Entry, MOST_ENTRIES};
 use serde::Deserialize;
-
-use crate::Known;
 
 const NODES: &str = "/api/v1/nodes";
 /// Nodes that are asked for at once.
@@ -18,6 +17,9 @@ pub const WATCH_SILENCE: Duration = Duration::from_secs(WATCH + 30);
 const LONGEST_WORD: usize = 4096;
 /// HTTP 410, "Gone": that version is not remembered any more.
 const GONE: u16 = 410;
+
+/// The entries, by the names of their nodes.
+pub type Known = BTreeMap<String, Entry>;
 
 /// The path of a page, which follows that one.
 pub fn list(next: &str) -> String {
