@@ -1,5 +1,6 @@
 //! The `ulsock` command and its subcommands, the configuration, the dissector, and the documents.
 
+mod book;
 mod command;
 pub mod compare;
 mod config;

@@ -1,0 +1,57 @@
+//! The book has all documents, and what its first chapter says to type works.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tests::ends::{Ends, kernel_only};
+use tests::place::Place;
+use tests::ports;
+
+fn root() -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests.parent().expect("the project").to_owned()
+}
+
+#[test]
+fn it_has_every_document() {
+    let docs = root().join("docs");
+    let summary = fs::read_to_string(docs.join("SUMMARY.md")).expect("a summary");
+    let named = summary.split("](").skip(1);
+    let named: BTreeSet<String> = named
+        .filter_map(|rest| Some(rest.split_once(')')?.0.to_owned()))
+        .collect();
+    let files = fs::read_dir(docs).expect("documents").flatten();
+    let names = files.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let there: BTreeSet<String> = names
+        .filter(|name| name.ends_with(".md") && name != "SUMMARY.md")
+        .collect();
+    assert_eq!(named, there);
+}
+
+/// The commands of the first chapter, but for those that build.
+fn commands(text: &str) -> Vec<&str> {
+    let blocks = text.split("```sh\n").skip(1);
+    let lines = blocks.flat_map(|block| block.split("```").next().unwrap_or_default().lines());
+    lines.filter(|line| !line.starts_with("cargo ")).collect()
+}
+
+#[test]
+fn its_first_chapter_works() {
+    if kernel_only() {
+        return;
+    }
+    let place = Place::new(Ends::Both);
+    let text = fs::read_to_string(root().join("docs/start.md")).expect("a chapter");
+    let commands = commands(&text);
+    assert!(commands.len() >= 7, "{commands:?}");
+    let script = commands
+        .join("\n")
+        .replace("7101", &ports::free().to_string());
+    let shell = place.client("/bin/bash").without("LD_PRELOAD");
+    let shell = shell.args("-e -o pipefail -c").arg(script);
+    let output = shell.directory(&root()).run();
+    for expected in ["All is well", "promoted", "redis-server", "ping-pong"] {
+        assert!(output.contains(expected), "{expected} in {output}");
+    }
+}
