@@ -22,6 +22,7 @@ nicd() {
     local key
     key=$(ulsock nicd key)
     printf '127.0.0.1 keys=%s\n' "$key" >/etc/ulsock/peers
+    : >/etc/ulsock.toml
     systemctl enable --now ulsock-nicd
     ulsock nicd status
     test -L /etc/systemd/system/multi-user.target.wants/ulsock-nicd.service
