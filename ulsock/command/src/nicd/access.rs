@@ -1,10 +1,14 @@
 //! What proves to etcd who we are, and it to us. The files are read at the start, while the daemon may still read them.
 
-use std::path::{Path, PathBuf};
+#[cfg(any(feature = "etcd", feature = "kubernetes"))]
+use std::path::Path;
+use std::path::PathBuf;
 
+#[cfg(any(feature = "etcd", feature = "kubernetes"))]
 use ::nicd::trusted::{self, Readers};
 use clap::Args;
 
+#[cfg(any(feature = "etcd", feature = "kubernetes"))]
 use crate::failure::Failure;
 
 #[derive(Args)]
@@ -28,6 +32,7 @@ pub struct EtcdAccess {
 }
 
 /// Certificates and keys are PEM.
+#[cfg(feature = "etcd")]
 pub struct Credentials {
     pub ca: Option<String>,
     /// Our certificate, and its key.
@@ -42,6 +47,7 @@ impl EtcdAccess {
     }
 
     /// What is in the files.
+    #[cfg(feature = "etcd")]
     pub fn read(&self) -> Result<Credentials, Failure> {
         let ca = self.etcd_ca.as_ref();
         let ca = ca.map(|path| read(path, Readers::All)).transpose()?;
@@ -64,6 +70,7 @@ impl EtcdAccess {
 }
 
 /// What identifies the cluster must be nobody else's to change, and what identifies us nobody else's to read.
+#[cfg(any(feature = "etcd", feature = "kubernetes"))]
 pub fn read(path: &Path, readers: Readers) -> Result<String, Failure> {
     let text = trusted::read(path, readers);
     text.map_err(|why| Failure::setup(format!("{} {why}", path.display())))

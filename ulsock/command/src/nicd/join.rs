@@ -59,6 +59,7 @@ pub struct HostOptions {
 pub struct Own {
     pub name: String,
     /// The public key.
+    #[cfg(feature = "etcd")]
     pub key: String,
     /// As of a peers file.
     pub line: String,
@@ -163,6 +164,7 @@ impl JoinOptions {
         };
         Ok(Own {
             name,
+            #[cfg(feature = "etcd")]
             key,
             line,
             control,
