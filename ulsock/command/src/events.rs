@@ -12,6 +12,7 @@ use clap::Args;
 use rendezvous::rundir::RunDir;
 use sockets::observe::{Follower, News};
 
+use crate::descriptors;
 use crate::failure::{Failure, Outcome};
 use crate::preload;
 use crate::selection::Selection;
@@ -36,6 +37,7 @@ pub struct EventsOptions {
 }
 
 pub fn run(options: &EventsOptions) -> Outcome {
+    descriptors::have_all();
     let run_dir = preload::open_run_dir(&preload::configuration()?)?;
     match follow(options, &run_dir) {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -60,7 +62,9 @@ fn follow(options: &EventsOptions, run_dir: &RunDir) -> io::Result<()> {
         loop {
             print(options, &follower.news(), &mut out)?;
             if options.once {
-                return Ok(());
+                // What was just being written is there now.
+                std::thread::sleep(LOOK);
+                return print(options, &follower.news(), &mut out);
             }
             if found.elapsed() > FIND {
                 break;

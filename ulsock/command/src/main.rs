@@ -5,6 +5,7 @@
 
 mod amount;
 mod compare;
+mod descriptors;
 mod doctor;
 mod events;
 mod failure;

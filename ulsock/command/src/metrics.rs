@@ -14,6 +14,7 @@ use std::time::Duration;
 use clap::Args;
 use rendezvous::rundir::RunDir;
 
+use crate::descriptors;
 use crate::failure::{Failure, Outcome};
 use crate::preload;
 use exposition::{Exposition, Kind};
@@ -36,6 +37,7 @@ pub struct MetricsOptions {
 }
 
 pub fn run(options: &MetricsOptions) -> Outcome {
+    descriptors::have_all();
     let config = preload::configuration()?;
     let run_dir = preload::open_run_dir(&config)?;
     if options.once {

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use clap::Args;
+use sockets::observe::ProgramRow;
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct Selection {
@@ -24,6 +25,13 @@ impl Selection {
     pub fn has_program(&self, pid: u32, program: &str) -> bool {
         self.pid.is_none_or(|it| it == pid)
             && self.program.as_ref().is_none_or(|it| program.contains(it))
+    }
+
+    /// The program, or one of its processes that has a connection.
+    pub fn has_any(&self, row: &ProgramRow) -> bool {
+        let mut connections = row.connection_rows.iter();
+        self.has_program(row.pid, &row.program)
+            || connections.any(|it| self.has_program(it.pid, &it.program))
     }
 
     pub fn has(&self, pid: u32, program: &str, ends: [Option<SocketAddr>; 2]) -> bool {

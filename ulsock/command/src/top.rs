@@ -19,6 +19,7 @@ use clap::Args;
 use rendezvous::rundir::RunDir;
 use sockets::observe;
 
+use crate::descriptors;
 use crate::failure::{Failure, Outcome};
 use crate::preload;
 use crate::selection::Selection;
@@ -38,6 +39,7 @@ pub struct TopOptions {
 }
 
 pub fn run(options: &TopOptions) -> Outcome {
+    descriptors::have_all();
     let config = preload::configuration()?;
     let run_dir = preload::open_run_dir(&config)?;
     let is_list = options.once || options.json || !io::stdout().is_terminal();

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tests::ends::{Ends, Side, kernel_only};
+use tests::hosts::{Hosts, Nic};
 use tests::place::Place;
 use tests::program::{Program, Running, built};
 use tests::{ports, wait};
@@ -200,6 +201,50 @@ fn metrics() {
     assert_eq!(value(&page, opened), connections, "{page}");
     assert_eq!(value(&page, live), Some(0.0), "{page}");
     server.stop(libc::SIGTERM);
+}
+
+/// Connections that go by the link, and the link.
+#[test]
+fn links_of_the_daemon() {
+    if kernel_only() {
+        return;
+    }
+    let hosts = Hosts::two();
+    let server = hosts.own(0, "echo_epoll").args("host=:: port=7000");
+    let mut server = server.piped().start().listening(7000);
+    let words = format!("port=7000 conns={CONNECTIONS} rounds=2000 wait=epoll");
+    let client = hosts.own(1, "idle").args(&words);
+    let mut client = client
+        .args(&format!("host={}", hosts.host(0).address()))
+        .start();
+    client.prints("idle");
+    let look = |words: &str| {
+        let ulsock = hosts.own(1, "ulsock").without("LD_PRELOAD");
+        ulsock.args(words).run()
+    };
+    let page = look("metrics --once");
+    let sum = |name: &str, label: &str| -> f64 {
+        let samples = samples(&page).into_iter();
+        let own = samples.filter(|(sample, _)| sample.starts_with(name) && sample.contains(label));
+        own.map(|(_, value)| value).sum()
+    };
+    assert_eq!(sum("ulsock_nicd_peer_in_touch{", ""), 1.0, "{page}");
+    assert_eq!(sum("ulsock_nicd_link_up{", ""), 1.0, "{page}");
+    assert!(
+        sum("ulsock_nicd_link_sent_packets_total{", "") > 0.0,
+        "{page}"
+    );
+    assert!(sum("ulsock_nicd_link_window_bytes{", "") > 0.0, "{page}");
+    assert!(
+        sum("ulsock_promotions_total{", "carrier=\"nic\"") >= 1.0,
+        "{page}"
+    );
+    let events = look("events --once --program idle");
+    assert!(events.contains("sends by nic from byte"), "{events}");
+    server.tell("poke\n");
+    client.succeed();
+    server.succeed();
+    hosts.check(Nic::Most);
 }
 
 /// A terminal of its own, by tmux.

@@ -17,6 +17,9 @@ const OTHER: &str = "other";
 pub struct Programs {
     follower: Follower,
     ended: BTreeMap<String, ProgramStats>,
+    /// The counters as they were shown last, by name and labels. A connection that ends while we look is in neither of two
+    /// places, and would let them fall.
+    shown: BTreeMap<String, u64>,
 }
 
 /// Of one name.
@@ -93,11 +96,44 @@ impl Programs {
                 for (labels, value) in it.samples {
                     let program = [("program", program.as_str())];
                     let labels = [&program[..], labels].concat();
-                    family.sample(&labels, value(&sums.stats) as f64);
+                    let value = self.never_less(it.name, &labels, value(&sums.stats));
+                    family.sample(&labels, value as f64);
                 }
             }
         }
-        show_reasons(&sums, all);
+        self.show_live_reasons(&sums, all);
+        self.show_ended_reasons(&sums, all);
+    }
+
+    /// Than was shown before.
+    fn never_less(&mut self, name: &str, labels: &[(&str, &str)], value: u64) -> u64 {
+        let shown = self.shown.entry(format!("{name} {labels:?}"));
+        let shown = shown.or_default();
+        *shown = value.max(*shown);
+        *shown
+    }
+
+    fn show_live_reasons(&self, sums: &BTreeMap<String, Sums>, all: &mut Exposition) {
+        let about = "Live connections on kernel TCP, by the reason for it.";
+        let mut family = all.family("ulsock_kernel_connections", Kind::Gauge, about);
+        for (program, sums) in sums {
+            for (reason, count) in &sums.stats.live_on_kernel {
+                family.sample(&[("program", program), ("reason", reason)], *count as f64);
+            }
+        }
+    }
+
+    fn show_ended_reasons(&mut self, sums: &BTreeMap<String, Sums>, all: &mut Exposition) {
+        let name = "ulsock_kernel_connections_ended_total";
+        let about = "Connections that ended on kernel TCP, by the reason for it.";
+        let mut family = all.family(name, Kind::Counter, about);
+        for (program, sums) in sums {
+            for (reason, count) in &sums.stats.ended_on_kernel {
+                let labels = [("program", program.as_str()), ("reason", reason)];
+                let count = self.never_less(name, &labels, *count);
+                family.sample(&labels, count as f64);
+            }
+        }
     }
 }
 
@@ -206,29 +242,16 @@ fn show_by_carrier(sums: &BTreeMap<String, Sums>, all: &mut Exposition) {
     }
 }
 
-type Counts = fn(&ProgramStats) -> &BTreeMap<String, u64>;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn show_reasons(sums: &BTreeMap<String, Sums>, all: &mut Exposition) {
-    let kernel: [(&str, Kind, &str, Counts); 2] = [
-        (
-            "ulsock_kernel_connections",
-            Kind::Gauge,
-            "Live connections on kernel TCP, by the reason for it.",
-            |it| &it.live_on_kernel,
-        ),
-        (
-            "ulsock_kernel_connections_ended_total",
-            Kind::Counter,
-            "Connections that ended on kernel TCP, by the reason for it.",
-            |it| &it.ended_on_kernel,
-        ),
-    ];
-    for (name, kind, about, counts) in kernel {
-        let mut family = all.family(name, kind, about);
-        for (program, sums) in sums {
-            for (reason, count) in counts(&sums.stats) {
-                family.sample(&[("program", program), ("reason", reason)], *count as f64);
-            }
-        }
+    #[test]
+    fn counters_never_fall() {
+        let mut programs = Programs::default();
+        let labels = [("program", "a")];
+        let shown = [5, 3, 7].map(|value| programs.never_less("a_total", &labels, value));
+        assert_eq!(shown, [5, 5, 7]);
+        assert_eq!(programs.never_less("a_total", &[("program", "b")], 1), 1);
     }
 }

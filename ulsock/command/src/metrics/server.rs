@@ -38,22 +38,29 @@ impl Listener {
                 callers.fetch_sub(1, Ordering::Relaxed);
                 continue;
             }
-            let (page, here) = (page.clone(), Arc::clone(&callers));
-            let thread = std::thread::Builder::new().spawn(move || {
+            let (page, here) = (page.clone(), Here(Arc::clone(&callers)));
+            // A thread that cannot be started drops what it was to have, and its caller is turned away.
+            let _ = std::thread::Builder::new().spawn(move || {
+                let _here = here;
                 // A caller that goes away is none of our business.
                 let _ = answer(caller, &page);
-                here.fetch_sub(1, Ordering::Relaxed);
             });
-            if thread.is_err() {
-                callers.fetch_sub(1, Ordering::Relaxed);
-            }
         }
     }
 }
 
+/// One that is counted.
+struct Here(Arc<AtomicUsize>);
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 fn answer(mut caller: TcpStream, page: &impl Fn() -> String) -> io::Result<()> {
-    caller.set_write_timeout(Some(TIME))?;
-    let request = request(&mut caller)?;
+    let end = Instant::now() + TIME;
+    let request = request(&mut caller, end)?;
     let line = request.lines().next().unwrap_or_default();
     let mut words = line.split(' ');
     let (method, target) = (words.next(), words.next().unwrap_or_default());
@@ -70,22 +77,40 @@ fn answer(mut caller: TcpStream, page: &impl Fn() -> String) -> io::Result<()> {
     };
     let length = body.len();
     let body = if method == Some("HEAD") { "" } else { &body };
-    write!(
-        caller,
+    let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    )
+    );
+    send(&mut caller, answer.as_bytes(), end)
+}
+
+/// What is left until then; nothing is an error.
+fn left(end: Instant) -> io::Result<Duration> {
+    let left = end.saturating_duration_since(Instant::now());
+    match left.is_zero() {
+        true => Err(io::ErrorKind::TimedOut.into()),
+        false => Ok(left),
+    }
+}
+
+fn send(caller: &mut TcpStream, mut bytes: &[u8], end: Instant) -> io::Result<()> {
+    while !bytes.is_empty() {
+        caller.set_write_timeout(Some(left(end)?))?;
+        match caller.write(bytes)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            n => bytes = &bytes[n..],
+        }
+    }
+    Ok(())
 }
 
 /// All of it, up to the empty line.
-fn request(caller: &mut TcpStream) -> io::Result<String> {
-    let end = Instant::now() + TIME;
+fn request(caller: &mut TcpStream, end: Instant) -> io::Result<String> {
     let mut request = Vec::new();
     while !request.windows(4).any(|four| four == b"\r\n\r\n") {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() || request.len() >= LARGEST_REQUEST {
+        if request.len() >= LARGEST_REQUEST {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        caller.set_read_timeout(Some(left))?;
+        caller.set_read_timeout(Some(left(end)?))?;
         let mut buffer = [0; 1024];
         match caller.read(&mut buffer)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),

@@ -22,7 +22,7 @@ pub struct Snapshot {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProgramStats {
-    /// With the pid it names the program.
+    /// Names the program as long as it lives.
     pub family: u64,
     pub pid: u32,
     pub program: String,
@@ -54,7 +54,7 @@ pub struct ProgramStats {
 impl Snapshot {
     pub fn take(run_dir: &RunDir, selection: &Selection) -> Snapshot {
         let programs = observe::programs(run_dir).into_iter();
-        let selected = programs.filter(|it| selection.has_program(it.pid, &it.program));
+        let selected = programs.filter(|it| selection.has_any(it));
         let mut programs: Vec<ProgramStats> = selected.map(ProgramStats::from).collect();
         programs.sort_by(|a, b| (&a.program, a.pid).cmp(&(&b.program, b.pid)));
         Snapshot {
@@ -68,7 +68,10 @@ impl Snapshot {
     pub fn subtract(&mut self, before: &Snapshot) {
         self.since = Some(before.time.clone());
         for program in &mut self.programs {
-            let earlier = |it: &&ProgramStats| (it.family, it.pid) == (program.family, program.pid);
+            // Another program may have got the number of one that has ended; then it has done less.
+            let earlier = |it: &&ProgramStats| {
+                it.family == program.family && it.connections <= program.connections
+            };
             if let Some(earlier) = before.programs.iter().find(earlier) {
                 program.subtract(earlier);
             }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use ::nicd::Status;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use rendezvous::rundir::RunDir;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::history::History;
 use super::model::Model;
@@ -26,8 +28,13 @@ pub struct Live {
 
 pub fn run(selection: &Selection, run_dir: &RunDir, path: &Path) -> io::Result<()> {
     let links = Links::ask(path.to_owned())?;
-    let mut terminal = ratatui::try_init()?;
-    let ended = follow(&mut terminal, selection, run_dir, &links);
+    let is_to_end = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGHUP, SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&is_to_end))?;
+    }
+    let ended = ratatui::try_init()
+        .and_then(|mut terminal| follow(&mut terminal, selection, run_dir, &links, &is_to_end));
+    // Also if only a part of it was set up.
     ratatui::try_restore()?;
     ended
 }
@@ -37,6 +44,7 @@ fn follow(
     selection: &Selection,
     run_dir: &RunDir,
     links: &Links,
+    is_to_end: &AtomicBool,
 ) -> io::Result<()> {
     let mut live = Live {
         model: Model::default(),
@@ -46,10 +54,10 @@ fn follow(
     };
     live.look(selection, run_dir, links);
     let mut next = Instant::now() + REFRESH;
-    loop {
+    while !is_to_end.load(Ordering::Relaxed) {
         terminal.draw(|frame| view::draw(frame, &live))?;
         let left = next.saturating_duration_since(Instant::now());
-        if event::poll(left)?
+        if is_pressed(left)?
             && let Event::Key(key) = event::read()?
             && key.kind != KeyEventKind::Release
             && !keys::press(key, &mut live.screen, &live.model)
@@ -62,6 +70,15 @@ fn follow(
             }
             next = Instant::now() + REFRESH;
         }
+    }
+    Ok(())
+}
+
+/// A signal ends the wait.
+fn is_pressed(left: Duration) -> io::Result<bool> {
+    match event::poll(left) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+        polled => polled,
     }
 }
 

@@ -48,7 +48,7 @@ pub struct Model {
 struct Before {
     time: Instant,
     connections: HashMap<Key, [u64; 3]>,
-    waits: HashMap<(u64, u32), WaitCounts>,
+    waits: HashMap<u64, WaitCounts>,
 }
 
 impl Connection {
@@ -77,10 +77,11 @@ impl Model {
     pub fn look(&mut self, run_dir: &RunDir, selection: &Selection) {
         let now = Instant::now();
         let mut rows = observe::programs(run_dir);
-        rows.retain(|row| selection.has_program(row.pid, &row.program));
+        // The other end may be of a program that is not shown.
+        let unread = unread(rows.iter().flat_map(|row| &row.connection_rows));
+        rows.retain(|row| selection.has_any(row));
         let time = self.before.as_ref().map(|before| now - before.time);
         let seconds = time.map_or(f64::INFINITY, |time| time.as_secs_f64().max(1e-3));
-        let unread = unread(rows.iter().flat_map(|row| &row.connection_rows));
         self.connections = rows
             .iter()
             .flat_map(|row| &row.connection_rows)
@@ -106,9 +107,7 @@ impl Model {
             connections: connections
                 .map(|it| (key(&it.row), counts(&it.row)))
                 .collect(),
-            waits: programs
-                .map(|it| ((it.row.family, it.row.pid), it.row.waits))
-                .collect(),
+            waits: programs.map(|it| (it.row.family, it.row.waits)).collect(),
         }
     }
 
@@ -136,7 +135,7 @@ impl Model {
             }
         }
         let before = self.before.as_ref();
-        let before = before.and_then(|before| before.waits.get(&(row.family, row.pid)));
+        let before = before.and_then(|before| before.waits.get(&row.family));
         let before = before.copied().unwrap_or_default();
         let waits = WaitCounts {
             awake: row.waits.awake.saturating_sub(before.awake),

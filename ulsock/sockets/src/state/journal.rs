@@ -4,7 +4,6 @@
 //! Entries lie in a circle that its writers never wait for: who reads too rarely misses some, and knows how many.
 
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, SystemTime};
 
@@ -156,8 +155,8 @@ in_shared_memory!(Entry {
     peer,
 });
 
-/// The entries alone. How many there have been is kept where it is mapped already: a place gets memory with its first
-/// entry.
+/// The entries alone. How many there have been is kept where there is memory already: a journal gets its own with its
+/// first entry.
 #[repr(C, align(64))]
 pub struct Journal {
     entries: [Entry; ENTRIES],
@@ -190,12 +189,6 @@ pub struct Event {
 }
 
 impl Journal {
-    /// Where in the journal an entry lies.
-    pub fn place(ticket: u64) -> Range<usize> {
-        let start = ticket as usize % ENTRIES * size_of::<Entry>();
-        start..start + size_of::<Entry>()
-    }
-
     /// Never waits, and needs no lock; nobody else has the ticket. The time of it.
     #[cold]
     pub fn note(&self, ticket: u64, noted: &Noted<'_>) -> u64 {

@@ -1,6 +1,6 @@
 //! What the programs of this host do, seen from outside: for `ulsock top`, `stats`, `events` and `metrics`.
 //!
-//! It is read from what the programs have in memory for themselves ([`found`]), as far as we may. Nothing of that is trusted.
+//! It is read from what the programs have in memory for themselves (`process_group::found`), as far as we may. Nothing of that is trusted.
 
 mod follower;
 
@@ -135,7 +135,7 @@ pub struct ProgramRow {
 pub fn programs(dir: &RunDir) -> Vec<ProgramRow> {
     let mut rows = Vec::new();
     found::each(dir, |family| {
-        rows.extend(name(family.pid).and_then(|program| row(&family, program, &name)));
+        rows.extend(name(family.pid).and_then(|program| row(&family, program, true)));
     });
     rows
 }
@@ -154,18 +154,26 @@ fn name(pid: u32) -> Option<String> {
     Some(plain(name.trim_ascii_end()))
 }
 
-fn row(
-    family: &FoundFamily,
-    program: String,
-    name: &dyn Fn(u32) -> Option<String>,
-) -> Option<ProgramRow> {
+/// Of the same pid namespace as we are: numbers in its memory mean the same to us.
+fn is_near(pid: u32) -> bool {
+    let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/pid")).ok();
+    namespace(&pid.to_string()) == namespace("self")
+}
+
+/// Where numbers say nothing, because the program is in a container or has ended, all processes have its name.
+fn row(family: &FoundFamily, program: String, lives: bool) -> Option<ProgramRow> {
+    let is_near = lives && is_near(family.pid);
+    let holder = |pid: u32| match is_near {
+        true => Some((pid, name(pid)?)),
+        false => Some((family.pid, program.clone())),
+    };
     let header = read_header(&family.records)?;
     let highest = header.highest.load(Ordering::Relaxed).min(RECORDS as u32) as usize;
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let mut row = ProgramRow {
         family: family.inode,
         pid: family.pid,
-        program,
+        program: program.clone(),
         processes: header.members.load(Ordering::Relaxed),
         connections: load(&header.connections),
         live: 0,
@@ -185,8 +193,8 @@ fn row(
         if !is_live(&record) {
             continue;
         }
-        let Some(program) = name(pid) else { continue };
-        let connection = connection(family.inode, number as u32, program, &record);
+        let Some(holder) = holder(pid) else { continue };
+        let connection = connection(family.inode, number as u32, holder, &record);
         row.live += 1;
         row.upgraded += u64::from(record.has(flag::UPGRADED));
         row.to_other_hosts += u64::from(record.has(flag::NIC_USED));
@@ -252,7 +260,12 @@ fn is_live(record: &Record) -> bool {
     is_held && record.is_connection()
 }
 
-fn connection(family: u64, number: u32, program: String, record: &Record) -> ConnectionRow {
+fn connection(
+    family: u64,
+    number: u32,
+    (pid, program): (u32, String),
+    record: &Record,
+) -> ConnectionRow {
     let carrier = |carrier| match carrier {
         Carrier::Kernel => CarrierName::Kernel,
         Carrier::Ring(_) if record.has(flag::NIC) => CarrierName::Nic,
@@ -274,7 +287,7 @@ fn connection(family: u64, number: u32, program: String, record: &Record) -> Con
     let born = Duration::from_nanos(record.born.load(Ordering::Relaxed));
     ConnectionRow {
         family,
-        pid: record.pid.load(Ordering::Relaxed),
+        pid,
         program,
         record: number,
         generation: record.generation.load(Ordering::Relaxed),

@@ -18,11 +18,10 @@ use rustix::io::{self, Errno};
 use crate::runtime::thread;
 use crate::runtime::waits::{self, Waits};
 use crate::state::holders;
-use crate::state::journal::{COUNTS, CarrierName, ENTRIES, Happening, Journal, Noted};
+use crate::state::journal::{COUNTS, CarrierName, Happening, Journal, Noted};
 use crate::state::record::{Counts, Record, State, flag};
 use crate::state::ring_pair::RingPair;
 use crate::state::table::{self, Slot};
-use os::access::PAGE;
 use os::fds::InternalFd;
 use os::fetch::fetch_to_read;
 use os::fetch::fetch_two_to_read;
@@ -94,6 +93,8 @@ pub struct Header {
     pub happened: [AtomicU64; COUNTS],
     /// Entries of each journal that there have been.
     pub noted: [AtomicU64; 2],
+    /// Each journal has memory.
+    pub has_journal: [AtomicU32; 2],
 }
 
 in_shared_memory!(Header {
@@ -109,6 +110,7 @@ in_shared_memory!(Header {
     waits,
     happened,
     noted,
+    has_journal,
 });
 
 /// What lies in front of the records.
@@ -233,12 +235,12 @@ impl ProcessGroup {
             Happening::Opened | Happening::Closed => 0,
             Happening::Moved { .. } | Happening::Reset => 1,
         };
-        let ticket = front.header.noted[journal].fetch_add(1, Ordering::Relaxed);
-        let record = self.record(number);
         probes(number, happening, offset, reason);
-        if !self.has_memory(journal, ticket) {
+        if !self.has_memory(journal) {
             return;
         }
+        let ticket = front.header.noted[journal].fetch_add(1, Ordering::Relaxed);
+        let record = self.record(number);
         let noted = Noted {
             number,
             record,
@@ -252,17 +254,19 @@ impl ProcessGroup {
         }
     }
 
-    /// The first entry of each page sees to it.
-    fn has_memory(&self, journal: usize, ticket: u64) -> bool {
-        let place = Journal::place(ticket);
-        let start = offset_of!(Front, journals) + journal * size_of::<Journal>() + place.start;
-        let is_first =
-            start % PAGE + place.len() > PAGE || start % PAGE < place.len() || ticket == 0;
-        if ticket >= ENTRIES as u64 || !is_first {
+    /// A journal gets its memory with its first entry: to touch what could not be had would be a SIGBUS.
+    fn has_memory(&self, journal: usize) -> bool {
+        let is_there = &self.header().has_journal[journal];
+        if is_there.load(Ordering::Acquire) != 0 {
             return true;
         }
+        let start = offset_of!(Front, journals) + journal * size_of::<Journal>();
         let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
-        rustix::fs::fallocate(&self.memory, flags, start as u64, place.len() as u64).is_ok()
+        let size = size_of::<Journal>() as u64;
+        // What fails now, for a signal that has come meanwhile too, is tried again at the next entry.
+        let has = rustix::fs::fallocate(&self.memory, flags, start as u64, size).is_ok();
+        is_there.store(u32::from(has), Ordering::Release);
+        has
     }
 
     #[inline]

@@ -43,8 +43,15 @@ struct Followed {
     program: String,
     /// The next entry of each journal.
     next: [u64; 2],
-    lives: bool,
+    /// That was not there at the last look, although later ones may be.
+    hole: [Option<u64>; 2],
+    /// Searches that have not found it.
+    absent: u8,
 }
+
+/// So many searches in a row do not find a program that has ended. One may miss it: the process that it was to be found by
+/// can end meanwhile.
+const ENDED: u8 = 2;
 
 impl Follower {
     /// With what is still known of the past.
@@ -58,34 +65,44 @@ impl Follower {
     /// Looks for programs that have begun, or ended. Takes longer than [`news`](Follower::news).
     pub fn find_programs(&mut self, dir: &RunDir) {
         for followed in self.followed.values_mut() {
-            followed.lives = false;
+            followed.absent = (followed.absent + 1).min(ENDED);
         }
-        found::each(dir, |family| {
-            let Some(program) = name(family.pid) else {
-                return;
-            };
-            if let Some(known) = self.followed.get_mut(&family.inode) {
-                known.lives = true;
-                known.program = program;
-                return;
+        let is_complete = found::each(dir, |family| self.found(family));
+        if !is_complete {
+            for followed in self.followed.values_mut() {
+                followed.absent = 0;
             }
-            let written = match self.has_looked {
-                true => Some([0, 0]),
-                false => written(&family.records),
-            };
-            let Some(next) = written else { return };
-            let (inode, lives) = (family.inode, true);
-            self.followed.insert(
-                inode,
-                Followed {
-                    family,
-                    program,
-                    next,
-                    lives,
-                },
-            );
-        });
+        }
         self.has_looked = true;
+    }
+
+    fn found(&mut self, family: FoundFamily) {
+        let program = name(family.pid);
+        if let Some(known) = self.followed.get_mut(&family.inode) {
+            known.absent = 0;
+            if let Some(program) = program {
+                known.program = program;
+                known.family.pid = family.pid;
+            }
+            return;
+        }
+        let written = match self.has_looked {
+            true => Some([0, 0]),
+            false => written(&family.records),
+        };
+        let (Some(program), Some(next)) = (program, written) else {
+            return;
+        };
+        self.followed.insert(
+            family.inode,
+            Followed {
+                family,
+                program,
+                next,
+                hole: [None; 2],
+                absent: 0,
+            },
+        );
     }
 
     /// What they have done since the last look.
@@ -101,22 +118,18 @@ impl Follower {
     /// What all have done until now, with those that have ended: then there are no connections.
     pub fn programs(&self) -> impl Iterator<Item = (ProgramRow, bool)> {
         self.followed.values().filter_map(|followed| {
-            let program = || followed.program.clone();
-            let row = match followed.lives {
-                true => row(&followed.family, program(), &name)?,
-                false => ProgramRow {
-                    connection_rows: Vec::new(),
-                    live: 0,
-                    ..row(&followed.family, program(), &|_| Some(program()))?
-                },
-            };
-            Some((row, followed.lives))
+            let lives = followed.lives();
+            let mut row = row(&followed.family, followed.program.clone(), lives)?;
+            if !lives {
+                (row.live, row.connection_rows) = (0, Vec::new());
+            }
+            Some((row, lives))
         })
     }
 
     /// Lets go of the programs that have ended.
     pub fn forget_ended(&mut self) {
-        self.followed.retain(|_, followed| followed.lives);
+        self.followed.retain(|_, followed| followed.lives());
     }
 }
 
@@ -128,6 +141,10 @@ fn written(file: &Transient) -> Option<[u64; 2]> {
 }
 
 impl Followed {
+    fn lives(&self) -> bool {
+        self.absent < ENDED
+    }
+
     fn read(&mut self, news: &mut News) {
         let Some(written) = written(&self.family.records) else {
             return;
@@ -144,11 +161,16 @@ impl Followed {
         let Some(journal) = read_at::<Journal>(&self.family.records, start) else {
             return;
         };
-        let next = &mut self.next[number];
+        // What was overwritten while it was copied has the old number and new content.
+        let Some(now) = self::written(&self.family.records) else {
+            return;
+        };
+        let lives = self.lives();
+        let (next, hole) = (&mut self.next[number], &mut self.hole[number]);
         // A journal that runs backwards is a lie: then we begin anew with what it says.
-        let oldest = written.saturating_sub(ENTRIES as u64);
+        let oldest = now[number].max(written).saturating_sub(ENTRIES as u64);
         news.missed += oldest.saturating_sub(*next).min(written);
-        *next = (*next).clamp(oldest, written);
+        *next = (*next).max(oldest).min(written);
         while *next < written {
             match journal.entry(*next) {
                 Some(event) => news.events.push(ProgramEvent {
@@ -156,8 +178,11 @@ impl Followed {
                     program: self.program.clone(),
                     event,
                 }),
-                // It is being written just now: next time, unless it is overwritten then.
-                None if self.lives && written - *next < ENTRIES as u64 / 2 => break,
+                // It is being written just now; unless that was so at the last look, too: its writer was killed.
+                None if lives && *hole != Some(*next) => {
+                    *hole = Some(*next);
+                    break;
+                }
                 None => news.missed += 1,
             }
             *next += 1;
@@ -216,6 +241,22 @@ mod tests {
         assert_eq!(offsets(&news), (5..ENTRIES as u64 + 5).collect::<Vec<_>>());
     }
 
+    /// Its writer was killed between its number and its content.
+    #[test]
+    fn what_was_never_written_holds_up_nothing_for_long() {
+        let dir = Scratch::new();
+        let family = ProcessGroup::create(&dir).unwrap();
+        let number = family.claim().unwrap();
+        let mut follower = Follower::default();
+        follower.find_programs(&dir);
+        family.note(number, Happening::Reset, 1, Reason::None);
+        family.header().noted[1].fetch_add(1, Ordering::Relaxed);
+        family.note(number, Happening::Reset, 3, Reason::None);
+        assert_eq!(offsets(&follower.news()), [1]);
+        let news = follower.news();
+        assert_eq!((offsets(&news), news.missed), (vec![3], 1));
+    }
+
     #[test]
     fn what_a_program_did_before_it_ended_is_told() {
         let dir = Scratch::new();
@@ -225,7 +266,10 @@ mod tests {
         let number = family.claim().unwrap();
         family.note(number, Happening::Opened, 0, Reason::None);
         drop(family);
-        follower.find_programs(&dir);
+        for _ in 0..ENDED {
+            assert!(follower.followed.values().all(Followed::lives));
+            follower.find_programs(&dir);
+        }
         assert_eq!(offsets(&follower.news()), [0]);
         let ended: Vec<_> = follower.programs().collect();
         assert_eq!((ended.len(), ended[0].0.happened.opened), (1, 1));

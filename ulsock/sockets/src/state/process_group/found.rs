@@ -28,19 +28,26 @@ pub struct FoundFamily {
     pub records: Transient,
 }
 
-/// Calls `each` with the records of every family, once.
-pub fn each(dir: &RunDir, mut each: impl FnMut(FoundFamily)) {
-    let Ok(link) = link_of(dir) else { return };
+/// Calls `each` with the records of every family, once. The oldest process that is found of a family names it. `false`:
+/// some were not found because we are short of descriptors or of memory.
+pub fn each(dir: &RunDir, mut each: impl FnMut(FoundFamily)) -> bool {
+    let Ok(link) = link_of(dir) else { return true };
     let link = PathBuf::from(&*link);
     let mut seen = HashSet::new();
-    for process in numbers(Path::new("/proc")) {
+    let mut is_complete = true;
+    for process in numbers(Path::new("/proc")).into_iter().rev() {
         let number = process.file_name().and_then(|name| name.to_str());
         let Some(pid) = number.and_then(|number| number.parse().ok()) else {
             continue;
         };
         for path in find(&process.join("fd"), &link) {
-            let Ok(records) = open_records(&path) else {
-                continue;
+            let records = match open_records(&path) {
+                Ok(records) => records,
+                Err(error) => {
+                    let is_ours = [io::Errno::MFILE, io::Errno::NFILE, io::Errno::NOMEM];
+                    is_complete &= !is_ours.contains(&error);
+                    continue;
+                }
             };
             let Ok(file) = fstat(&records) else { continue };
             if seen.insert(file.st_ino) {
@@ -53,6 +60,8 @@ pub fn each(dir: &RunDir, mut each: impl FnMut(FoundFamily)) {
             }
         }
     }
+    // Short of descriptors, we have read no folder either.
+    is_complete && read_dir("/proc/self").is_ok()
 }
 
 /// The entries of a folder that are numbers, the highest first: ours are above the program's.
