@@ -5,10 +5,10 @@
 //! process's own user alone can write it.
 
 use std::fmt;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
+use rustix::fs::{Access, CWD, Mode, OFlags, access, fstat, openat};
 use rustix::io::{self, Errno};
 
 use super::toml::Fault;
@@ -24,6 +24,7 @@ pub const NONE: &str = "none";
 /// The most bytes that it may have.
 const MOST: u64 = 64 << 10;
 const OTHERS_MAY_WRITE: u32 = 0o022;
+const OWN_FDS: &str = "/proc/self/fd";
 
 /// Why the file cannot be used; nothing of it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,10 +102,34 @@ pub(super) fn text(file: &Transient, path: &Path, uid: u32) -> Result<String, Fi
     })
 }
 
-/// Whatever is at the path, this neither waits for it nor makes it our terminal.
+/// What is at the path, to be read if it is a plain file; anything else is only there to be looked at, for to open it could
+/// do anything: a watchdog begins to run, a tape rewinds. Who chose the path may have fewer rights than we.
 pub(super) fn open(path: &Path) -> io::Result<Transient> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let found = openat(CWD, path, flags, Mode::empty()).map(Transient::new)?;
+    if !is_regular(&fstat(&found)?) {
+        return Ok(found);
+    }
+    let itself = format!("{OWN_FDS}/{}", found.as_raw_fd());
+    match open_to_read(Path::new(&itself)) {
+        Err(Errno::NOENT | Errno::NOTDIR) if !has_proc() => open_to_read(path),
+        opened => opened,
+    }
+}
+
+/// Whatever is there by now, this neither waits for it nor makes it our terminal.
+fn open_to_read(path: &Path) -> io::Result<Transient> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     openat(CWD, path, flags, Mode::empty()).map(Transient::new)
+}
+
+/// A program in a root of its own may be without. It only reads its own file there: who looks into other processes needs it.
+fn has_proc() -> bool {
+    let missing = matches!(
+        access(OWN_FDS, Access::EXISTS),
+        Err(Errno::NOENT | Errno::NOTDIR)
+    );
+    !missing
 }
 
 /// May it be believed by this user?
@@ -197,6 +222,12 @@ mod tests {
         rustix::fs::mknodat(CWD, &fifo, kind, Mode::from_raw_mode(0o600), 0).unwrap();
         for path in [folder.path(), &fifo, Path::new("/dev/zero")] {
             assert!(problem(path).contains("not a plain file"), "{path:?}");
+            let file = open(path).unwrap();
+            assert_eq!(
+                read_bounded(&file, MOST),
+                Err(Errno::BADF),
+                "{path:?} was opened"
+            );
         }
     }
 
@@ -209,6 +240,6 @@ mod tests {
         assert!(problem(&path).contains("bytes: make it"));
         fs::write(&path, b"# a\n# \xff\n").unwrap();
         assert!(problem(&path).contains("line 2: a byte that is not UTF-8"));
-        assert!(read_bounded(open(Path::new("/dev/zero")).unwrap(), 9).is_err());
+        assert_eq!(read_bounded(open(&path).unwrap(), 7), Err(Errno::FBIG));
     }
 }
