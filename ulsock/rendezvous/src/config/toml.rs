@@ -310,10 +310,12 @@ impl<'a> Reader<'a> {
         if let Some((_, c)) = escapes.into_iter().find(|(name, _)| self.take(name)) {
             return Ok(c);
         }
-        let digits = match (self.take("u"), self.take("U")) {
-            (true, _) => 4,
-            (_, true) => 8,
-            _ => return self.fault("no such escape: write \\\\ for a backslash"),
+        let digits = if self.take("u") {
+            4
+        } else if self.take("U") {
+            8
+        } else {
+            return self.fault("no such escape: write \\\\ for a backslash");
         };
         let number = self.rest().get(..digits);
         let number = number.filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()));

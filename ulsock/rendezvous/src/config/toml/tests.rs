@@ -90,6 +90,8 @@ fn what_is_wrong_is_named_with_its_line() {
         ("key = \"\"\"a\"\"\"", 1, "several lines"),
         (r#"key = "\q""#, 1, "no such escape"),
         (r#"key = "\ud800""#, 1, "not a character"),
+        (r#"key = "\uU0041""#, 1, "not a character"),
+        (r#"key = "\UU00000041""#, 1, "not a character"),
         ("key = 1 # \u{1}", 1, "where the line should end"),
         ("key = 1\rkey = 2", 1, "where the line should end"),
     ] {
