@@ -2,6 +2,7 @@
 //! system call, and a process that has no descriptors left can still wait for a while.
 
 use std::collections::BTreeSet;
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -25,6 +26,12 @@ struct State {
     /// One for each timer, with what it waits for now.
     timers: Slab<Option<(Instant, Waker)>>,
     due: BTreeSet<(Instant, usize)>,
+}
+
+/// With the last waker of a task an executor may drop the task, and so a timer, which comes back here for the lock.
+fn drop_unlocked<T>(state: MutexGuard<'_, State>, wakers: T) {
+    drop(state);
+    drop(wakers);
 }
 
 impl Times {
@@ -59,10 +66,12 @@ impl Times {
 
     pub fn remove(&self, key: usize) {
         let mut state = self.state();
-        if let Some((at, _)) = state.timers.remove(key) {
-            state.due.remove(&(at, key));
+        let before = state.timers.remove(key);
+        if let Some((at, _)) = &before {
+            state.due.remove(&(*at, key));
             self.note_first(&state);
         }
+        drop_unlocked(state, before);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -75,15 +84,20 @@ impl Times {
         if let Some((known, before)) = &mut state.timers[key]
             && *known == at
         {
-            before.clone_from(waker);
+            if !before.will_wake(waker) {
+                let before = mem::replace(before, waker.clone());
+                drop_unlocked(state, before);
+            }
             return false;
         }
         let before = state.timers[key].replace((at, waker.clone()));
-        if let Some((before, _)) = before {
-            state.due.remove(&(before, key));
+        if let Some((before, _)) = &before {
+            state.due.remove(&(*before, key));
         }
         state.due.insert((at, key));
-        self.note_first(&state)
+        let is_earlier = self.note_first(&state);
+        drop_unlocked(state, before);
+        is_earlier
     }
 
     /// What is left until the first.
@@ -175,5 +189,37 @@ mod tests {
         times.ring();
         assert_eq!((count(), times.left()), (2, None));
         assert!(times.is_empty());
+    }
+
+    /// As of a task that only its waker still holds, and that has a timer.
+    struct Owner {
+        times: Arc<Times>,
+        key: usize,
+    }
+
+    impl Wake for Owner {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Owner {
+        fn drop(&mut self) {
+            self.times.remove(self.key);
+        }
+    }
+
+    #[test]
+    fn a_waker_that_goes_may_take_timers_with_it() {
+        let times = Arc::new(Times::new());
+        let owner = || {
+            let (times, key) = (times.clone(), times.add());
+            Waker::from(Arc::new(Owner { times, key }))
+        };
+        let (key, now) = (times.add(), Instant::now());
+        times.set(key, now + LONG, &owner());
+        times.set(key, now + LONG, &owner());
+        times.set(key, now + 2 * LONG, &owner());
+        times.remove(key);
+        assert!(times.is_empty());
+        assert_eq!(times.left(), None);
     }
 }
