@@ -437,7 +437,7 @@ impl Parts {
         let (waits, waker) = (self.accepts_later.clone(), waker.clone());
         Tasks::new(&self.handlers).spawn(async move {
             let slept = run::sleep(ACCEPT_PAUSE).await;
-            if waits.take() && slept.is_ok() {
+            if slept.is_ok() && waits.take() {
                 waker.wake();
             }
             Ok(())
