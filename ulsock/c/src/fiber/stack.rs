@@ -92,17 +92,28 @@ pub async fn take() -> Stack {
         if let Ok(stack) = try_take() {
             return stack;
         }
-        let mut pause = pin!(run::sleep(PAUSE));
-        let mut waiter = None;
-        poll_fn(|task| match &waiter {
-            Some(_) => Poll::Ready(()),
-            None => {
-                waiter = Some(Waiter::new(task.waker()));
-                pause.as_mut().poll(task).map(drop)
-            }
-        })
-        .await;
+        wait(run::sleep(PAUSE)).await;
     }
+}
+
+/// Until the task is woken: by the pause, or because a stack was given back. Without a timer for the pause others have their turn
+/// once: to look again at once would keep them from giving anything back.
+async fn wait(pause: impl Future<Output = io::Result<()>>) {
+    let mut pause = pin!(pause);
+    let mut waiter = None;
+    poll_fn(|task| {
+        if waiter.is_some() {
+            return Poll::Ready(());
+        }
+        waiter = Some(Waiter::new(task.waker()));
+        let paused = pause.as_mut().poll(task);
+        if let Poll::Ready(Err(_)) = paused {
+            task.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        paused.map(drop)
+    })
+    .await;
 }
 
 /// One that is woken when a stack is given back, as long as this lives.
@@ -138,4 +149,39 @@ pub fn lost() {
     OUT.set(OUT.get() - 1);
     let waiters = WAITERS.try_with(RefCell::take).unwrap_or_default();
     waiters.into_values().for_each(Waker::wake);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::{Context, Wake};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn without_a_timer_others_have_their_turn() {
+        let woken = Arc::<Woken>::default();
+        let waker = Waker::from(woken.clone());
+        let mut task = Context::from_waker(&waker);
+        let count = || woken.0.load(Ordering::Relaxed);
+        let mut failed = pin!(wait(ready(Err(io::Error::other("no timer")))));
+        assert!(failed.as_mut().poll(&mut task).is_pending());
+        assert_eq!(count(), 1);
+        assert!(failed.as_mut().poll(&mut task).is_ready());
+        let mut waiting = pin!(wait(pending()));
+        assert!(waiting.as_mut().poll(&mut task).is_pending());
+        assert_eq!(count(), 1);
+        assert!(pin!(wait(ready(Ok(())))).poll(&mut task).is_ready());
+    }
 }
