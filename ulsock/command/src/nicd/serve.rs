@@ -49,7 +49,9 @@ pub struct ServeOptions {
     /// Serve http://ADDRESS/metrics to Prometheus, as `ulsock metrics` does
     ///
     /// Whoever can connect there can read the names of the programs and how much they carry. With --user, only what
-    /// that user may see is counted of the programs.
+    /// that user may see is counted of the programs. As the service ulsock-nicd, which has only the rights that the NIC
+    /// needs, the daemon can read no other users' programs: the page then has the links and hardly any programs; for
+    /// these run `ulsock metrics` as root.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
     #[cfg(feature = "etcd")]
