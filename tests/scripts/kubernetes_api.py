@@ -23,6 +23,7 @@ nodes = {}
 events = []  # (version, type, object)
 fails = False
 nonsense = False
+asked = []  # what signals have asked for; `follow` does it, because a handler may not wait for the lock
 
 
 def node(name, annotation, at):
@@ -41,6 +42,8 @@ def follow():
         except (OSError, ValueError):
             wanted = nodes
         with state:
+            while asked:
+                asked.pop(0)()
             for name in sorted(set(nodes) | set(wanted)):
                 if name in nodes and name in wanted and nodes[name] == wanted[name]:
                     continue
@@ -54,7 +57,7 @@ def follow():
         time.sleep(0.02)
 
 
-def forget(*_):
+def forget():
     global oldest, version
     version += 10
     oldest = version
@@ -62,13 +65,13 @@ def forget(*_):
     print("forgotten", flush=True)
 
 
-def fail(*_):
+def fail():
     global fails
     fails = not fails
     print("fails", fails, flush=True)
 
 
-def talk_nonsense(*_):
+def talk_nonsense():
     global nonsense
     nonsense = not nonsense
     print("nonsense", nonsense, flush=True)
@@ -149,7 +152,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 for number, act in (signal.SIGUSR1, forget), (signal.SIGUSR2, fail), (signal.SIGHUP, talk_nonsense):
-    signal.signal(number, act)
+    signal.signal(number, lambda *_, act=act: asked.append(act))
 threading.Thread(target=follow, daemon=True).start()
 server = http.server.ThreadingHTTPServer((address, int(port)), Handler)
 server.daemon_threads = True

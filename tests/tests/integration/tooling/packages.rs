@@ -58,19 +58,63 @@ fn package(begin: &str, end: &str) -> PathBuf {
     found.remove(0)
 }
 
-/// A Debian with redis, systemd and nothing else of interest. It is made once, and unpacked for each test.
+/// What the distribution that runs here says of itself.
+fn of_system(name: &str) -> String {
+    let text = fs::read_to_string("/etc/os-release").expect("os-release");
+    let mut values = text.lines().filter_map(|line| line.strip_prefix(name));
+    let value = values.find_map(|rest| rest.strip_prefix('='));
+    value.unwrap_or_default().trim_matches('"').to_owned()
+}
+
+/// The files with the sources of the distribution that runs here; all sources, if apt has no list of theirs.
+fn sources() -> Vec<String> {
+    let id = of_system("ID");
+    let format = "$(ORIGIN)|$(SOURCESENTRY)";
+    let mut apt = Command::new("apt-get");
+    let listed = run(apt.args(["indextargets", "--format", format, "Created-By: Packages"]));
+    let entries = listed.lines().filter_map(|line| line.split_once('|'));
+    let files = |only_own: bool| -> BTreeSet<String> {
+        let entries = entries.clone();
+        let fit = entries.filter(|(origin, _)| !only_own || origin.eq_ignore_ascii_case(&id));
+        let names = fit.filter_map(|(_, entry)| Some(entry.rsplit_once(':')?.0.to_owned()));
+        names.collect()
+    };
+    let own = files(true);
+    let found = if own.is_empty() { files(false) } else { own };
+    assert!(!found.is_empty(), "apt has no sources: {listed}");
+    found.into_iter().collect()
+}
+
+/// How apt reaches its sources here, by proxies, with certificates and passwords, as a file for apt.
+fn ways_of_apt() -> PathBuf {
+    let configured = run(Command::new("apt-config").arg("dump"));
+    let is_way =
+        |line: &&str| line.starts_with("Acquire::") && !line.starts_with("Acquire::IndexTargets");
+    let mut ways: Vec<&str> = configured.lines().filter(is_way).collect();
+    ways.push("Dir::Etc::netrc \"/etc/apt/auth.conf\";");
+    ways.push("Dir::Etc::netrcparts \"/etc/apt/auth.conf.d\";");
+    let file = folder().join("apt.conf");
+    fs::write(&file, ways.join("\n") + "\n").expect("a file");
+    file
+}
+
+/// The distribution that runs here with redis, systemd and nothing else of interest. It is made once, and unpacked for each
+/// test.
 fn clean_root(name: &str) -> PathBuf {
     let archive = folder().join("clean.tar");
     if !archive.exists() {
         let new = folder().join("new.tar");
         fs::create_dir_all(folder()).expect("a folder");
-        let words = [
+        let mut debian = Command::new("timeout");
+        debian.args([
+            "300",
             "mmdebstrap",
             "--variant=apt",
             "--include=redis-server,systemd",
-        ];
-        let mut debian = Command::new("timeout");
-        run(debian.arg("300").args(words).arg("bookworm").arg(&new));
+        ]);
+        debian.arg(format!("--aptopt={}", ways_of_apt().display()));
+        let release = of_system("VERSION_CODENAME");
+        run(debian.arg(release).arg(&new).args(sources()));
         fs::rename(&new, &archive).expect("the same folder");
     }
     let root = folder().join(name);
