@@ -183,3 +183,111 @@ fn a_long_chain_costs_those_who_are_in_it() {
     let sifted = sift(list, &last.lines).unwrap();
     assert!(sifted.lines.contains_key("a") && sifted.peers.len() > 10);
 }
+
+/// The thief is older by the count of the source, or the first by name, and has wanted it for long.
+#[test]
+fn a_claim_that_stands_neither_hinders_nor_outlives_a_change_of_the_owner() {
+    let (victim, own) = (line("10.0.0.1", 1), line("10.0.0.9", 9));
+    let owner = format!("{victim} name=db");
+    let last = sift(entries(&[("v", &owner), ("a", &own)]), &Last::new()).unwrap();
+    let changed = format!(
+        "10.0.0.1 nets=10.0.0.1,10.7.0.0/16 keys={},{}",
+        key(1),
+        key(2)
+    );
+    for claim in [
+        format!("10.0.0.9 nets=10.0.0.9,10.0.0.1 keys={}", key(9)),
+        format!("10.0.0.9 nets=10.0.0.0/8 keys={}", key(9)),
+        format!("10.0.0.9 keys={},{}", key(9), key(1)),
+        line("10.0.0.1", 9),
+    ] {
+        let mut list = entries(&[("a", &claim), ("v", &changed)]);
+        (list[0].since, list[1].since) = (10, 20);
+        let sifted = sift(list, &last.lines).unwrap();
+        assert_eq!(sifted.lines["v"], changed, "{claim}");
+        assert_eq!(sifted.lines["a"], own, "{claim}");
+        assert_eq!(refused(&sifted), ["a"]);
+    }
+    // A thief that has nothing else does not stay, either.
+    let list = entries(&[("a", &victim), ("v", &changed)]);
+    let last = sift(entries(&[("v", &owner)]), &Last::new()).unwrap();
+    assert_eq!(used(&sift(list, &last.lines).unwrap()), ["v"]);
+}
+
+/// Whatever is written: what was in use and is still there is as it was, or as it is.
+#[test]
+fn whoever_is_in_use_stays() {
+    let mut state = 1_u64;
+    let mut random = |below: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) % below
+    };
+    let mut last = Last::new();
+    for _ in 0..100 {
+        let mut list = Vec::new();
+        for origin in 0..30 {
+            let (address, number) = (random(24), random(24) as u8);
+            let net = match random(3) {
+                0 => format!("10.0.0.{address}/{}", 28 + random(5)),
+                _ => format!("10.0.0.{address}"),
+            };
+            let line = match random(12) {
+                0 => "broken".to_owned(),
+                1 => format!("fd00::{address} keys={}", key(number)),
+                _ => format!("10.1.0.{address} nets={net} keys={}", key(number)),
+            };
+            if random(8) != 0 {
+                list.push(Entry::new(origin.to_string().as_bytes(), line.as_bytes()));
+            }
+        }
+        let sifted = sift(list.clone(), &last).unwrap();
+        for entry in &list {
+            let line = sifted.lines.get(&entry.origin);
+            let fits = match last.get(&entry.origin) {
+                Some(before) => line == Some(before) || line == entry.line.as_ref().ok(),
+                None => line.is_none() || line == entry.line.as_ref().ok(),
+            };
+            assert!(fits, "{entry:?} {line:?}");
+        }
+        last = sifted.lines;
+    }
+}
+
+/// Nothing is known yet, and the first of all wants everything.
+#[test]
+fn one_does_not_keep_out_all_others_at_the_start() {
+    let honest: Vec<String> = (1..=20)
+        .map(|it| line(&format!("10.0.0.{it}"), it))
+        .collect();
+    let keys: Vec<String> = (1..=20).map(key).collect();
+    for greedy in [
+        format!("10.9.0.1 nets=0.0.0.0/0 keys={}", key(99)),
+        format!("10.9.0.1 nets=10.0.0.0/30 keys={}", key(99)),
+        format!("10.9.0.1 keys={}", keys[..2].join(",")),
+        line("fd00::1", 99),
+    ] {
+        for count in [1, 2] {
+            let mut list: Vec<Entry> = (0..count)
+                .map(|it| Entry::new(format!("a{it}").as_bytes(), greedy.as_bytes()))
+                .collect();
+            for (number, line) in honest.iter().enumerate() {
+                let mut entry = Entry::new(format!("h{number}").as_bytes(), line.as_bytes());
+                entry.since = 10;
+                list.push(entry);
+            }
+            let sifted = sift(list, &Last::new()).unwrap();
+            assert_eq!(sifted.peers.len(), 20, "{greedy}");
+            assert_eq!(sifted.refused.len(), count);
+        }
+    }
+}
+
+/// All want the same, and each of them much.
+#[test]
+fn many_that_exclude_each_other_take_no_long_time() {
+    let line = format!("10.0.0.1 nets=0.0.0.0/0 keys={}", key(1));
+    let flood = (0..MOST_ENTRIES).map(|it| Entry::new(it.to_string().as_bytes(), line.as_bytes()));
+    assert_eq!(sift(flood.collect(), &Last::new()).unwrap().peers.len(), 1);
+}
