@@ -36,6 +36,13 @@ fn members_are_killed() {
     hosts.start_nicd_from(3, &source, "");
     hosts.wait_until_acquainted(&[0, 1, 2, 3], 3);
 
+    // One member that is gone may cost a host a failure or several.
+    let complaints = |host: usize| {
+        let says = hosts.nicd_says(host);
+        says.matches("the last peers stay").count()
+    };
+    let before = (0..4).map(complaints);
+    let mut before: Vec<usize> = before.collect();
     members.kill(1);
     wait::until("the loss is noticed", || !hosts.source_status(2).in_touch);
     let status = hosts.source_status(2);
@@ -46,6 +53,7 @@ fn members_are_killed() {
     assert_eq!(status.used, 4);
     hosts.stop_nicd(2);
     hosts.start_nicd_from(2, &source, "");
+    before[2] = 0;
     let says = hosts.nicd_says(2);
     assert!(says.contains("begins with what it said"), "{says}");
     hosts.wait_until_acquainted(&[0, 1, 2, 3], 3);
@@ -62,9 +70,9 @@ fn members_are_killed() {
     assert!(says.contains("it has left the cluster"), "{says}");
     let status = hosts.source_status(3);
     assert!(status.cure.contains("nicd join"), "{status:?}");
-    for host in 0..4 {
+    for (host, before) in before.into_iter().enumerate() {
         let says = hosts.nicd_says(host);
-        assert!(says.matches("the last peers stay").count() <= 1, "{says}");
+        assert!(complaints(host) <= before + 1, "{says}");
     }
 }
 
