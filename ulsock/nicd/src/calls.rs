@@ -254,7 +254,11 @@ impl Nicd {
 
     pub(super) fn hang_up(&mut self, host: usize, why: &str, time: Instant) {
         let was_in_touch = self.hosts[host].is_in_touch();
-        let longest = self.longest_pause();
+        // It takes a look at all hosts.
+        let longest = match self.hosts[host].channel {
+            Some(_) => self.longest_pause(),
+            None => Duration::ZERO,
+        };
         if let Some(channel) = self.hosts[host].disconnect(time, longest) {
             self.set.remove(channel.fd());
             self.lose_names(host, time);

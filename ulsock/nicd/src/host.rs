@@ -21,6 +21,8 @@ const MOST_UNSENT: usize = 1 << 16;
 /// Between two calls.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+/// Until the place of a host that is not listed any more is another one's: what engines still say of it is heard by then.
+const REST: Duration = Duration::from_secs(10);
 
 /// How frames get to a host.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +49,8 @@ pub struct Host {
     pub control: Option<SocketAddr>,
     /// `None`: the peers file does not have it any more.
     pub peer: Option<Peer>,
+    /// Since when it is not listed, and all that led there is taken down.
+    pub parted: Option<Instant>,
     pub channel: Option<Secure>,
     /// We have called, and not the other side; and since when we have that channel.
     called: bool,
@@ -87,6 +91,18 @@ impl Host {
     pub fn call_later(&mut self, now: Instant, longest: Duration) {
         self.pause = (self.pause * 2).clamp(SHORTEST_PAUSE, longest.max(LONGEST_PAUSE));
         self.call_at = Some(now + self.pause);
+    }
+
+    /// Nothing of it is left, but perhaps connections that end.
+    pub fn has_parted(&self) -> bool {
+        let is_bare = self.peer.is_none() && self.channel.is_none() && self.route.is_none();
+        is_bare && self.parted.is_some()
+    }
+
+    /// Its place can be another one's.
+    pub fn is_vacant(&self, now: Instant) -> bool {
+        let rests = |parted| now.since(parted) < REST;
+        self.has_parted() && !self.parted.is_some_and(rests)
     }
 
     pub fn is_in_touch(&self) -> bool {
@@ -216,6 +232,15 @@ mod tests {
             host.engines = engines;
             assert_eq!(host.threads_to_use(), expected);
         }
+    }
+
+    #[test]
+    fn the_place_of_a_host_is_free_some_time_after_it_has_gone() {
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let mut host = Host::default();
+        assert!(!host.is_vacant(at(100)), "it has not parted");
+        host.parted = Some(at(1));
+        assert!(!host.is_vacant(at(10)) && host.is_vacant(at(11)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The hosts that are peers, and what becomes of them when the peers file is read anew, or its source tells of others.
 
+use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
@@ -93,27 +94,45 @@ impl Nicd {
     /// A host is the same as long as its daemon listens at the same address.
     fn host_for(&mut self, peer: &Peer, time: Instant) -> usize {
         let is_it = |host: &Host| host.control == Some(peer.control);
-        let number = self.hosts.iter().position(is_it).unwrap_or_else(|| {
+        let known = self.hosts.iter().position(is_it);
+        let number = known.or_else(|| self.free_host(time)).unwrap_or_else(|| {
             self.hosts.push(Host::default());
             self.hosts.len() - 1
         });
         let host = &mut self.hosts[number];
         host.control = Some(peer.control);
+        host.parted = None;
         if host.peer.replace(peer.clone()).is_none() {
             host.call_at = Some(time);
         }
         number
     }
 
+    /// The place of one that we have parted with, and that nothing leads to: sources tell of new addresses for ever.
+    fn free_host(&mut self, time: Instant) -> Option<usize> {
+        let is_vacant = |it: &usize| self.hosts[*it].is_vacant(time);
+        let free: Vec<usize> = (0..self.hosts.len()).filter(is_vacant).collect();
+        if free.is_empty() {
+            return None;
+        }
+        let of_connections = self.connections.iter().map(|(_, it)| it.host);
+        let used: HashSet<usize> = of_connections.collect();
+        let number = free.into_iter().find(|it| !used.contains(it))?;
+        self.hosts[number] = Host::default();
+        Some(number)
+    }
+
     /// Hosts, keys and addresses that are not in the file any more.
     fn part_with_unlisted(&mut self, time: Instant) {
+        let listed: HashSet<usize> = self.others().into_iter().collect();
         for number in 0..self.hosts.len() {
-            if !self.by_peer.contains(&Some(number)) {
+            if !listed.contains(&number) && !self.hosts[number].has_parted() {
                 self.hosts[number].peer = None;
                 self.leave_route(number);
                 self.hang_up(number, "it is not among the peers any more", time);
                 self.hosts[number].call_at = None;
                 self.hosts[number].try_at = None;
+                self.hosts[number].parted = Some(time);
             }
             let host = &self.hosts[number];
             let key = host.channel.as_ref().and_then(|channel| channel.key());
