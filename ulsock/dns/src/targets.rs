@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nicd::source::{Entry, MOST_ENTRIES};
 
 use crate::message::{Code, Kind, Question, Record, Reply};
-use crate::resolver::Resolver;
+use crate::resolver::{Answered, Resolver};
 
 /// A TXT record that begins so is ours: a name may have others, too.
 const MARK: &[u8] = b"ulsock ";
@@ -24,15 +24,19 @@ pub fn service(domain: &str) -> String {
 
 pub fn read(resolver: &Resolver, domain: &str, by: Instant) -> Result<Answer, String> {
     let service = service(domain);
-    let asked = ask(resolver, &[&service], Kind::Srv, by)?;
-    let (ports, mut ttl) = ports(&service, asked.into_iter().next())?;
+    let asked = ask(resolver, &[&service], Kind::Srv, by);
+    let asked = asked.into_iter().next().ok_or("no answer")??;
+    let (ports, mut ttl) = ports(&service, asked)?;
     let targets: Vec<&str> = ports.keys().map(String::as_str).collect();
-    let texts = ask(resolver, &targets, Kind::Txt, by)?;
-    let addresses = addresses(resolver, &targets, by)?;
+    let texts = ask(resolver, &targets, Kind::Txt, by);
+    let addresses = addresses(resolver, &targets, by);
+    answered(&texts).and_then(|()| answered(&addresses))?;
     let mut entries = Vec::new();
     for (((target, port), text), address) in ports.iter().zip(texts).zip(addresses) {
-        ttl = ttl.min(shortest(&text)).min(shortest(&address));
-        let line = line(*port, &text, &address);
+        for reply in [&text, &address] {
+            ttl = ttl.min(reply.as_ref().map_or(0, shortest));
+        }
+        let line = text.and_then(|text| line(*port, &text, &address?));
         entries.push(match line {
             Ok(line) => Entry::new(target.as_bytes(), &line),
             Err(why) => Entry::broken(target.as_bytes(), &why),
@@ -44,7 +48,7 @@ pub fn read(resolver: &Resolver, domain: &str, by: Instant) -> Result<Answer, St
     })
 }
 
-fn ask(resolver: &Resolver, names: &[&str], kind: Kind, by: Instant) -> Result<Vec<Reply>, String> {
+fn ask(resolver: &Resolver, names: &[&str], kind: Kind, by: Instant) -> Vec<Answered> {
     let question = |name: &&str| Question {
         name: (*name).to_owned(),
         kind,
@@ -53,10 +57,17 @@ fn ask(resolver: &Resolver, names: &[&str], kind: Kind, by: Instant) -> Result<V
     resolver.ask(&questions, by)
 }
 
+/// One target that gets no answer is that one's fault. If none gets one, it is the server's.
+fn answered(replies: &[Answered]) -> Result<(), String> {
+    match replies.first() {
+        Some(Err(why)) if replies.iter().all(Result::is_err) => Err(why.clone()),
+        _ => Ok(()),
+    }
+}
+
 /// The targets of the service with their ports. A single target that is the root says that there are none (RFC 2782); no
 /// record at all may be a mistake, and is one here.
-fn ports(service: &str, reply: Option<Reply>) -> Result<(BTreeMap<String, u16>, u32), String> {
-    let reply = reply.ok_or("no answer")?;
+fn ports(service: &str, reply: Reply) -> Result<(BTreeMap<String, u16>, u32), String> {
     let ttl = shortest(&reply);
     let mut ports = BTreeMap::new();
     match reply.code {
@@ -95,20 +106,23 @@ fn in_words(code: Code) -> String {
 }
 
 /// Of IPv4, or of IPv6 for those who have none.
-fn addresses(resolver: &Resolver, targets: &[&str], by: Instant) -> Result<Vec<Reply>, String> {
-    let mut replies = ask(resolver, targets, Kind::A, by)?;
-    let has_none = |reply: &Reply| reply.code == Code::Good && reply.records.is_empty();
+fn addresses(resolver: &Resolver, targets: &[&str], by: Instant) -> Vec<Answered> {
+    let mut replies = ask(resolver, targets, Kind::A, by);
+    let has_none = |reply: &Answered| {
+        let reply = reply.as_ref();
+        reply.is_ok_and(|it| it.code == Code::Good && it.records.is_empty())
+    };
     let places: Vec<usize> = (0..replies.len())
         .filter(|it| has_none(&replies[*it]))
         .collect();
     let names: Vec<&str> = places.iter().map(|place| targets[*place]).collect();
     for (place, reply) in places
         .into_iter()
-        .zip(ask(resolver, &names, Kind::Aaaa, by)?)
+        .zip(ask(resolver, &names, Kind::Aaaa, by))
     {
         replies[place] = reply;
     }
-    Ok(replies)
+    replies
 }
 
 fn shortest(reply: &Reply) -> u32 {
@@ -187,7 +201,7 @@ mod tests {
             port,
             target: target.to_owned(),
         };
-        let ports = |records| ports("_ulsock._udp.x", Some(reply(records)));
+        let ports = |records| ports("_ulsock._udp.x", reply(records));
         assert!(ports(Vec::new()).is_err());
         assert!(ports(vec![service("", 0)]).unwrap().0.is_empty());
         assert!(ports(vec![service("", 0), service("a", 1)]).is_err());
