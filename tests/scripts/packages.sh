@@ -40,12 +40,11 @@ redis_on_rings() {
     kill $benchmark
 }
 
-# A program that has had connections on rings keeps the run directory; with its end everything goes.
+# A program on ulsock keeps the run directory; with its end everything goes.
 in_use() {
     /usr/local/bin/ulsock run -- redis-server --port 7101 --save '' >/dev/null &
     local server=$! end=$((SECONDS + 60))
-    until /usr/local/bin/ulsock run -- redis-benchmark -p 7101 -q -t get -n 20000 -c 4 >/dev/null &&
-        compgen -G '/dev/shm/ulsock/mail.*.lock'; do
+    until /usr/local/bin/ulsock run -- redis-cli -p 7101 ping && grep ' /dev/shm/ulsock/' "/proc/$server/maps"; do
         ((SECONDS < end))
         sleep 0.1
     done
