@@ -4,6 +4,7 @@
 mod connections;
 mod state;
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +15,10 @@ use os::plain::plain;
 use rendezvous::config::{Config, ConfigError, Who, file};
 
 use super::findings::Findings;
-use super::{program, rules};
+use super::program::elf::Elf;
+use super::program::libraries::{self, View};
+use super::program::{self, Found, calls};
+use super::rules;
 use crate::install::LIBRARY;
 
 /// The most that is read of an entry of /proc.
@@ -40,12 +44,11 @@ pub fn examine(findings: &mut Findings, pid: u32) {
     };
     findings.tell("program", &plain(&process.who.file));
     findings.tell("user", &format!("uid {}", process.who.uid));
-    let elf = program::kind(findings, &process.entry("exe"));
+    let elf = program::kind(findings, &process.entry("exe"), Found::Running);
     process.tell_library(findings, elf.is_some());
     state::tell(findings, &process);
     if let Some(elf) = elf {
-        let libraries = program::libraries::of(&elf, Path::new(&process.path_of_file()));
-        program::calls::tell(findings, &elf, &libraries);
+        process.tell_calls(findings, &elf);
     }
     let config = process.config();
     rules::tell(findings, config.as_ref(), &process.variables);
@@ -92,15 +95,34 @@ impl Process {
 
     /// A path of its own, as we reach it.
     pub fn within(&self, path: &Path) -> PathBuf {
-        if state::is_elsewhere(self, "mnt") || state::is_in_other_root(self) {
-            let inside = path.strip_prefix("/").unwrap_or(path);
-            return self.entry("root").join(inside);
+        match self.other_root() {
+            Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
+            None => path.to_owned(),
         }
-        path.to_owned()
+    }
+
+    /// Nothing, if it has the same files as we.
+    fn other_root(&self) -> Option<PathBuf> {
+        let has_other = state::is_elsewhere(self, "mnt") || state::is_in_other_root(self);
+        has_other.then(|| self.entry("root"))
+    }
+
+    fn tell_calls(&self, findings: &mut Findings, elf: &Elf) {
+        let searched = self.variable("LD_LIBRARY_PATH").unwrap_or_default();
+        match View::of_process(self.other_root().as_deref(), OsStr::new(searched)) {
+            Ok(view) => {
+                let libraries = libraries::of(elf, &self.path_of_file(), &view);
+                calls::tell(findings, elf, &libraries);
+            }
+            Err(error) => {
+                let problem = format!("cannot be looked at ({error}): run the doctor as root");
+                findings.tell("libraries", &problem);
+            }
+        }
     }
 
     fn path_of_file(&self) -> PathBuf {
-        PathBuf::from(std::ffi::OsStr::from_bytes(&self.who.file))
+        PathBuf::from(OsStr::from_bytes(&self.who.file))
     }
 
     fn variable(&self, name: &str) -> Option<&str> {

@@ -18,6 +18,7 @@ use rustix::process::geteuid;
 use super::findings::Findings;
 use super::rules;
 use elf::{Elf, Kind};
+use libraries::View;
 
 /// Needs the library to be there, and a program that is told apart.
 pub fn examine(findings: &mut Findings, program: &[OsString]) {
@@ -35,9 +36,10 @@ pub fn examine(findings: &mut Findings, program: &[OsString]) {
     };
     let real = last.path.canonicalize().unwrap_or(last.path.clone());
     findings.tell("file", &file_text(&last.path, &real));
-    if let Some(elf) = kind(findings, &real) {
+    if let Some(elf) = kind(findings, &real, Found::OnDisk) {
         rights_of(findings, &real);
-        calls::tell(findings, &elf, &libraries::of(&elf, &real));
+        let libraries = libraries::of(&elf, &real, &View::own());
+        calls::tell(findings, &elf, &libraries);
     }
     let who = Who {
         file: real.as_os_str().as_bytes().to_vec(),
@@ -57,8 +59,16 @@ fn file_text(path: &Path, real: &Path) -> String {
     }
 }
 
+/// How a program is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    OnDisk,
+    /// Its loader has loaded it, wherever that is: it may have another root than we.
+    Running,
+}
+
 /// What kind of program it is; told if it can load the library.
-pub fn kind(findings: &mut Findings, path: &Path) -> Option<Elf> {
+pub fn kind(findings: &mut Findings, path: &Path, found: Found) -> Option<Elf> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) => {
@@ -68,7 +78,7 @@ pub fn kind(findings: &mut Findings, path: &Path) -> Option<Elf> {
             return None;
         }
     };
-    match judge(elf::read(&file)) {
+    match judge(elf::read(&file, &calls::asked()), found) {
         Ok((text, elf)) => {
             findings.well("kind", &text);
             Some(elf)
@@ -82,7 +92,7 @@ pub fn kind(findings: &mut Findings, path: &Path) -> Option<Elf> {
 
 const PEERS: &str = "its peers see `no-peer`";
 
-fn judge(kind: Option<Kind>) -> Result<(String, Elf), String> {
+fn judge(kind: Option<Kind>, found: Found) -> Result<(String, Elf), String> {
     let elf = match kind {
         Some(Kind::Bits64(elf)) => elf,
         Some(Kind::Bits32) => {
@@ -119,7 +129,7 @@ fn judge(kind: Option<Kind>) -> Result<(String, Elf), String> {
             "its loader is {}, not glibc's: use a build for glibc",
             plain(loader.as_bytes())
         )),
-        Some(loader) if !Path::new(loader).exists() => Err(format!(
+        Some(loader) if found == Found::OnDisk && !Path::new(loader).exists() => Err(format!(
             "its loader {} is missing here, so it does not start at all: install glibc there",
             plain(loader.as_bytes())
         )),
@@ -149,7 +159,7 @@ mod tests {
     use super::*;
 
     fn problem(elf: Elf) -> String {
-        judge(Some(Kind::Bits64(elf))).expect_err("a problem")
+        judge(Some(Kind::Bits64(elf)), Found::OnDisk).expect_err("a problem")
     }
 
     fn with_loader(loader: &str) -> Elf {
@@ -161,13 +171,11 @@ mod tests {
 
     #[test]
     fn kinds_are_told_apart() {
-        assert!(judge(None).is_err());
-        assert!(judge(Some(Kind::Bits32)).unwrap_err().contains("32-bit"));
-        assert!(
-            judge(Some(Kind::Foreign(183)))
-                .unwrap_err()
-                .contains("machine 183")
-        );
+        let judged = |kind| judge(kind, Found::OnDisk);
+        assert!(judged(None).is_err());
+        assert!(judged(Some(Kind::Bits32)).unwrap_err().contains("32-bit"));
+        let foreign = judged(Some(Kind::Foreign(183)));
+        assert!(foreign.unwrap_err().contains("machine 183"));
         assert!(problem(Elf::default()).starts_with("static"));
         assert!(problem(with_loader("/lib/ld-musl-x86_64.so.1")).contains("musl"));
         assert!(problem(with_loader("/system/bin/linker64")).contains("not glibc's"));
@@ -177,11 +185,9 @@ mod tests {
             ..with_loader("/lib64/ld-linux-x86-64.so.2")
         };
         assert!(problem(go).contains("Go program"));
-        assert!(
-            judge(Some(Kind::Bits64(with_loader(
-                "/lib64/ld-linux-x86-64.so.2"
-            ))))
-            .is_ok()
-        );
+        let here = Kind::Bits64(with_loader("/lib64/ld-linux-x86-64.so.2"));
+        assert!(judged(Some(here)).is_ok());
+        let elsewhere = Kind::Bits64(with_loader("/no/ld-linux-x86-64.so.2"));
+        assert!(judge(Some(elsewhere), Found::Running).is_ok());
     }
 }

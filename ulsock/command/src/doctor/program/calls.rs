@@ -23,6 +23,16 @@ const RETURNING: [&str; 12] = [
     "pidfd_getfd",
 ];
 const FILTERS: [&str; 3] = ["seccomp_load", "seccomp_init", "seccomp_rule_add"];
+const LOADING: [&str; 2] = ["dlopen", "dlmopen"];
+const LOADING_APART: [&str; 1] = ["dlmopen"];
+const URING: [&str; 5] = [
+    "io_uring_queue_init",
+    "io_uring_queue_init_params",
+    "io_uring_setup",
+    "io_uring_get_sqe",
+    "io_uring_submit",
+];
+const BY_NUMBER: [&str; 1] = ["syscall"];
 /// They are libc's own parts: what they call they call for somebody.
 const OF_LIBC: [&str; 6] = [
     "libc.so",
@@ -34,16 +44,23 @@ const OF_LIBC: [&str; 6] = [
 ];
 const MOST_NAMES: usize = 6;
 
+/// All functions that are looked for.
+pub fn asked() -> Vec<&'static str> {
+    let groups: [&[_]; 6] = [&OPENING, &RETURNING, &FILTERS, &LOADING, &URING, &BY_NUMBER];
+    groups.concat()
+}
+
 /// The program and its libraries, by name.
 struct Callers<'a>(Vec<(&'a str, &'a Elf)>);
 
 impl Callers<'_> {
     /// Which of these functions they take, and who takes them.
     fn of(&self, functions: &[&str]) -> Option<String> {
+        debug_assert!(functions.iter().all(|it| asked().contains(it)));
         let mut taken = Vec::new();
         let mut takers = Vec::new();
         for (name, elf) in &self.0 {
-            let uses = |function: &&&str| elf.imports.iter().any(|import| import == **function);
+            let uses = |function: &&&str| elf.imports.contains(**function);
             let used: Vec<&str> = functions.iter().filter(uses).copied().collect();
             if !used.is_empty() {
                 takers.push(*name);
@@ -94,7 +111,7 @@ pub fn tell(findings: &mut Findings, program: &Elf, libraries: &[Library]) {
 }
 
 fn tell_connections(findings: &mut Findings, callers: &Callers<'_>) {
-    let plugins = callers.of(&["dlopen", "dlmopen"]);
+    let plugins = callers.of(&LOADING);
     match (callers.of(&OPENING), &plugins) {
         (Some(calls), _) => findings.well("TCP", &calls),
         (None, Some(_)) => findings.tell(
@@ -106,7 +123,7 @@ fn tell_connections(findings: &mut Findings, callers: &Callers<'_>) {
             "it neither connects nor accepts: nothing to accelerate, except what it inherits or is passed",
         ),
     }
-    if callers.of(&["dlmopen"]).is_some() {
+    if callers.of(&LOADING_APART).is_some() {
         findings.tell(
             "dlmopen",
             "a library that is loaded with it calls past ulsock: from then on all connections are on kernel TCP \
@@ -117,14 +134,7 @@ fn tell_connections(findings: &mut Findings, callers: &Callers<'_>) {
 
 fn tell_uring(findings: &mut Findings, callers: &Callers<'_>, libraries: &[&str]) {
     let by_library = libraries.iter().any(|name| name.starts_with("liburing.so"));
-    let functions = [
-        "io_uring_queue_init",
-        "io_uring_queue_init_params",
-        "io_uring_setup",
-        "io_uring_get_sqe",
-        "io_uring_submit",
-    ];
-    let used = callers.of(&functions);
+    let used = callers.of(&URING);
     if by_library || used.is_some() {
         let by = used.unwrap_or_else(|| "liburing is linked".to_owned());
         findings.tell(
@@ -134,7 +144,7 @@ fn tell_uring(findings: &mut Findings, callers: &Callers<'_>, libraries: &[&str]
                  form; the manual's chapter on io_uring says which. Others stay accelerated"
             ),
         );
-    } else if callers.of(&["syscall"]).is_some() {
+    } else if callers.of(&BY_NUMBER).is_some() {
         findings.tell(
             "syscall",
             "it makes system calls by number: socket calls are followed; an io_uring that it makes so is \
@@ -169,14 +179,14 @@ mod tests {
 
     #[test]
     fn who_takes_what_is_told_once() {
-        let elf = |imports: &[&str]| Elf {
-            imports: imports.iter().map(|name| name.to_string()).collect(),
+        let elf = |imports: &[&'static str]| Elf {
+            imports: imports.iter().copied().collect(),
             ..Elf::default()
         };
         let (program, library) = (elf(&["accept4", "read"]), elf(&["accept4", "connect"]));
         let callers = Callers(vec![("the program", &program), ("libx.so", &library)]);
         let told = callers.of(&OPENING).expect("some");
         assert_eq!(told, "accept4, connect (by the program, libx.so)");
-        assert_eq!(callers.of(&["dlopen"]), None);
+        assert_eq!(callers.of(&LOADING), None);
     }
 }

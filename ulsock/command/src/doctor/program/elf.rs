@@ -3,6 +3,7 @@
 //!
 //! A file can hold anything. Every offset and length is checked against it, and what is read is bounded.
 
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -29,6 +30,8 @@ const MOST_STRINGS: u64 = 32 << 20;
 const MOST_SYMBOLS: u64 = 24 * (1 << 20);
 const MOST_NOTES: u64 = 64 << 10;
 const LONGEST_NAME: usize = 4096;
+pub const MOST_NEEDED: usize = 512;
+pub const MOST_FOLDERS: usize = 64;
 
 /// A file, or bytes in a test.
 pub trait Source {
@@ -68,13 +71,14 @@ pub struct Elf {
     pub needed: Vec<String>,
     /// Where it wants its libraries to be looked for.
     pub folders: Vec<String>,
-    /// The functions that it takes from libraries.
-    pub imports: Vec<String>,
+    /// Which of the functions that were asked for it takes from libraries.
+    pub imports: BTreeSet<&'static str>,
     pub is_go: bool,
 }
 
-/// `None`: not an ELF file, or a broken one.
-pub fn read<S: Source + ?Sized>(file: &S) -> Option<Kind> {
+/// `None`: not an ELF file, or a broken one. Of what it imports only the names that are `asked` for are kept: it may say
+/// that it imports millions, and there may be hundreds of libraries.
+pub fn read<S: Source + ?Sized>(file: &S, asked: &[&'static str]) -> Option<Kind> {
     let head = file.at(0, 20)?;
     if !head.starts_with(b"\x7fELF") {
         return None;
@@ -89,7 +93,7 @@ pub fn read<S: Source + ?Sized>(file: &S) -> Option<Kind> {
     if machine != X86_64 {
         return Some(Kind::Foreign(machine));
     }
-    Image::of(file)?.read().map(Kind::Bits64)
+    Image::of(file)?.read(asked).map(Kind::Bits64)
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -146,7 +150,7 @@ impl<'a, S: Source + ?Sized> Image<'a, S> {
         })
     }
 
-    fn read(&self) -> Option<Elf> {
+    fn read(&self, asked: &[&'static str]) -> Option<Elf> {
         let mut elf = Elf {
             interpreter: self.interpreter(),
             is_go: self.has_go_note(),
@@ -169,14 +173,15 @@ impl<'a, S: Source + ?Sized> Image<'a, S> {
             let entries = dynamic.iter().filter(move |(tag, _)| *tag == wanted);
             entries.filter_map(|(_, at)| string(&text, *at))
         };
-        elf.needed = named(DT_NEEDED).collect();
+        elf.needed = named(DT_NEEDED).take(MOST_NEEDED).collect();
         let folders = named(DT_RUNPATH).chain(named(DT_RPATH));
         elf.folders = folders
             .flat_map(|list| list.split(':').map(str::to_owned).collect::<Vec<_>>())
+            .take(MOST_FOLDERS)
             .collect();
         let symbols = of(DT_SYMTAB).and_then(|at| self.offset_of(at));
         if let Some(symbols) = symbols {
-            elf.imports = self.imports(symbols, strings, &text);
+            elf.imports = self.imports(symbols, strings, &text, asked);
         }
         Some(elf)
     }
@@ -210,18 +215,26 @@ impl<'a, S: Source + ?Sized> Image<'a, S> {
         Some(entries.take_while(|(tag, _)| *tag != 0).collect())
     }
 
-    /// Of symbols that are named and not defined here.
-    fn imports(&self, symbols: u64, strings: u64, text: &[u8]) -> Vec<String> {
+    /// Of symbols that are asked for and not defined here.
+    fn imports(
+        &self,
+        symbols: u64,
+        strings: u64,
+        text: &[u8],
+        asked: &[&'static str],
+    ) -> BTreeSet<&'static str> {
         let len = self.symbols_len(symbols, strings).min(MOST_SYMBOLS) as usize;
         let Some(bytes) = self.file.at(symbols, len) else {
-            return Vec::new();
+            return BTreeSet::new();
         };
+        let longest = asked.iter().map(|name| name.len()).max().unwrap_or(0);
+        let by_bytes: HashMap<_, _> = asked.iter().map(|name| (name.as_bytes(), *name)).collect();
         let import = |bytes: &[u8]| {
             let is_defined = u16_at(bytes, 6)? != 0;
-            (!is_defined).then(|| string(text, u32_at(bytes, 0)?.into()))?
+            let name = (!is_defined).then(|| bytes_at(text, u32_at(bytes, 0)?.into(), longest))?;
+            by_bytes.get(name?).copied()
         };
-        let names = bytes.chunks_exact(SYMBOL).filter_map(import);
-        names.filter(|name| !name.is_empty()).collect()
+        bytes.chunks_exact(SYMBOL).filter_map(import).collect()
     }
 
     /// As the sections say; without them, as far as the names, which linkers put behind the symbols.
@@ -252,9 +265,15 @@ impl<'a, S: Source + ?Sized> Image<'a, S> {
 
 /// What begins there, up to a zero.
 fn string(text: &[u8], at: u64) -> Option<String> {
+    let bytes = bytes_at(text, at, LONGEST_NAME - 1)?;
+    Some(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// The same, if it has no more than so many bytes.
+fn bytes_at(text: &[u8], at: u64, most: usize) -> Option<&[u8]> {
     let rest = text.get(usize::try_from(at).ok()?..)?;
-    let end = rest.iter().take(LONGEST_NAME).position(|byte| *byte == 0)?;
-    Some(String::from_utf8_lossy(&rest[..end]).into_owned())
+    let end = rest.iter().take(most + 1).position(|byte| *byte == 0)?;
+    Some(&rest[..end])
 }
 
 #[cfg(test)]
