@@ -111,7 +111,7 @@ impl Process {
         let searched = self.variable("LD_LIBRARY_PATH").unwrap_or_default();
         match View::of_process(self.other_root().as_deref(), OsStr::new(searched)) {
             Ok(view) => {
-                let libraries = libraries::of(elf, &self.path_of_file(), &view);
+                let libraries = libraries::of(elf, &self.path_in_its_root(), &view);
                 calls::tell(findings, elf, &libraries);
             }
             Err(error) => {
@@ -119,6 +119,12 @@ impl Process {
                 findings.tell("libraries", &problem);
             }
         }
+    }
+
+    /// As it knows its file itself: where its root is a folder of ours, /proc names that, too.
+    fn path_in_its_root(&self) -> PathBuf {
+        let root = self.other_root().and_then(|root| root.read_link().ok());
+        inside(&self.path_of_file(), root.as_deref())
     }
 
     fn path_of_file(&self) -> PathBuf {
@@ -199,6 +205,13 @@ impl Process {
     }
 }
 
+fn inside(path: &Path, root: Option<&Path>) -> PathBuf {
+    match root.and_then(|root| path.strip_prefix(root).ok()) {
+        Some(inside) => Path::new("/").join(inside),
+        None => path.to_owned(),
+    }
+}
+
 /// An entry of /proc, as far as it is not endless.
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -240,6 +253,16 @@ fn string_at(folder: &Path, at: u64) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_told_as_in_its_root() {
+        let told = |path, root: Option<&str>| inside(Path::new(path), root.map(Path::new));
+        let file = Path::new("/bin/sleep");
+        assert_eq!(told("/bin/sleep", None), file);
+        assert_eq!(told("/bin/sleep", Some("/")), file);
+        assert_eq!(told("/srv/root/bin/sleep", Some("/srv/root")), file);
+        assert_eq!(told("/bin/sleep", Some("/srv/root")), file);
+    }
 
     #[test]
     fn this_process_is_known_from_outside() {
