@@ -21,6 +21,7 @@ version = 1000
 oldest = 0
 nodes = {}
 events = []  # (version, type, object)
+snapshots = {}  # the nodes of each version that was listed
 fails = False
 nonsense = False
 asked = []  # what signals have asked for; `follow` does it, because a handler may not wait for the lock
@@ -110,13 +111,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def list(self, after):
         if nonsense:
             return self.answer(200, {})
-        # Two on each page, whatever was asked for.
+        # Two on each page, whatever was asked for; all pages are of the version of the first.
         with state:
-            names = sorted(name for name in nodes if after is None or name > after)
-            metadata = {"resourceVersion": str(version)}
+            at, _, after = after.partition("-") if after else (str(version), "", "")
+            listed = snapshots.setdefault(at, dict(nodes))
+            names = sorted(name for name in listed if name > after)
+            metadata = {"resourceVersion": at}
             if len(names) > 2:
-                metadata["continue"] = names[1]
-            items = [node(name, nodes[name], version) for name in names[:2]]
+                metadata["continue"] = f"{at}-{names[1]}"
+            items = [node(name, listed[name], int(at)) for name in names[:2]]
         print("list", len(items), flush=True)
         self.answer(200, {"kind": "NodeList", "metadata": metadata, "items": items})
 
