@@ -19,6 +19,7 @@ pub mod ring;
 pub mod socket;
 pub mod tcp;
 pub mod trips;
+pub mod unix;
 pub mod watch;
 
 use std::error::Error;
@@ -39,7 +40,7 @@ pub struct Cli {
 pub enum Role {
     /// Serve until the clients have gone, then exit; a TCP port is printed on stdout
     Server {
-        /// PORT (on 127.0.0.1), HOST:PORT (port 0 lets the system choose), unix:PATH, ring:PATH or chain:HOST:PATH
+        /// PORT (on 127.0.0.1), HOST:PORT (port 0 lets the system choose), unix:PATH, unix:@NAME (abstract), ring:PATH or chain:HOST:PATH
         address: String,
         /// How to wait for several connections, where the program does that
         #[arg(long, value_enum, default_value = "epoll")]
@@ -52,7 +53,7 @@ pub enum Role {
 /// What a client does, and for how long.
 #[derive(Args)]
 pub struct Load {
-    /// HOST:PORT of the server, unix:PATH, ring:PATH or chain:HOST:PATH
+    /// HOST:PORT of the server, unix:PATH, unix:@NAME (abstract), ring:PATH or chain:HOST:PATH
     pub address: String,
     /// Bytes per message
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1 << 30))]

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use crate::{chain, ring};
+use crate::{chain, ring, unix};
 
 pub enum Listener {
     Tcp(TcpListener),
@@ -25,8 +25,8 @@ pub enum Socket {
 impl Listener {
     /// Listens, and prints the port if there is one.
     pub fn bind(address: &str) -> io::Result<Listener> {
-        if let Some(path) = address.strip_prefix("unix:") {
-            return UnixListener::bind(path).map(Listener::Unix);
+        if let Some(name) = unix::name_of(address) {
+            return unix::listen(name).map(Listener::Unix);
         }
         if let Some(path) = address.strip_prefix("ring:") {
             return UnixListener::bind(path).map(Listener::Ring);
@@ -65,12 +65,12 @@ impl Socket {
             let peer = UnixStream::connect(path)?;
             return chain::ChainEnd::open(host, &peer, false).map(Socket::Chain);
         }
-        match address.split_once(':') {
-            Some(("unix", path)) => UnixStream::connect(path).map(Socket::Unix),
-            Some(("ring", path)) => {
-                ring::RingEnd::connect(UnixStream::connect(path)?).map(Socket::Ring)
-            }
-            _ => Socket::tcp(TcpStream::connect(address)?),
+        if let Some(name) = unix::name_of(address) {
+            return unix::connect(name).map(Socket::Unix);
+        }
+        match address.strip_prefix("ring:") {
+            Some(path) => ring::RingEnd::connect(UnixStream::connect(path)?).map(Socket::Ring),
+            None => Socket::tcp(TcpStream::connect(address)?),
         }
     }
 

@@ -12,6 +12,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod broadcast;
+pub mod circle;
 pub mod crc32c;
 pub mod failover;
 pub mod link;

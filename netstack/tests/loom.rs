@@ -14,6 +14,8 @@ mod world;
 
 #[path = "loom/broadcast.rs"]
 mod broadcast;
+#[path = "loom/circle.rs"]
+mod circle;
 #[path = "loom/death.rs"]
 mod death;
 #[path = "loom/end.rs"]
@@ -26,6 +28,8 @@ mod freeze;
 mod handover;
 #[path = "loom/notice.rs"]
 mod notice;
+#[path = "loom/order.rs"]
+mod order;
 #[path = "loom/switch.rs"]
 mod switch;
 #[path = "loom/wait.rs"]

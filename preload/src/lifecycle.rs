@@ -87,7 +87,8 @@ hooks! {
         unsafe {
             let result = real()(domain, kind, protocol, pair);
             if result == 0 {
-                errno::keep(|| (api::fd_opened(*pair), api::fd_opened(*pair.add(1))));
+                let both = [*pair, *pair.add(1)];
+                errno::keep(|| api::pair_opened(both, domain, kind, protocol));
             }
             result
         }
@@ -119,7 +120,9 @@ hooks! {
         answer!(api::before_connect(fd, addr, len), {
             let result = real()(fd, addr, len);
             if result == 0 || matches!(errno::get(), EINPROGRESS | EINTR) {
-                errno::keep(|| api::connected(fd, addr, len));
+                errno::keep(|| api::connected(fd, addr, len, result == 0));
+            } else {
+                errno::keep(|| api::not_connected(fd));
             }
             result
         })

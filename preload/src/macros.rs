@@ -219,6 +219,11 @@ macro_rules! answer {
                     call.done(result as isize);
                     result
                 }
+                Verdict::Young(call) => {
+                    let result = $real;
+                    call.done(result as isize);
+                    result
+                }
                 Verdict::Done(result) => result as _,
                 Verdict::Fail(error) => crate::errno::fail(error) as _,
             }
@@ -234,6 +239,12 @@ macro_rules! answer_first {
             First::Foreign => unsafe { $real },
             First::Done(result) => result as _,
             First::Failed(error) => crate::errno::fail(error) as _,
+            First::Young(call) => {
+                // SAFETY: as above.
+                let result = unsafe { $real };
+                call.done(result as isize);
+                result
+            }
             First::Other => answer!($verdict, $real),
         }
     };

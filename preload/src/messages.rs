@@ -1,7 +1,7 @@
 //! Messages: the calls that may carry control data, and with it fds.
 //!
-//! Fds travel over Unix sockets, which are never ours, so control data is looked at whatever the
-//! socket is.
+//! Fds travel over Unix sockets, whether those are ours or not, so control data is looked at whatever
+//! the socket is.
 
 use crate::errno;
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
@@ -59,7 +59,15 @@ hooks! {
     redhook fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
         // SAFETY: the program's own message.
         let passing = unsafe { passing(Some(fd), msg) };
-        answer!(api::sendmsg(fd, msg, flags), {
+        let verdict = || {
+            // SAFETY: the program's own message.
+            let verdict = unsafe { api::sendmsg(fd, msg, flags) };
+            if let Verdict::Fail(_) = verdict {
+                passing.failed();
+            }
+            verdict
+        };
+        answer!(verdict(), {
             let result = real()(fd, msg, flags);
             if result < 0 {
                 errno::keep(|| passing.failed());

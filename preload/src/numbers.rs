@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 type SyscallFunction = unsafe extern "C" fn(c_long, ...) -> c_long;
 
 /// Numbers from here on pass.
-const NUMBERS: usize = 512;
+pub const NUMBERS: usize = 512;
 /// What becomes of a number: nothing, its hook, or the question which kind of clone it is.
 const PASSES: u8 = 0;
 const HOOKED: u8 = 1;
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn syscall() {
 
 /// A clone that acts as fork, and returns into the caller's frames in both processes? Of the others
 /// threads are nothing to us, and the rest are children that exec, as in `clone`.
-unsafe extern "C" fn forks(number: c_long, first: usize, second: usize) -> bool {
+pub unsafe extern "C" fn forks(number: c_long, first: usize, second: usize) -> bool {
     let (flags, stack) = match number {
         // SAFETY: any bytes are numbers. struct clone_args begins with the flags; its sixth word is
         // the stack.
@@ -141,7 +141,7 @@ macro_rules! numbers {
     }};
 }
 
-static KINDS: [u8; NUMBERS] = numbers![
+pub static KINDS: [u8; NUMBERS] = numbers![
     SYS_read,
     SYS_write,
     SYS_readv,
@@ -207,7 +207,7 @@ static KINDS: [u8; NUMBERS] = numbers![
 /// The call of this number through its hook. libc's forms have the kernel's arguments, but for
 /// those that take a signal mask.
 #[rustfmt::skip]
-unsafe extern "C" fn hooked(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
+pub unsafe extern "C" fn hooked(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
     // SAFETY: the program's own arguments, handed on as it gave them.
     unsafe {
         match number {
@@ -338,7 +338,9 @@ unsafe fn timed(
         };
         let start = readiness::now();
         let result = match verdict(time, mask as *const sigset_t) {
-            Verdict::Bypass | Verdict::Kernel(_) | Verdict::Counted(_) => return pass(),
+            Verdict::Bypass | Verdict::Kernel(_) | Verdict::Counted(_) | Verdict::Young(_) => {
+                return pass();
+            }
             Verdict::Done(count) => count as c_long,
             Verdict::Fail(error) => errno::fail(error) as c_long,
         };

@@ -5,7 +5,7 @@
 //! answers `Bypass` until it has been initialised.
 
 use crate::{
-    cancellation, confinement, data, epoll, exec, files, fortify, lifecycle, limits, messages,
+    cancellation, confinement, data, epoll, exec, files, fortify, go, lifecycle, limits, messages,
     numbers, options, plugins, process, readiness, signals, streams,
 };
 use libc::{c_int, c_void};
@@ -66,6 +66,7 @@ extern "C" fn load() {
     signals::adopt();
     numbers::take_restarts();
     api::init();
+    go::serve();
     // SAFETY: a function of our own, which stays loaded. It runs after the program's own handlers.
     unsafe { __cxa_at_quick_exit(at_exit, &raw mut __dso_handle) };
 }

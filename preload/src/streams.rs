@@ -78,7 +78,12 @@ hooks! {
         api::to_kernel(input);
         api::to_kernel(out);
         // SAFETY: the program's own arguments.
-        unsafe { real()(input, offset_in, out, offset_out, len, flags) }
+        let moved = unsafe { real()(input, offset_in, out, offset_out, len, flags) };
+        // An edge-triggered set tells of the room that there will be.
+        if moved < 0 && errno::get() == libc::EAGAIN {
+            errno::keep(|| api::send_blocked(out));
+        }
+        moved
     }
 
     redhook fn vmsplice(fd: c_int, iov: *const iovec, count: size_t, flags: c_uint) -> ssize_t {

@@ -6,6 +6,7 @@ mod cluster;
 mod distance;
 mod etcd;
 mod nicd;
+mod rules;
 mod wires;
 
 pub use cluster::{Members, SourceStatus};

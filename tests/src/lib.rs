@@ -9,6 +9,8 @@ pub mod cpython;
 pub mod differ;
 pub mod echo;
 pub mod ends;
+pub mod engine;
+pub mod go;
 pub mod hostile;
 pub mod hosts;
 pub mod netns;

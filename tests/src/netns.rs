@@ -28,6 +28,12 @@ impl Namespace {
         Ok(Self { file, mounts: None })
     }
 
+    /// The same network, without its mounts.
+    pub fn duplicate(&self) -> io::Result<Self> {
+        let file = self.file.try_clone()?;
+        Ok(Self { file, mounts: None })
+    }
+
     /// Those who are in it see other file systems than the rest.
     pub fn with(mut self, mounts: Mounts) -> Self {
         self.mounts = Some(mounts);

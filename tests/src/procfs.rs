@@ -132,6 +132,17 @@ pub fn listens(pid: u32, port: u16) -> bool {
     })
 }
 
+/// Whether somebody listens on the Unix socket `path` in `pid`'s network namespace; an abstract name begins with `@`.
+pub fn listens_at(pid: u32, path: &Path) -> bool {
+    // SO_ACCEPTCON, in the fourth column; the path is the eighth (net/unix/af_unix.c, unix_seq_show).
+    const LISTENS: &str = "00010000";
+    let text = fs::read_to_string(entry(pid, "net/unix")).unwrap_or_default();
+    text.lines().any(|line| {
+        let mut fields = line.split_whitespace();
+        fields.nth(3) == Some(LISTENS) && fields.nth(3).map(Path::new) == Some(path)
+    })
+}
+
 /// The letter of its state; nothing when it is gone.
 fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(entry(pid, "stat")).ok()?;

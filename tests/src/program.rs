@@ -255,6 +255,15 @@ impl Running {
         self
     }
 
+    /// Waits until somebody listens on the Unix socket `path`; an abstract name begins with `@`.
+    pub fn listening_at(mut self, path: impl AsRef<Path>) -> Self {
+        let path = path.as_ref();
+        self.until("it listens", |running| {
+            procfs::listens_at(running.pid(), path)
+        });
+        self
+    }
+
     /// Waits until its stdout contains `text`.
     pub fn prints(&mut self, text: &str) {
         self.until(&format!("it prints {text:?}"), |running| {

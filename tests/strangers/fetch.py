@@ -170,6 +170,25 @@ def debian(package: str, release: str) -> Path:
     return folder
 
 
+def go(version: str, packages: list[str]) -> tuple[Path, list[str]]:
+    """The library's source of a toolchain, and the test programs of its packages, built."""
+    script = HERE.parent / "scripts/go_toolchains.py"
+    cure = "pip must reach PyPI, or a mirror that PIP_INDEX_URL names"
+    root = Path(call(f"Go {version}", cure, "/usr/bin/python3", script, version).split()[-1])
+    kept = CACHE.parent / "go"
+    ours = {"GOROOT": str(root), "GOTOOLCHAIN": "local", "GOPROXY": "off", "GOENV": "off", "GOTELEMETRY": "off"}
+    ours |= {"GOPATH": str(kept / "path"), "GOCACHE": str(kept / "built" / version), "GOFLAGS": "-buildvcs=false"}
+    programs = []
+    for package in packages:
+        made = CACHE / f"go-{version}-{package.replace('/', '-')}"
+        command = [root / "bin/go", "test", "-c", "-o", made, package]
+        cure_build = f"install gcc, or remove {kept} if it is damaged"
+        environment = {**os.environ, **ours}
+        once(f"go {version} {package}", lambda: call(f"go test {package}", cure_build, *command, limit=PATIENCE_BUILD, cwd=CACHE, env=environment))
+        programs.append(str(made))
+    return root / "src", programs
+
+
 def build(folder: Path, line: str) -> None:
     """Builds a source by shell lines, once; again if they have changed."""
     cure = "install what it needs, or remove the folder if it is damaged"
@@ -195,6 +214,8 @@ def prepare(name: str, suite: dict, say) -> list[str]:
         folder = sdist(suite["sdist"])
     if "crates" in suite:
         files = [program for package in suite["crates"] for program in crate(package)]
+    if "go" in suite:
+        folder, files = go(suite["go"], suite["packages"])
     if "debian" in suite:
         folder = debian(suite["debian"], suite.get("release", "bookworm"))
     words = {"VENV": str(VENV), "DRIVERS": str(DRIVERS)}

@@ -5,6 +5,7 @@
 //! for what simulates a network), blocks, or calls a libc function that the preloaded library hooks.
 
 pub mod cable;
+pub mod conntrack;
 mod features;
 mod impaired;
 mod interface;

@@ -5,13 +5,15 @@
 //! finishes a stretch before it reads the next one. [`sender`] and [`receiver`] hold the two sides'
 //! rules, [`shared`] what both map, [`tripwire`] how a sleeper is woken, [`gate`] and [`lock`] how
 //! the threads and forked holders of one side keep out of each other's way, [`handover`] how a
-//! receiver leaves to a reader that knows only the kernel, [`tail`] what an engine adds to a ring's tail.
+//! receiver leaves to a reader that knows only the kernel, [`tail`] what an engine adds to a ring's tail, [`order`] what
+//! somebody outside asks of a connection.
 
 pub mod gate;
 pub mod handover;
 pub mod lock;
 pub mod mark;
 pub mod memory;
+pub mod order;
 pub mod receiver;
 pub mod sender;
 pub mod shared;
@@ -24,6 +26,7 @@ pub use handover::Unread;
 pub use lock::SideLock;
 pub use mark::{Carrier, Mark};
 pub use memory::{AHEAD, Memory, Sink, Source};
+pub use order::OrderWord;
 pub use receiver::{Look, Receiver, RxState};
 pub use sender::{Sender, TxState};
 pub use shared::Shared;

@@ -1,9 +1,9 @@
 //! The differential tester's command; see `tests::differ`.
 //!
 //! ```text
-//! differ run [--seed N] [--programs N] [--minutes M] [--jobs N] [--chaos N] [--mode MODE] [--without CALL,CALL...] [--hand-over] [--keep FOLDER] [--go-on]
-//! differ replay FILE [--mode MODE] [--times N]
-//! differ show [--seed N]
+//! differ run [--seed N] [--programs N] [--minutes M] [--jobs N] [--chaos N] [--mode MODE] [--family tcp|unix|both] [--without WORD,WORD...] [--hand-over] [--keep FOLDER] [--go-on] [--actor PROGRAM]
+//! differ replay FILE [--mode MODE] [--times N] [--actor PROGRAM]
+//! differ show [--seed N] [--family tcp|unix|both] [--hand-over]
 //! ```
 
 use std::collections::HashMap;
@@ -14,15 +14,16 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tests::differ::actor;
 use tests::differ::campaign::{self, Case, Plan, Summary};
 use tests::differ::compare::{Judge, Verdict};
+use tests::differ::generate::{self, Family};
 use tests::differ::mode::Mode;
 use tests::differ::program::Program;
-use tests::differ::{actor, generate};
 
-const USAGE: &str = "differ run [--seed N] [--programs N] [--minutes M] [--jobs N] [--chaos N] [--mode MODE] [--without CALL,CALL...] [--hand-over] [--keep FOLDER] [--go-on]
-differ replay FILE [--mode MODE] [--times N]
-differ show [--seed N]
+const USAGE: &str = "differ run [--seed N] [--programs N] [--minutes M] [--jobs N] [--chaos N] [--mode MODE] [--family tcp|unix|both] [--without WORD,WORD...] [--hand-over] [--keep FOLDER] [--go-on] [--actor PROGRAM]
+differ replay FILE [--mode MODE] [--times N] [--actor PROGRAM]
+differ show [--seed N] [--family tcp|unix|both] [--hand-over]
 MODE is kernel, both, a-only or b-only, then any of ,chaos=N ,ring=BYTES ,frugal ,awake ,eager ,uring";
 
 /// A program is reported on after so many.
@@ -90,21 +91,27 @@ fn command(options: &Options) -> Result<bool, String> {
         ["run"] => run(options),
         ["replay", file] => replay(options, Path::new(file)),
         ["show"] => {
-            print!(
-                "{}",
-                generate::program(
-                    options.get("seed")?.unwrap_or(1),
-                    options.values.contains_key("hand-over")
-                )
-            );
+            let seed = options.get("seed")?.unwrap_or(1);
+            for family in families(options)? {
+                let program =
+                    generate::program(seed, family, options.values.contains_key("hand-over"));
+                print!("# {family}\n{program}");
+            }
             Ok(true)
         }
         _ => Err("no such command".to_owned()),
     }
 }
 
-fn own_path() -> PathBuf {
-    std::env::current_exe().expect("the path of this program")
+fn families(options: &Options) -> Result<Vec<Family>, String> {
+    let word: String = options.get("family")?.unwrap_or_else(|| "both".to_owned());
+    generate::families(&word).ok_or_else(|| format!("--family cannot be {word:?}"))
+}
+
+/// Who makes the calls: this program, or another one that can be an actor (`tests/programs/go/actor`).
+fn actor_path(options: &Options) -> Result<PathBuf, String> {
+    let own = || std::env::current_exe().expect("the path of this program");
+    Ok(options.get("actor")?.unwrap_or_else(own))
 }
 
 fn run(options: &Options) -> Result<bool, String> {
@@ -115,6 +122,7 @@ fn run(options: &Options) -> Result<bool, String> {
         seed: options
             .get("seed")?
             .unwrap_or_else(|| u64::from(std::process::id()) << 20),
+        families: families(options)?,
         programs: programs.unwrap_or(if minutes.is_some() { u64::MAX } else { 1000 }),
         time: minutes.map_or(Duration::MAX / 4, |minutes| {
             Duration::from_secs_f64(minutes * 60.0)
@@ -133,7 +141,7 @@ fn run(options: &Options) -> Result<bool, String> {
         shrink: Duration::from_secs(options.get("shrink")?.unwrap_or(60)),
         hand_over: options.values.contains_key("hand-over"),
         go_on: options.values.contains_key("go-on"),
-        actor: own_path(),
+        actor: actor_path(options)?,
     };
     let keep: Option<PathBuf> = options.get("keep")?;
     println!("from seed {}", plan.seed);
@@ -173,7 +181,10 @@ fn report(case: &Case, keep: Option<&Path>) {
         println!("{line}");
     }
     if let Some(folder) = keep {
-        let file = folder.join(format!("seed-{}.txt", case.seed));
+        let file = folder.join(match case.family {
+            Family::Tcp => format!("seed-{}.txt", case.seed),
+            Family::Unix => format!("seed-{}-unix.txt", case.seed),
+        });
         fs::create_dir_all(folder)
             .and_then(|()| fs::write(&file, &text))
             .unwrap_or_else(|error| eprintln!("{file:?}: {error}"));
@@ -184,7 +195,7 @@ fn replay(options: &Options, file: &Path) -> Result<bool, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let program: Program = text.parse()?;
     let mode = options.get("mode")?.unwrap_or_else(Mode::both);
-    let judge = Judge::new(own_path());
+    let judge = Judge::new(actor_path(options)?);
     let mut same = true;
     for _ in 0..options.get("times")?.unwrap_or(1) {
         match judge.compare(&program, &mode) {

@@ -3,38 +3,52 @@
 //! them leaves (the child exits, the parent closes, or the child dies of SIGKILL) and the other goes
 //! on alone until EOF.
 
-use std::io::{Read, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
 
 use tests::args::Args;
 use tests::echo;
 use tests::sock::{self, Forked};
+
+/// By pipes, which are no sockets: it is the TCP connection alone that may go by rings.
+struct Other {
+    from: PipeReader,
+    to: PipeWriter,
+}
 
 fn main() {
     let args = Args::from_env();
     let leave: String = args.get("leave");
     let listener = TcpListener::bind(args.address()).expect("bind");
     let (stream, _) = listener.accept().expect("accept");
-    let (ours, theirs) = UnixStream::pair().expect("socketpair");
+    let (from_child, to_parent) = io::pipe().expect("pipe");
+    let (from_parent, to_child) = io::pipe().expect("pipe");
     match sock::fork().expect("fork") {
         Forked::Parent(pid) => {
-            drop(theirs);
-            parent(&args, stream, ours, &leave);
+            drop((to_parent, from_parent));
+            let child = Other {
+                from: from_child,
+                to: to_child,
+            };
+            parent(&args, stream, child, &leave);
             let status = sock::wait_child(pid).expect("wait");
             let expected = if leave == "killed" { libc::SIGKILL } else { 0 };
             assert_eq!(status, expected, "the child's wait status");
         }
         Forked::Child => {
-            drop(ours);
-            child(&args, stream, theirs, &leave);
+            drop((to_child, from_child));
+            let parent = Other {
+                from: from_parent,
+                to: to_parent,
+            };
+            child(&args, stream, parent, &leave);
             std::process::exit(0)
         }
     }
 }
 
 /// Answers first, then passes the turn.
-fn parent(args: &Args, stream: TcpStream, mut other: UnixStream, leave: &str) {
+fn parent(args: &Args, stream: TcpStream, mut other: Other, leave: &str) {
     for _ in 0..args.get::<usize>("turns") {
         answer(args, &stream);
         pass(&mut other);
@@ -44,13 +58,13 @@ fn parent(args: &Args, stream: TcpStream, mut other: UnixStream, leave: &str) {
         drop(stream);
         pass(&mut other);
     } else {
-        assert_eq!(other.read(&mut [0]).expect("the child's end"), 0);
+        assert_eq!(other.from.read(&mut [0]).expect("the child's end"), 0);
         echo::serve(&stream).expect("echo");
     }
 }
 
 /// Answers when it is its turn.
-fn child(args: &Args, stream: TcpStream, mut other: UnixStream, leave: &str) {
+fn child(args: &Args, stream: TcpStream, mut other: Other, leave: &str) {
     for _ in 0..args.get::<usize>("turns") {
         await_turn(&mut other);
         answer(args, &stream);
@@ -73,10 +87,10 @@ fn answer(args: &Args, stream: &TcpStream) {
     echo::serve_one(stream, args.get("message")).expect("answer");
 }
 
-fn pass(other: &mut UnixStream) {
-    other.write_all(b"x").expect("pass the turn");
+fn pass(other: &mut Other) {
+    other.to.write_all(b"x").expect("pass the turn");
 }
 
-fn await_turn(other: &mut UnixStream) {
-    other.read_exact(&mut [0]).expect("await the turn");
+fn await_turn(other: &mut Other) {
+    other.from.read_exact(&mut [0]).expect("await the turn");
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::compare::{Difference, Judge, Verdict};
-use super::generate;
+use super::generate::{self, Family};
 use super::mode::Mode;
 use super::program::Program;
 use super::shrink::{Found, shrink};
@@ -15,6 +15,8 @@ use super::shrink::{Found, shrink};
 pub struct Plan {
     /// The first seed.
     pub seed: u64,
+    /// Whose programs: of each seed, one of each family.
+    pub families: Vec<Family>,
     /// How many programs at most.
     pub programs: u64,
     /// How long at most.
@@ -23,7 +25,7 @@ pub struct Plan {
     pub modes: Vec<Mode>,
     /// Half of the programs have calls that hand connections over; see [`generate::program`].
     pub hand_over: bool,
-    /// Calls that are left out of the programs.
+    /// Calls and arguments of calls that are left out of the programs; see [`super::program::Step::has`].
     pub without: Vec<String>,
     /// How many programs run at once.
     pub jobs: usize,
@@ -39,6 +41,8 @@ pub struct Plan {
 pub struct Case {
     /// Its seed.
     pub seed: u64,
+    /// Whose program of this seed it is.
+    pub family: Family,
     /// How it was run.
     pub mode: Mode,
     /// It, made small.
@@ -54,8 +58,9 @@ impl Case {
     pub fn text(&self) -> String {
         let Difference { step, kernel, ours } = &self.difference;
         format!(
-            "# seed {}, mode {}, step {}:\n# kernel: {kernel}\n# ulsock: {ours}\n{}",
+            "# seed {}, family {}, mode {}, step {}:\n# kernel: {kernel}\n# ulsock: {ours}\n{}",
             self.seed,
+            self.family,
             self.mode,
             step + 1,
             self.program
@@ -118,15 +123,21 @@ impl Campaign<'_> {
             if over || self.stop.load(Ordering::Relaxed) {
                 return;
             }
-            self.one(&judge, self.plan.seed + index);
+            let families = &self.plan.families;
+            let family = families[(index % families.len() as u64) as usize];
+            self.one(
+                &judge,
+                self.plan.seed + index / families.len() as u64,
+                family,
+            );
         }
     }
 
-    fn one(&self, judge: &Judge, seed: u64) {
-        let mut program = generate::program(seed, self.plan.hand_over);
+    fn one(&self, judge: &Judge, seed: u64, family: Family) {
+        let mut program = generate::program(seed, family, self.plan.hand_over);
         program
             .steps
-            .retain(|step| !self.plan.without.contains(&step.call));
+            .retain(|step| !self.plan.without.iter().any(|word| step.has(word)));
         let mode = &self.plan.modes[(seed % self.plan.modes.len() as u64) as usize];
         let verdict = judge.compare(&program, mode);
         let report = judge.take_report();
@@ -147,7 +158,7 @@ impl Campaign<'_> {
                 drop(summary);
                 return self.found(
                     judge,
-                    seed,
+                    (seed, family),
                     mode,
                     Found {
                         program,
@@ -160,7 +171,7 @@ impl Campaign<'_> {
         (self.tell)(&summary, None);
     }
 
-    fn found(&self, judge: &Judge, seed: u64, mode: &Mode, found: Found) {
+    fn found(&self, judge: &Judge, (seed, family): (u64, Family), mode: &Mode, found: Found) {
         if !self.plan.go_on {
             self.stop.store(true, Ordering::Relaxed);
         }
@@ -169,6 +180,7 @@ impl Campaign<'_> {
         drop((judge.take_report(), judge.take_complaints()));
         let case = Case {
             seed,
+            family,
             mode: mode.clone(),
             program: small.program,
             difference: small.difference,

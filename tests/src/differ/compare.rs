@@ -12,7 +12,16 @@
 //!   60 ms after each send;
 //! - a wait of less than 15 ms in a send, when `ULSOCK_RING` limits the rings: it may be waiting for a
 //!   reader before it goes to the kernel;
+//! - edges of OUT on Unix sockets while there was room all the time: the kernel tells one after each message that the
+//!   peer has read (unix_write_space), a ring does not. Those after a full direction are in `tests/differ/unix-edges`;
 //! - who comes first in an epoll_wait with room for fewer than are ready;
+//! - how much memory the unread messages of a Unix socket take (SIOCOUTQ): the kernel counts its buffers, some 768
+//!   bytes for a message of one byte. Whether there are unread ones is compared;
+//! - from which byte on a Unix socket has no room (unix_writable and sock_alloc_send_pskb of the kernel count the same
+//!   buffers: no POLLOUT from a quarter of SO_SNDBUF on, EAGAIN or sleep from all of it on). Compared are both ends of
+//!   that: a direction that takes no byte more (`fill`) has no POLLOUT, and whoever waits there goes on, is interrupted,
+//!   times out or finds the peer gone as in the kernel; one that is empty has POLLOUT. Between, programs stay below the
+//!   quarter. A packet that is larger than the buffer is refused at an exact byte, which is compared;
 //! - numbers of ports and processes.
 //!
 //! Where the kernel itself gives different outcomes from run to run (which of two sleeping readers

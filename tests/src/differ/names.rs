@@ -78,12 +78,37 @@ pub const OPTIONS: &[(&str, i32, i32)] = &[
     ("IP_TTL", libc::IPPROTO_IP, libc::IP_TTL),
     ("NO_SUCH_OPTION", libc::SOL_SOCKET, 4711),
     ("NO_SUCH_LEVEL", 4711, 1),
+    ("SO_PASSCRED", libc::SOL_SOCKET, libc::SO_PASSCRED),
+    ("SO_PEERCRED", libc::SOL_SOCKET, libc::SO_PEERCRED),
+    ("SO_PEEK_OFF", libc::SOL_SOCKET, libc::SO_PEEK_OFF),
+    ("SO_PASSSEC", libc::SOL_SOCKET, libc::SO_PASSSEC),
+    ("SO_PEERGROUPS", libc::SOL_SOCKET, 59),
+    ("SO_PASSPIDFD", libc::SOL_SOCKET, 76),
+    ("SO_PEERPIDFD", libc::SOL_SOCKET, 77),
+    ("SO_PASSRIGHTS", libc::SOL_SOCKET, 83),
+    ("SO_INQ", libc::SOL_SOCKET, SO_INQ),
 ];
+
+/// The options that programs of TCP choose from: the first ones, so that a seed means the same program when the list
+/// grows.
+pub const OPTIONS_OF_TCP: usize = 35;
+
+/// asm-generic/socket.h, since Linux 6.17; not in the libc crate.
+pub const SO_INQ: i32 = 84;
+
+/// `over=` in programs: what a connection is made of when it is not TCP.
+const OVER: Table = &[("path", PATH), ("abstract", ABSTRACT), ("pair", PAIR)];
+/// A Unix socket with a name in the file system.
+pub const PATH: i64 = 1;
+/// A Unix socket with a name beside the file system.
+pub const ABSTRACT: i64 = 2;
+/// A Unix socket without a name, of a socketpair.
+pub const PAIR: i64 = 3;
 
 const SIGNALS: Table = names! { SIGUSR1 SIGUSR2 SIGPIPE SIGIO SIGURG };
 
 const ERRORS: Table = names! {
-    EPERM ENOENT EINTR EIO EBADF EAGAIN ENOMEM EACCES EFAULT EBUSY EEXIST EINVAL EMFILE ENOTTY EFBIG ESPIPE
+    EPERM ENOENT ESRCH EINTR EIO EBADF EAGAIN ENOMEM EACCES EFAULT EBUSY EEXIST EINVAL EMFILE ENOTTY EFBIG ESPIPE
     EPIPE EDOM ELOOP EOVERFLOW ENOTSOCK EDESTADDRREQ EMSGSIZE EPROTOTYPE ENOPROTOOPT EPROTONOSUPPORT
     EOPNOTSUPP EAFNOSUPPORT EADDRINUSE EADDRNOTAVAIL ENETUNREACH ECONNABORTED ECONNRESET ENOBUFS
     EISCONN ENOTCONN ETIMEDOUT ECONNREFUSED EALREADY EINPROGRESS ENOSYS ENODATA
@@ -106,6 +131,10 @@ pub fn show(key: &str, value: i64) -> String {
         return OPTIONS
             .get(value as usize)
             .map_or(value.to_string(), |option| option.0.to_owned());
+    }
+    if key == "over" {
+        let found = OVER.iter().find(|(_, number)| *number == value);
+        return found.map_or(value.to_string(), |(name, _)| (*name).to_owned());
     }
     if key == "signal" {
         let found = SIGNALS.iter().find(|(_, number)| *number == value);
@@ -138,6 +167,10 @@ pub fn read(key: &str, text: &str) -> Option<i64> {
             .iter()
             .position(|option| option.0 == text)
             .map(|index| index as i64);
+    }
+    if key == "over" {
+        let found = OVER.iter().find(|(name, _)| *name == text);
+        return found.map(|(_, value)| *value);
     }
     let table = table_of(key);
     text.split('|').try_fold(0, |sum, word| {

@@ -60,9 +60,32 @@ impl Step {
             // A forked child that uses a set of its parent's.
             call if call.starts_with("epoll_") && self.actor >= 2 => true,
             "connect" => self.get("unspec") != 0,
+            // A socket that another process gets.
+            "sendmsg" if self.find("whatfd").is_some() => true,
             "setsockopt" => OPTIONS.contains(&names::show("option", self.get("option")).as_str()),
             _ => self.get("flags") & i64::from(FLAGS) != 0,
         }
+    }
+
+    /// May an accelerated connection wait for its peer in it, for a moment? The kernel serves it, and the connection may go
+    /// on in a ring later.
+    pub fn may_wait_for_peer(&self) -> bool {
+        const ASKS: [&str; 4] = ["SO_PEEK_OFF", "SO_PASSCRED", "SO_PASSSEC", "SO_PASSPIDFD"];
+        let asks = self.call == "setsockopt"
+            && ASKS.contains(&names::show("option", self.get("option")).as_str());
+        let attaches = ["rights", "credentials"];
+        self.hands_over() || asks || attaches.iter().any(|key| self.find(key).is_some())
+    }
+
+    /// Is the word its call, the key of an argument, a name in one's value (`MSG_PEEK`), or `KEY=VALUE`?
+    pub fn has(&self, word: &str) -> bool {
+        let argument = |(key, value): &(String, i64)| {
+            let shown = names::show(key, *value);
+            key == word
+                || shown.split('|').any(|name| name == word)
+                || format!("{key}={shown}") == word
+        };
+        self.call == word || self.args.iter().any(argument)
     }
 
     /// The value of an argument.
@@ -135,6 +158,17 @@ impl FromStr for Program {
 #[cfg(test)]
 mod tests {
     use super::Program;
+
+    #[test]
+    fn words_of_a_step() {
+        let step: super::Step = "A0 recv fd=3 flags=MSG_PEEK|MSG_DONTWAIT over=path"
+            .parse()
+            .expect("a step");
+        for word in ["recv", "fd", "fd=3", "MSG_PEEK", "path", "over=path"] {
+            assert!(step.has(word), "{word}");
+        }
+        assert!(!step.has("MSG_OOB") && !step.has("send") && !step.has("fd=30"));
+    }
 
     #[test]
     fn text_and_back() {

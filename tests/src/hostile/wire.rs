@@ -9,7 +9,7 @@ use std::path::Path;
 use super::unix::{Address, check};
 
 /// The version of messages and shared memory that the product speaks.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 
 /// Kinds of messages; see `ulsock/rendezvous/src/message.rs`.
 pub const HELLO: u16 = 1;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::{Hosts, allow, wires};
 use crate::ends::kernel_only;
 use crate::netns::{Mounts, Namespace};
-use crate::program::{Program, built};
+use crate::program::{Program, Running, built};
 
 /// Where the host's daemon listens for those of other hosts; there are none.
 const ADDRESS: &str = "10.78.0.1";
@@ -87,7 +87,18 @@ impl Hosts {
 
     /// Starts the host's daemon.
     pub fn start_nicd_above(&self) {
-        let nicd = self.command_above("--key").arg(self.key_above());
+        self.run_nicd_above(self.command_above("--key"));
+    }
+
+    /// The same, by a script that runs what it is given.
+    pub fn start_nicd_above_by(&self, script: &Path) {
+        let command = self.program_on_host("/usr/bin/python3");
+        let command = command.arg(script).arg(built("ulsock"));
+        self.run_nicd_above(command.args("nicd --key"));
+    }
+
+    fn run_nicd_above(&self, nicd: Program) {
+        let nicd = nicd.arg(self.key_above());
         let mut nicd = nicd.arg("--peers").arg(self.peers()).start();
         nicd.until("it listens", |nicd| nicd.errors().contains("listening at"));
         self.above.replace(Some(nicd));
@@ -98,6 +109,12 @@ impl Hosts {
         if let Some(nicd) = self.above.take() {
             nicd.stop(libc::SIGKILL);
         }
+    }
+
+    /// What it has said since it was started.
+    pub fn nicd_above_says(&self) -> String {
+        let nicd = self.above.borrow();
+        nicd.as_ref().map(Running::errors).unwrap_or_default()
     }
 
     /// What it says about them.
@@ -113,15 +130,18 @@ impl Hosts {
     }
 
     fn command_above(&self, words: &str) -> Program {
+        let program = self.program_on_host(built("ulsock"));
+        program.args("nicd").args(words)
+    }
+
+    fn program_on_host(&self, path: impl AsRef<Path>) -> Program {
         let number = self.programs.replace(self.programs.get() + 1);
         let log = self.folder.join(format!("nicd-{number:03}-above"));
         let above = self.switch.as_ref().expect("a host");
-        let program = Program::new(built("ulsock"), &log).without_ulsock();
+        let program = Program::new(path.as_ref(), &log).without_ulsock();
         program
             .env("ULSOCK_RUN_DIR", self.run_dir_above())
             .within(above)
-            .args("nicd")
-            .args(words)
     }
 
     fn key_above(&self) -> PathBuf {

@@ -66,7 +66,7 @@ impl Hosts {
 
     /// Where its daemon keeps the last good peers.
     pub fn state_file(&self, host: usize) -> PathBuf {
-        self.folder().join(format!("state-{host}"))
+        self.folder().join(format!("state-{host}/peers"))
     }
 
     /// What a host's daemon says of where its peers come from.

@@ -2,6 +2,7 @@
 
 mod awake;
 mod first;
+mod go;
 mod guard;
 mod idle;
 mod instructions;

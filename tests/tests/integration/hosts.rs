@@ -17,6 +17,7 @@ mod late;
 mod many;
 mod measures;
 mod mpi;
+mod ordered;
 mod pretender;
 mod programs;
 mod proposals;

@@ -2,6 +2,7 @@
 //! small ones of our own for single habits.
 
 mod debuggers;
+mod go;
 mod habits;
 mod handing;
 mod haproxy;
@@ -23,3 +24,4 @@ mod sockperf;
 mod ssh;
 mod startup;
 pub mod tls;
+mod unix;

@@ -1,9 +1,11 @@
 //! The `ulsock` command and its subcommands, the configuration, the dissector, and the documents.
 
 mod book;
+mod capture;
 mod command;
 pub mod compare;
 mod config;
+mod ctl;
 mod diagnosis;
 mod dissector;
 mod doctor;
@@ -12,3 +14,4 @@ mod keys;
 mod observed;
 mod packages;
 mod steering;
+mod trace;

@@ -4,7 +4,7 @@ when it has ended; unloading shows that nothing was left behind. Those of progra
 import errno
 import time
 
-from . import programs
+from . import kernel_tls, programs
 from .build import GROUP
 from .group import LOAD, SMALL, VAST, Group
 from .shell import Failed
@@ -245,8 +245,10 @@ WITH_DOORBELLS = [conformance, loads, installed, misuse, isolation, renewal, rel
 OF_TWO = [pause, death]
 WITHOUT_DOORBELLS = [plain]
 IN_VAST_REGION = [vast]
+# The first one needs no link.
+OF_PROGRAMS = kernel_tls.CASES + programs.CASES
 NAMES = [case.__name__
-         for case in WITH_DOORBELLS + OF_TWO + WITHOUT_DOORBELLS + IN_VAST_REGION + programs.CASES]
+         for case in WITH_DOORBELLS + OF_TWO + WITHOUT_DOORBELLS + IN_VAST_REGION + OF_PROGRAMS]
 
 
 def run_case(case, group, options, unloads):
@@ -283,5 +285,5 @@ def run(options, kernel, image, folder):
               ("first", "second"))
     run_group(IN_VAST_REGION, options, Group(folder / "vast", kernel, image, size=VAST),
               ("first", "third"))
-    run_group(programs.CASES, options, Group(folder / "hosts", kernel, image), ("first", "second"),
+    run_group(OF_PROGRAMS, options, Group(folder / "hosts", kernel, image), ("first", "second"),
               unloads=False)

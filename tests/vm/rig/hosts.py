@@ -80,7 +80,12 @@ def join(group, host, new):
 
 def start_server(machine, command, port):
     """A server under ulsock, which listens."""
-    machine.run(f"{PRELOADED} {command} >/tmp/server 2>&1 & echo $! >/tmp/server.pid; "
+    start(machine, f"{PRELOADED} {command}", port)
+
+
+def start(machine, command, port):
+    """A server that listens."""
+    machine.run(f"{command} >/tmp/server 2>&1 & echo $! >/tmp/server.pid; "
                 f"until grep -q ':{port:04X} [0-9A-F:]* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; "
                 "[ -d /proc/$(cat /tmp/server.pid) ] || { cat /tmp/server; exit 1; }; done")
 

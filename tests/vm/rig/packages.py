@@ -11,7 +11,7 @@ from .shell import Failed, run
 TOOLS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "cpio": "cpio",
          "depmod": "kmod", "dkms": "dkms", "sparse": "sparse", "gcc": "gcc", "make": "make",
          "iperf3": "iperf3", "redis-server": "redis-server", "redis-cli": "redis-tools",
-         "NPtcp": "netpipe-tcp"}
+         "NPtcp": "netpipe-tcp", "openssl": "openssl"}
 
 
 class Missing(Exception):

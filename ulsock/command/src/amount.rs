@@ -1,7 +1,11 @@
 //! Amounts and addresses as people read them.
 
-use std::net::SocketAddr;
 use std::time::Duration;
+
+use serde::Serializer;
+use sockets::observe::Endpoint;
+
+use crate::unix_names;
 
 /// A byte count in three or four digits and a binary unit.
 pub fn bytes(count: u64) -> String {
@@ -39,6 +43,25 @@ pub fn age(time: Duration) -> String {
 }
 
 /// A connection that has carried nothing yet may not know its own address.
-pub fn address(address: Option<SocketAddr>) -> String {
-    address.map_or_else(|| "-".to_string(), |address| address.to_string())
+pub fn address(end: Option<impl Into<Endpoint>>) -> String {
+    match end.map(Into::into) {
+        None => "-".to_owned(),
+        Some(Endpoint::Inet(address)) => address.to_string(),
+        Some(Endpoint::Unix(0)) => "unix".to_owned(),
+        Some(Endpoint::Unix(inode)) => match unix_names::name(inode) {
+            Some(name) => format!("unix:{name}"),
+            None => format!("unix[{inode}]"),
+        },
+    }
+}
+
+/// The same in JSON.
+pub fn endpoint_in_json<S: Serializer>(
+    end: &Option<Endpoint>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match end {
+        Some(end) => serializer.serialize_some(&address(Some(*end))),
+        None => serializer.serialize_none(),
+    }
 }

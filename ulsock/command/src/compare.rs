@@ -6,6 +6,7 @@ mod busy;
 mod contender;
 mod cores;
 mod daemons;
+mod duel;
 mod figure;
 mod find;
 pub mod guard;
@@ -273,6 +274,7 @@ fn plan(scenario: &Scenario, options: &CompareOptions) -> Plan {
         name: scenario.name.to_owned(),
         title: scenario.title.to_owned(),
         chart: scenario.chart,
+        rivals: scenario.rivals,
         cases: (scenario.cases)(effort),
         remarks: scenario.remarks,
         references,

@@ -4,7 +4,7 @@
 mod directory;
 mod findings;
 mod process;
-mod program;
+pub mod program;
 mod rules;
 mod settings;
 pub mod trial;

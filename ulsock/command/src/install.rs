@@ -10,6 +10,8 @@ use checkout::Checkout;
 use crate::failure::Failure;
 
 pub const LIBRARY: &str = "libulsock_preload.so";
+/// The recorder of `ulsock trace`.
+pub const TRACE_LIBRARY: &str = "libulsock_trace.so";
 
 /// An installation, seen from the running executable.
 pub struct Install {
@@ -61,7 +63,7 @@ impl Install {
         self.look_for(name).ok_or_else(|| {
             let places: Vec<String> = self.folders.iter().map(|folder| folder.display().to_string()).collect();
             Failure::setup(format!(
-                "{name} is in none of {}: install it there (in a checkout: cargo build --release -p ulsock_preload -p benches)",
+                "{name} is in none of {}: install it there (in a checkout: cargo build --release -p ulsock_preload -p ulsock_trace -p benches)",
                 places.join(", ")
             ))
         })

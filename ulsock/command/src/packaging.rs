@@ -13,7 +13,7 @@ use clap_mangen::Man;
 
 use crate::compare;
 use crate::failure::{Failure, Outcome};
-use crate::install::LIBRARY;
+use crate::install::{LIBRARY, TRACE_LIBRARY};
 
 pub const SUBCOMMAND: &str = "packaging-files";
 
@@ -41,7 +41,7 @@ fn write(folder: &Path, command: &Command) -> io::Result<()> {
     let mut command = command.clone().disable_help_subcommand(true);
     command.build();
     write_pages(&pages, &command)?;
-    let mut private = vec![LIBRARY];
+    let mut private = vec![LIBRARY, TRACE_LIBRARY];
     private.extend(compare::PROGRAMS);
     fs::write(folder.join("private-files"), private.join("\n") + "\n")
 }

@@ -9,7 +9,7 @@ use rendezvous::config::{Config, ConfigError, ConfigFile, Who};
 use rendezvous::rundir::RunDir;
 
 use crate::failure::Failure;
-use crate::install::LIBRARY;
+use crate::install::{LIBRARY, TRACE_LIBRARY};
 
 /// Reads the configuration as the library will, and refuses what it could not work with. `set`: variables that the
 /// program gets instead of ours.
@@ -73,7 +73,19 @@ pub fn with_library(library: &Path, current: Option<OsString>) -> Result<OsStrin
     Ok(value)
 }
 
-/// `LD_PRELOAD` without our library, wherever it was loaded from.
+/// The same with the recorder before the library: calls go through it first.
+pub fn with_recorder(
+    recorder: &Path,
+    library: &Path,
+    current: Option<OsString>,
+) -> Result<OsString, Failure> {
+    let mut value = with_library(recorder, None)?;
+    value.push(":");
+    value.push(with_library(library, current)?);
+    Ok(value)
+}
+
+/// `LD_PRELOAD` without our libraries, wherever it was loaded from.
 pub fn without_library(current: Option<OsString>) -> OsString {
     let current = current.unwrap_or_default();
     let others: Vec<&[u8]> = current
@@ -90,7 +102,8 @@ fn is_separator(byte: u8) -> bool {
 }
 
 fn is_foreign(path: &[u8]) -> bool {
-    !path.is_empty() && !path.ends_with(LIBRARY.as_bytes())
+    let is_ours = |name: &str| path.ends_with(name.as_bytes());
+    !path.is_empty() && !is_ours(LIBRARY) && !is_ours(TRACE_LIBRARY)
 }
 
 #[cfg(test)]
@@ -115,6 +128,19 @@ mod tests {
             .unwrap(),
             "/l/libulsock_preload.so:a.so:b.so"
         );
+    }
+
+    #[test]
+    fn the_recorder_stands_before_it() {
+        let [recorder, library] = ["/l/libulsock_trace.so", "/l/libulsock_preload.so"];
+        let current = "a.so:/old/libulsock_trace.so:/old/libulsock_preload.so";
+        let value = with_recorder(
+            Path::new(recorder),
+            Path::new(library),
+            Some(current.into()),
+        );
+        let expected = "/l/libulsock_trace.so:/l/libulsock_preload.so:a.so";
+        assert_eq!(value.ok(), Some(expected.into()));
     }
 
     #[test]

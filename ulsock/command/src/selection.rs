@@ -1,9 +1,9 @@
 //! Which connections a subcommand is about.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use clap::Args;
-use sockets::observe::ProgramRow;
+use sockets::observe::{Endpoint, ProgramRow};
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct Selection {
@@ -21,7 +21,33 @@ pub struct Selection {
     port: Option<u16>,
 }
 
+/// Which programs a subcommand is about.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ProgramSelection {
+    /// Only programs with this in their name
+    #[arg(long, value_name = "NAME")]
+    program: Option<String>,
+    /// Only the program of this process, with those that it has forked
+    #[arg(long)]
+    pid: Option<u32>,
+}
+
+impl From<&ProgramSelection> for Selection {
+    fn from(programs: &ProgramSelection) -> Selection {
+        Selection {
+            program: programs.program.clone(),
+            pid: programs.pid,
+            ..Selection::default()
+        }
+    }
+}
+
 impl Selection {
+    /// The process that is asked for.
+    pub fn pid(&self) -> Option<u32> {
+        self.pid
+    }
+
     pub fn has_program(&self, pid: u32, program: &str) -> bool {
         self.pid.is_none_or(|it| it == pid)
             && self.program.as_ref().is_none_or(|it| program.contains(it))
@@ -34,8 +60,8 @@ impl Selection {
             || connections.any(|it| self.has_program(it.pid, &it.program))
     }
 
-    pub fn has(&self, pid: u32, program: &str, ends: [Option<SocketAddr>; 2]) -> bool {
-        let ends = || ends.into_iter().flatten();
+    pub fn has(&self, pid: u32, program: &str, ends: [Option<Endpoint>; 2]) -> bool {
+        let ends = || ends.into_iter().flatten().filter_map(Endpoint::inet);
         self.has_program(pid, program)
             && self
                 .address
@@ -53,7 +79,7 @@ mod tests {
     #[test]
     fn all_that_is_asked_for_must_fit() {
         let ends = ["127.0.0.1:80", "[::ffff:10.0.0.1]:999"];
-        let ends = ends.map(|end| Some(end.parse().unwrap()));
+        let ends = ends.map(|end| Some(Endpoint::Inet(end.parse().unwrap())));
         let selection = Selection {
             program: Some("edis".to_owned()),
             address: Some("10.0.0.1".parse().unwrap()),

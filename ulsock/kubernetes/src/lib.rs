@@ -24,6 +24,8 @@ use api::Api;
 use nodes::{Change, Known, Page};
 pub use settings::{BadSettings, Settings};
 
+/// For all pages of the nodes: a server that sends them byte by byte is as good as away.
+const LISTING: Duration = Duration::from_secs(60);
 /// Changes that come within so long are told together.
 const GATHER: Duration = Duration::from_millis(250);
 /// After a watch that the server has ended early.
@@ -59,8 +61,7 @@ impl PeerSource for KubernetesPeers {
     fn read(&mut self, within: Duration) -> Result<Vec<Entry>, String> {
         let runtime = runtime().map_err(|why| why.to_string())?;
         runtime.block_on(async {
-            let listed = timeout(within, list(&self.api)).await;
-            let listed = listed.unwrap_or_else(|_| Err("no answer in time".to_owned()));
+            let listed = list(&self.api, within).await;
             listed.map(|(known, _)| known.into_values().collect())
         })
     }
@@ -99,7 +100,7 @@ async fn serve(api: &Api, mut news: News) -> Infallible {
 /// Until something fails. What the server does not remember any more is listed anew.
 async fn session(api: &Api, news: &mut News, is_read: &mut bool) -> Result<Infallible, String> {
     loop {
-        let (mut known, mut version) = list(api).await?;
+        let (mut known, mut version) = list(api, LISTING).await?;
         news.all(known.values().cloned().collect());
         *is_read = true;
         while watch(api, &mut known, &mut version, news).await? {}
@@ -108,7 +109,12 @@ async fn session(api: &Api, news: &mut News, is_read: &mut bool) -> Result<Infal
 }
 
 /// All that is there, and of which version that is.
-async fn list(api: &Api) -> Result<(Known, String), String> {
+async fn list(api: &Api, within: Duration) -> Result<(Known, String), String> {
+    let listed = timeout(within, pages(api)).await;
+    listed.unwrap_or_else(|_| Err("no whole answer in time".to_owned()))
+}
+
+async fn pages(api: &Api) -> Result<(Known, String), String> {
     let mut known = Known::new();
     let mut next = String::new();
     loop {

@@ -18,6 +18,7 @@ fn answer_first(
         First::Done(n) => Ok(n.cast_unsigned()),
         First::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
         First::Foreign => real(),
+        First::Young(call) => Verdict::Young(call).answer(real),
         First::Other => verdict().answer(real),
     }
 }
@@ -55,6 +56,11 @@ pub fn recv_unless_empty(socket: BorrowedFd<'_>, fd: RawFd, room: &mut [u8]) -> 
         First::Other if api::is_empty_ring(fd) => Err(Errno::AGAIN.into()),
         First::Failed(errno) => Err(io::Error::from_raw_os_error(errno)),
         First::Foreign | First::Other => recv(socket, fd, room, RecvFlags::DONTWAIT),
+        // Such are Unix sockets, of which this library has none.
+        First::Young(call) => {
+            call.done(0);
+            recv(socket, fd, room, RecvFlags::DONTWAIT)
+        }
     }
 }
 

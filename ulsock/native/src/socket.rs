@@ -46,7 +46,7 @@ impl Socket {
         let done = verdict.answer(|| net::connect(self, to).map(|()| 0));
         if matches!(done, Ok(_) | Err(Errno::INPROGRESS | Errno::INTR)) {
             // SAFETY: as above.
-            unsafe { api::connected(self.fd, at, len) };
+            unsafe { api::connected(self.fd, at, len, done.is_ok()) };
         }
         match done {
             Err(Errno::INTR) => self.finish_connecting(),

@@ -21,6 +21,7 @@ use super::pairing::{Match, Pairing, UnpairedEnd, UnpairedId};
 use super::set::{Set, Source};
 use super::shares::{Held, Shares};
 use super::socket_check::tuple_of;
+use super::translation::{self, Translation};
 use os::fds::InternalFd;
 use os::tcp;
 use os::users::names_one_user;
@@ -61,6 +62,7 @@ pub struct Broker {
     own: u64,
     guests: HashMap<u32, Guest>,
     pairing: Pairing,
+    translation: Translation,
     /// Who has been introduced to whom: the claiming one and the other, and how the two know it.
     introduced: HashMap<(u32, u32), u32>,
     next_introduction: u32,
@@ -81,6 +83,7 @@ impl Broker {
             own,
             guests: HashMap::new(),
             pairing: Pairing::default(),
+            translation: Translation::open(),
             introduced: HashMap::new(),
             next_introduction: 0,
             found: 0,
@@ -100,7 +103,8 @@ impl Broker {
     }
 
     pub fn next_appointment(&self) -> Option<Instant> {
-        self.pairing.next()
+        let both = [self.pairing.next(), self.translation.next()];
+        both.into_iter().flatten().min()
     }
 
     /// `false`: there are no descriptors for those who come.
@@ -175,12 +179,18 @@ impl Broker {
         let Mail::Sought {
             cookie,
             connected,
+            translated,
             socket,
         } = mail
         else {
             return None;
         };
-        let refusal = match self.examine(number, cookie, connected, &socket, time) {
+        let end = self.examine(number, cookie, connected, &socket, time);
+        let end = end.map(|end| match translated {
+            true => end.through_rules(translation::seen(socket.as_fd(), end.tuple, connected)),
+            false => end,
+        });
+        let refusal = match end {
             // In another network namespace the address may be somebody else's.
             Ok(unpaired)
                 if unpaired.space == Space::OWN && is_elsewhere(unpaired.tuple.remote.ip()) =>
@@ -188,7 +198,8 @@ impl Broker {
                 Reason::OtherHost
             }
             Ok(unpaired) => {
-                self.pairing.insert(unpaired);
+                let id = self.pairing.insert(unpaired);
+                self.translation.note(&unpaired, id);
                 return None;
             }
             Err(reason) => reason,
@@ -235,6 +246,8 @@ impl Broker {
             cookie,
             connected,
             tuple,
+            seen: tuple,
+            translated: false,
             space,
             since: time,
         })
@@ -249,6 +262,7 @@ impl Broker {
 
     /// Compares those that are due.
     pub fn tend(&mut self, time: Instant) {
+        self.translation.tend(&mut self.pairing, time);
         for it in self.pairing.due(time) {
             match self.compare(&it) {
                 Verdict::One => {

@@ -430,6 +430,7 @@ impl Nicd {
             .chain(trials)
             .chain(manager)
             .chain(names)
+            .chain(self.roster.next_appointment())
             .chain(self.stop_by)
             .chain(self.orphans_at)
             .min()
@@ -439,6 +440,7 @@ impl Nicd {
         self.tend_hosts(time);
         self.look_at_orphans(time);
         self.tend_names(time);
+        self.tend_roster(time);
         if let Some(manager) = &mut self.manager {
             manager.tend(time);
         }

@@ -53,6 +53,7 @@ pub mod store;
 mod telling;
 #[cfg(test)]
 mod tests;
+mod translation;
 pub mod trusted;
 
 pub use daemon::{Nicd, Options};

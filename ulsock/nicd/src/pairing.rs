@@ -1,5 +1,8 @@
 //! Connections whose other ends programs in containers look for, and which two of them may belong together.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -30,8 +33,35 @@ pub struct UnpairedEnd {
     pub cookie: u64,
     pub connected: bool,
     pub tuple: Tuple,
+    /// Its addresses as its other end sees them, as far as is known here.
+    pub seen: Tuple,
+    /// Its other end may be one whose addresses do not mirror its own.
+    pub translated: bool,
     pub space: Space,
     pub since: Instant,
+}
+
+impl UnpairedEnd {
+    /// Kernel rules may have translated its addresses: to its other end it looks like this.
+    pub fn through_rules(self, seen: Tuple) -> UnpairedEnd {
+        UnpairedEnd {
+            seen,
+            translated: true,
+            ..self
+        }
+    }
+
+    /// The addresses that its other end must have, if nothing else translates them.
+    fn far(&self) -> Tuple {
+        self.seen.mirrored()
+    }
+
+    /// By addresses alone: translated ones count if both ends agree.
+    fn fits(&self, other: &UnpairedEnd) -> bool {
+        let mirrored = self.tuple.mirrored() == other.tuple;
+        let allowed = mirrored || self.translated && other.translated;
+        allowed && self.connected != other.connected && self.guest != other.guest
+    }
 }
 
 /// The two that may be ends of one connection.
@@ -49,6 +79,10 @@ pub struct Match {
 pub struct Pairing {
     all: HashMap<UnpairedId, UnpairedEnd>,
     by_tuple: HashMap<Tuple, Vec<UnpairedId>>,
+    /// By the addresses that their other ends may have.
+    by_far: HashMap<Tuple, Vec<UnpairedId>>,
+    /// Where rules on the way translate them: those of the other end.
+    translated: HashMap<UnpairedId, Tuple>,
     /// How many each guest has.
     counts: HashMap<u32, usize>,
     matches: Vec<Match>,
@@ -58,48 +92,69 @@ pub struct Pairing {
 impl Pairing {
     /// A new one, and all that it may belong to; they are due at once. What the same program has shown of this
     /// connection before counts no more.
-    pub fn insert(&mut self, unpaired: UnpairedEnd) {
+    pub fn insert(&mut self, unpaired: UnpairedEnd) -> UnpairedId {
         let same = |old: &UnpairedEnd| old.guest == unpaired.guest && old.space == unpaired.space;
-        let older = self.of(unpaired.tuple);
-        for (id, _) in older.iter().filter(|(_, old)| same(old)) {
-            self.remove(*id);
+        let older = of(&self.by_tuple, unpaired.tuple);
+        for id in older {
+            if self.get(id).is_some_and(|old| same(&old)) {
+                self.remove(id);
+            }
         }
         self.last += 1;
         let id = self.last;
-        let fits = |other: &UnpairedEnd| {
-            other.connected != unpaired.connected && other.guest != unpaired.guest
-        };
-        let others = self.of(unpaired.tuple.mirrored());
-        let others = others.into_iter().filter(|(_, other)| fits(other));
-        let room = self.room_for(unpaired.uid);
-        for (other, _) in others.take(MOST_RIVALS.min(room)) {
-            let [connected, accepted] = match unpaired.connected {
-                true => [id, other],
-                false => [other, id],
-            };
-            self.matches.push(Match {
-                connected,
-                accepted,
-                uid: unpaired.uid,
-                due: unpaired.since,
-                pause: SHORTEST_PAUSE,
-            });
-        }
         self.all.insert(id, unpaired);
         *self.counts.entry(unpaired.guest).or_default() += 1;
         self.by_tuple.entry(unpaired.tuple).or_default().push(id);
+        self.match_with(id, of(&self.by_tuple, unpaired.far()), unpaired.since);
+        self.match_with(id, of(&self.by_far, unpaired.tuple), unpaired.since);
+        self.by_far.entry(unpaired.far()).or_default().push(id);
+        id
+    }
+
+    /// Rules on the way translate what this one sends and receives: its other end may have these addresses. Those that
+    /// mirror its own count as before, for it may be of another network than the one that was asked about.
+    pub fn expect(&mut self, id: UnpairedId, far: Tuple, now: Instant) {
+        let known = self.all.get(&id).is_some_and(|it| it.far() != far);
+        if !known || self.translated.insert(id, far).is_some() {
+            return;
+        }
+        self.by_far.entry(far).or_default().push(id);
+        self.match_with(id, of(&self.by_tuple, far), now);
+    }
+
+    /// Those of them that fit are compared with it.
+    fn match_with(&mut self, id: UnpairedId, others: Vec<UnpairedId>, now: Instant) {
+        let Some(end) = self.get(id) else {
+            return;
+        };
+        let room = self.room_for(end.uid).min(MOST_RIVALS);
+        let fits = |other: &UnpairedId| self.get(*other).is_some_and(|it| end.fits(&it));
+        let others = others
+            .into_iter()
+            .filter(fits)
+            .map(|other| match end.connected {
+                true => [id, other],
+                false => [other, id],
+            });
+        let is_new = |[connected, accepted]: &[UnpairedId; 2]| {
+            let same = |it: &Match| it.connected == *connected && it.accepted == *accepted;
+            !self.matches.iter().any(same)
+        };
+        let new: Vec<_> = others.take(room).filter(is_new).collect();
+        self.matches
+            .extend(new.into_iter().map(|[connected, accepted]| Match {
+                connected,
+                accepted,
+                uid: end.uid,
+                due: now,
+                pause: SHORTEST_PAUSE,
+            }));
     }
 
     fn room_for(&self, uid: u32) -> usize {
         let free = MOST_MATCHES.saturating_sub(self.matches.len());
         let has = self.matches.iter().filter(|it| it.uid == uid).count();
         free.saturating_sub(has)
-    }
-
-    fn of(&self, tuple: Tuple) -> Vec<(UnpairedId, UnpairedEnd)> {
-        let ids = self.by_tuple.get(&tuple).into_iter().flatten();
-        ids.filter_map(|id| Some((*id, *self.all.get(id)?)))
-            .collect()
     }
 
     pub fn get(&self, id: UnpairedId) -> Option<UnpairedEnd> {
@@ -120,11 +175,10 @@ impl Pairing {
         if let Some(count) = self.counts.get_mut(&unpaired.guest) {
             *count -= 1;
         }
-        if let Some(ids) = self.by_tuple.get_mut(&unpaired.tuple) {
-            ids.retain(|other| *other != id);
-            if ids.is_empty() {
-                self.by_tuple.remove(&unpaired.tuple);
-            }
+        drop_from(&mut self.by_tuple, unpaired.tuple, id);
+        drop_from(&mut self.by_far, unpaired.far(), id);
+        if let Some(far) = self.translated.remove(&id) {
+            drop_from(&mut self.by_far, far, id);
         }
     }
 
@@ -185,131 +239,15 @@ impl Pairing {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::SocketAddr;
+fn of(index: &HashMap<Tuple, Vec<UnpairedId>>, tuple: Tuple) -> Vec<UnpairedId> {
+    index.get(&tuple).cloned().unwrap_or_default()
+}
 
-    fn at(millis: u64) -> Instant {
-        Instant::from_nanos(millis * 1_000_000)
-    }
-
-    fn end(guest: u32, connected: bool) -> UnpairedEnd {
-        let end = |last: u8| SocketAddr::new([10, 0, 0, last].into(), last.into());
-        let tuple = Tuple::new(end(1), end(2));
-        UnpairedEnd {
-            guest,
-            uid: 1000 + guest,
-            cookie: guest.into(),
-            connected,
-            tuple: if connected { tuple } else { tuple.mirrored() },
-            space: Space::OWN,
-            since: at(1),
+fn drop_from(index: &mut HashMap<Tuple, Vec<UnpairedId>>, tuple: Tuple, id: UnpairedId) {
+    if let Some(ids) = index.get_mut(&tuple) {
+        ids.retain(|other| *other != id);
+        if ids.is_empty() {
+            index.remove(&tuple);
         }
-    }
-
-    fn guests(pairing: &Pairing, all: &[Match]) -> Vec<[u32; 2]> {
-        let guest = |id| pairing.get(id).map_or(0, |unpaired| unpaired.guest);
-        all.iter()
-            .map(|it| [guest(it.connected), guest(it.accepted)])
-            .collect()
-    }
-
-    #[test]
-    fn mirrored_ends_of_two_programs_are_compared() {
-        let mut pairing = Pairing::default();
-        for unpaired in [end(1, true), end(2, true), end(3, false)] {
-            pairing.insert(unpaired);
-        }
-        let due = pairing.due(at(1));
-        assert_eq!(guests(&pairing, &due), [[1, 3], [2, 3]]);
-        // Not with itself, not two that have both connected, not the same way round.
-        pairing.insert(end(3, true));
-        pairing.insert(UnpairedEnd {
-            connected: false,
-            ..end(4, true)
-        });
-        assert_eq!(guests(&pairing, &pairing.matches.clone()).len(), 2);
-    }
-
-    #[test]
-    fn they_are_compared_less_and_less_often_until_one_is_gone() {
-        let mut pairing = Pairing::default();
-        pairing.insert(end(1, true));
-        assert_eq!(pairing.next(), None);
-        pairing.insert(end(2, false));
-        let mut times = 0;
-        while let Some(next) = pairing.next().filter(|next| *next < at(10_000)) {
-            assert!(pairing.due(next).len() == 1 && pairing.due(next).is_empty());
-            times += 1;
-        }
-        assert!((40..60).contains(&times), "{times} times in 10 s");
-        pairing.remove_all_of(1);
-        assert_eq!((pairing.next(), pairing.count_of(2)), (None, 1));
-        let tired = pairing.tired(at(61_000));
-        assert_eq!(tired.len(), 1);
-        pairing.remove(tired[0]);
-        assert!(pairing.is_empty() && pairing.by_tuple.is_empty());
-    }
-
-    #[test]
-    fn what_is_shown_again_takes_the_place_of_the_old() {
-        let mut pairing = Pairing::default();
-        pairing.insert(end(1, true));
-        pairing.insert(UnpairedEnd {
-            cookie: 77,
-            ..end(1, true)
-        });
-        pairing.insert(end(2, false));
-        let due = pairing.due(at(1));
-        let cookies = |id| pairing.get(id).map(|unpaired| unpaired.cookie);
-        assert_eq!(due.len(), 1);
-        assert_eq!(cookies(due[0].connected), Some(77));
-    }
-
-    #[test]
-    fn liars_are_looked_at_a_few_at_a_time() {
-        let mut pairing = Pairing::default();
-        (1..100).for_each(|guest| pairing.insert(end(guest, true)));
-        pairing.insert(end(100, false));
-        let due = pairing.due(at(1));
-        assert_eq!(due.len(), MOST_RIVALS);
-        due.iter().for_each(|it| pairing.part(it));
-        assert_eq!(pairing.next(), None);
-        (101..1000).for_each(|guest| pairing.insert(end(guest, false)));
-        assert_eq!(pairing.matches.len(), MOST_MATCHES);
-        assert_eq!(pairing.due(at(1)).len(), MOST_AT_ONCE);
-    }
-
-    /// Two ends that are never still are compared again and again; others have their turn.
-    #[test]
-    fn one_user_does_not_keep_others_from_being_compared() {
-        let mut pairing = Pairing::default();
-        let of_liar = |guest, connected| UnpairedEnd {
-            uid: 1002,
-            ..end(guest, connected)
-        };
-        (1..10).for_each(|guest| pairing.insert(of_liar(guest, true)));
-        (10..2000).for_each(|guest| pairing.insert(of_liar(guest, false)));
-        assert_eq!(pairing.matches.len(), MOST_MATCHES / 2);
-        let honest = |connected| {
-            let UnpairedEnd { tuple, .. } = end(1, connected);
-            let far = SocketAddr::new([10, 0, 0, 9].into(), 9);
-            let (near, far) = match connected {
-                true => (tuple.local, far),
-                false => (far, tuple.remote),
-            };
-            UnpairedEnd {
-                tuple: Tuple::new(near, far),
-                ..end(3000 + u32::from(connected), connected)
-            }
-        };
-        pairing.insert(honest(true));
-        pairing.insert(honest(false));
-        let gos = (1..1000).find(|go| {
-            let due = pairing.due(at(*go));
-            guests(&pairing, &due).contains(&[3001, 3000])
-        });
-        assert!(gos.is_some_and(|gos| gos <= (MOST_MATCHES / MOST_AT_ONCE) as u64));
     }
 }

@@ -42,9 +42,10 @@ impl Nicd {
         }
     }
 
-    /// The source has told of other peers.
+    /// The source has told of other peers, or what it has told could not be used and is tried again.
     pub(super) fn hear_roster(&mut self, time: Instant) {
-        let Some(peers) = self.roster.changed().filter(|_| self.stop_by.is_none()) else {
+        let told = self.roster.changed(time);
+        let Some(peers) = told.filter(|_| self.stop_by.is_none()) else {
             return;
         };
         let title = self.roster.title();
@@ -54,13 +55,23 @@ impl Nicd {
                 self.leave_all(time);
                 Err(format!("{why}: it has left the cluster"))
             }
-            _ => self.take_peers(peers, time),
+            _ => self.take_peers(peers.clone(), time).inspect_err(|_| {
+                self.roster.put_off(peers, time);
+            }),
         };
         match &taken {
             Ok(()) => say!("{title}: {} other hosts", self.others().len()),
+            Err(why) if self.roster.is_known_to_fail(why) => {}
             Err(why) => say!("{title}: {why}; {} other hosts", self.others().len()),
         }
         self.roster.note(taken);
+    }
+
+    /// What the source has told last did not fit this host, and may do now.
+    pub(super) fn tend_roster(&mut self, time: Instant) {
+        if self.roster.next_appointment().is_some_and(|it| it <= time) {
+            self.hear_roster(time);
+        }
     }
 
     /// This host is not listed any more, so that the others part with it: it parts with all of them.

@@ -30,17 +30,13 @@ pub use runtimes::{Owned, Runtime, current};
 #[cfg(feature = "runtimes")]
 mod runtimes {
     use std::cell::Cell;
-    use std::collections::HashMap;
     use std::ops::Deref;
-    use std::sync::atomic::{AtomicU32, Ordering};
-    use std::sync::{LazyLock, Mutex, PoisonError};
+    use std::ptr;
+    use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
     thread_local! {
         static CURRENT: Cell<u32> = const { Cell::new(0) };
     }
-
-    /// Values by runtime and declaration; leaked, as the process's own are.
-    static VALUES: LazyLock<Mutex<HashMap<(u32, usize), usize>>> = LazyLock::new(Mutex::default);
 
     /// The owner of everything that a process has once.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,51 +68,76 @@ mod runtimes {
         CURRENT.get()
     }
 
-    /// A declaration, and how its value begins.
+    /// A declaration: how its value begins, and the values of all runtimes that have asked for it. Without a lock, as
+    /// the static that it stands for: a child of fork would wait forever for one that another thread of its parent held.
     pub struct Owned<T> {
         begin: fn() -> T,
+        newest: AtomicPtr<Value<T>>,
+    }
+
+    /// Never given back, as the process's own are.
+    struct Value<T> {
+        runtime: u32,
+        // In a box, because some are too large to lie on a test's stack twice.
+        value: Box<T>,
+        older: *const Value<T>,
     }
 
     impl<T> Owned<T> {
         pub const fn new(begin: fn() -> T) -> Owned<T> {
-            Owned { begin }
+            Owned {
+                begin,
+                newest: AtomicPtr::new(ptr::null_mut()),
+            }
         }
     }
 
-    /// Puts this thread's `errno` back when it is dropped.
-    struct KeptErrno(libc::c_int);
-
-    impl KeptErrno {
-        fn new() -> KeptErrno {
-            // SAFETY: this thread's own errno.
-            KeptErrno(unsafe { *libc::__errno_location() })
+    /// That of a runtime among the values from this one on.
+    fn find<'a, T>(runtime: u32, newest: *const Value<T>) -> Option<&'a T> {
+        let mut at = newest;
+        // SAFETY: null, or a value that nobody changes or gives back once others can see it.
+        while let Some(value) = unsafe { at.as_ref() } {
+            if value.runtime == runtime {
+                return Some(&value.value);
+            }
+            at = value.older;
         }
-    }
-
-    impl Drop for KeptErrno {
-        fn drop(&mut self) {
-            // SAFETY: this thread's own errno.
-            unsafe { *libc::__errno_location() = self.0 };
-        }
+        None
     }
 
     impl<T: Sync> Deref for Owned<T> {
         type Target = T;
 
         fn deref(&self) -> &T {
-            // A mutex that others hold waits by libc, which sets `errno`; a static does not.
-            let _errno = KeptErrno::new();
-            let key = (current(), std::ptr::from_ref(self) as usize);
-            let known = |values: &HashMap<_, usize>| values.get(&key).copied();
-            let values = || VALUES.lock().unwrap_or_else(PoisonError::into_inner);
-            let found = known(&values());
-            let at = found.unwrap_or_else(|| {
-                // Made without the lock: a value's beginning may ask for others.
-                let made = Box::into_raw(Box::new((self.begin)()));
-                *values().entry(key).or_insert(made as usize)
+            let runtime = current();
+            let mut newest = self.newest.load(Ordering::Acquire);
+            if let Some(value) = find(runtime, newest) {
+                return value;
+            }
+            let mut made = Box::new(Value {
+                runtime,
+                value: Box::new((self.begin)()),
+                older: ptr::null(),
             });
-            // SAFETY: made for this very declaration, hence a `T`, and leaked.
-            unsafe { &*(at as *const T) }
+            loop {
+                // Another thread may have been first; a value's beginning may have asked for itself.
+                if let Some(value) = find(runtime, newest) {
+                    return value;
+                }
+                made.older = newest;
+                let ours = Box::into_raw(made);
+                match self.newest.compare_exchange(
+                    newest,
+                    ours,
+                    Ordering::AcqRel,
+                    Ordering::Acquire,
+                ) {
+                    // SAFETY: as in `find`.
+                    Ok(_) => return unsafe { &(*ours).value },
+                    // SAFETY: nobody else has seen it.
+                    Err(now) => (newest, made) = (now, unsafe { Box::from_raw(ours) }),
+                }
+            }
         }
     }
 }

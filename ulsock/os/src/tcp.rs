@@ -3,7 +3,7 @@
 //! Called by the connection and the carrier switch, also from inside hooks of the very same calls;
 //! it only ever asks, never changes the socket.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
@@ -254,30 +254,6 @@ pub fn peer_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     rustix::net::getpeername(fd)?
         .ok_or(Errno::NOTCONN)?
         .try_into()
-}
-
-/// Has the kernel led this accepted connection to another address than the one that was called? It tracks
-/// connections of this network namespace only while rules here ask for that.
-pub fn is_redirected(fd: BorrowedFd<'_>, local: &SocketAddr) -> bool {
-    /// include/uapi/linux/netfilter_ipv4.h; IP6T_SO_ORIGINAL_DST has the same number.
-    const SO_ORIGINAL_DST: c_int = 80;
-    let level = match local.ip().to_canonical() {
-        IpAddr::V4(_) => libc::SOL_IP,
-        IpAddr::V6(_) => libc::SOL_IPV6,
-    };
-    let mut bytes = [0; size_of::<libc::sockaddr_in6>()];
-    let called = getsockopt(fd, level, SO_ORIGINAL_DST, &mut bytes);
-    called.is_ok_and(|len| !is_address(&bytes[..len], local))
-}
-
-/// Is it this address, as struct sockaddr_in or sockaddr_in6?
-fn is_address(bytes: &[u8], address: &SocketAddr) -> bool {
-    let at = |range: std::ops::Range<usize>| bytes.get(range).unwrap_or_default();
-    let port = at(2..4) == address.port().to_be_bytes();
-    port && match address.ip().to_canonical() {
-        IpAddr::V4(ip) => at(4..8) == ip.octets(),
-        IpAddr::V6(ip) => at(8..24) == ip.octets(),
-    }
 }
 
 /// Whether the socket speaks multipath TCP, whose byte counts are those of one subflow.

@@ -1,9 +1,10 @@
-//! Unix sockets, as far as descriptors travel through them: which socket is at the other end of one.
+//! Unix sockets: which socket is at the other end of one, whose it is, and what lies unread there, by the kernel's word.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::fstat;
 use rustix::io::{self, Errno};
+use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use super::{diag, tcp};
 
@@ -13,8 +14,10 @@ const SOCKET: usize = 16;
 /// No cookie: not compared. With a wrong one the kernel says ESTALE.
 const ANY_COOKIE: u64 = u64::MAX;
 const UDIAG_SHOW_PEER: u32 = 4;
+const UDIAG_SHOW_RQLEN: u32 = 0x10;
 const UDIAG_SHOW_UID: u32 = 0x40;
 const UNIX_DIAG_PEER: u16 = 2;
+const UNIX_DIAG_RQLEN: u16 = 4;
 const UNIX_DIAG_UID: u16 = 7;
 
 /// The number of a socket in the socket file system. Not used again while the socket lives.
@@ -27,13 +30,9 @@ pub fn inode(socket: BorrowedFd<'_>) -> io::Result<u64> {
 pub fn receiver_of(socket: BorrowedFd<'_>) -> io::Result<Option<u64>> {
     let own = inode(socket)?;
     let own = u32::try_from(own).map_err(|_| Errno::RANGE)?;
-    let request = request(1, own, ANY_COOKIE, UDIAG_SHOW_PEER);
-    let mut answer = [0; 1024];
-    let answer = diag::ask(diag::open()?.as_fd(), &request, 1, &mut answer)?;
-    let Some(told) = diag::body(answer, SOCKET)? else {
-        return Ok(None);
-    };
-    read(own, told)
+    let mut answer = ANSWER;
+    let told = ask_about(own, tcp::cookie(socket)?, UDIAG_SHOW_PEER, &mut answer)?;
+    told.map_or(Ok(None), |told| read(own, told))
 }
 
 /// Whose a socket is, in the network namespace of `window`; `None` if it is not there.
@@ -55,6 +54,58 @@ pub fn owner_of(
         uid.map_or(Err(Errno::BADMSG), |bytes| diag::u32_at(bytes, 0))
     };
     diag::body(answer, SOCKET)?.map(owner).transpose()
+}
+
+/// The socket with this number, if its other end is `own`: both name each other, so each is the other's end for life.
+/// `None`: it is not in our network namespace, or not what it should be.
+pub fn other_end(own: u32, inode: u32) -> io::Result<Option<OtherEnd>> {
+    let show = UDIAG_SHOW_PEER | UDIAG_SHOW_UID;
+    let mut answer = ANSWER;
+    let Some(told) = ask_about(inode, ANY_COOKIE, show, &mut answer)? else {
+        return Ok(None);
+    };
+    if read(inode, told)? != Some(own.into()) {
+        return Ok(None);
+    }
+    let uid = diag::attribute(&told[SOCKET..], UNIX_DIAG_UID).ok_or(Errno::BADMSG)?;
+    Ok(Some(OtherEnd {
+        cookie: diag::u64_at(told, 8)?,
+        uid: diag::u32_at(uid, 0)?,
+    }))
+}
+
+/// A socket at the other end of one of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherEnd {
+    /// Its SO_COOKIE.
+    pub cookie: u64,
+    /// Who created it, as seen from our user namespace.
+    pub uid: u32,
+}
+
+/// Bytes that lie unread at the stream socket with this number.
+pub fn unread_at(inode: u32) -> io::Result<u32> {
+    let mut answer = ANSWER;
+    let told = ask_about(inode, ANY_COOKIE, UDIAG_SHOW_RQLEN, &mut answer)?;
+    let told = told.ok_or(Errno::NOENT)?;
+    let lengths = diag::attribute(&told[SOCKET..], UNIX_DIAG_RQLEN).ok_or(Errno::BADMSG)?;
+    diag::u32_at(lengths, 0)
+}
+
+/// Is it a Unix stream socket, and nothing like it?
+pub fn is_stream(socket: BorrowedFd<'_>) -> bool {
+    sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
+        && sockopt::socket_type(socket) == Ok(SocketType::STREAM)
+}
+
+/// Room for an answer.
+const ANSWER: [u8; 1024] = [0; 1024];
+
+/// What the kernel tells of a socket in our network namespace; `None`: it is not there.
+fn ask_about(inode: u32, cookie: u64, show: u32, answer: &mut [u8]) -> io::Result<Option<&[u8]>> {
+    let request = request(1, inode, cookie, show);
+    let answer = diag::ask(diag::open()?.as_fd(), &request, 1, answer)?;
+    diag::body(answer, SOCKET)
 }
 
 pub(super) fn request(sequence: u32, inode: u32, cookie: u64, show: u32) -> Vec<u8> {
@@ -90,6 +141,32 @@ mod tests {
         assert_eq!(receiver_of(here.as_fd()), Ok(Some(inode)));
         drop(there);
         assert_eq!(receiver_of(here.as_fd()), Ok(None));
+    }
+
+    #[test]
+    fn both_ends_know_each_other() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let number = |socket: &UnixStream| inode(socket.as_fd()).unwrap() as u32;
+        let end = other_end(number(&here), number(&there)).unwrap().unwrap();
+        assert_eq!(end.cookie, tcp::cookie(there.as_fd()).unwrap());
+        assert_eq!(end.uid, rustix::process::geteuid().as_raw());
+        assert_eq!(other_end(number(&there), number(&there)), Ok(None));
+        let (stranger, _other) = UnixStream::pair().unwrap();
+        assert_eq!(other_end(number(&here), number(&stranger)), Ok(None));
+    }
+
+    #[test]
+    fn tells_what_lies_unread() {
+        use std::io::{Read, Write};
+        let (mut here, mut there) = UnixStream::pair().unwrap();
+        let number = inode(there.as_fd()).unwrap() as u32;
+        here.write_all(&[1; 700]).unwrap();
+        here.write_all(&[1; 50_000]).unwrap();
+        assert_eq!(unread_at(number), Ok(50_700));
+        there.read_exact(&mut [0; 701]).unwrap();
+        assert_eq!(unread_at(number), Ok(49_999));
+        assert!(is_stream(here.as_fd()));
+        assert!(!is_stream(UnixDatagram::unbound().unwrap().as_fd()));
     }
 
     #[test]

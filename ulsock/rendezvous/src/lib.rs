@@ -14,3 +14,4 @@ pub mod pair;
 pub mod reason;
 pub mod rings;
 pub mod rundir;
+pub mod tracer;

@@ -13,7 +13,7 @@ use shm::doorbell::DoorbellKind;
 pub const EVERY_COOKIE: u64 = 0;
 
 /// Version of the messages and of everything that is shared after them.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 
 /// No message is longer.
 pub const MAX: usize = 56;
@@ -69,7 +69,12 @@ pub enum Message {
     Entrust { segment: u32, conn: u32 },
     /// To the daemon of the host, from a container: a connection whose other end may be in another one;
     /// with a duplicate of its socket, as in [`Message::Show`].
-    Seek { cookie: u64, connected: bool },
+    Seek {
+        cookie: u64,
+        connected: bool,
+        /// Also if kernel rules have translated its addresses.
+        translated: bool,
+    },
     /// From that daemon: a program in another container; with a channel to it.
     Introduce(Introduction),
     /// From that daemon: the other end of a connection that was sought.

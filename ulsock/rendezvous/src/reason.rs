@@ -40,13 +40,15 @@ pub enum Reason {
     Handler,
     Trial,
     Rule,
+    Ordered,
+    Uncounted,
 }
 
 /// Places for counts by reason, with some to spare.
 pub const PLACES: usize = 64;
 
 impl Reason {
-    pub const ALL: [Reason; 35] = [
+    pub const ALL: [Reason; 37] = [
         Reason::None,
         Reason::Young,
         Reason::NoPeer,
@@ -82,6 +84,8 @@ impl Reason {
         Reason::Handler,
         Reason::Trial,
         Reason::Rule,
+        Reason::Ordered,
+        Reason::Uncounted,
     ];
 
     pub fn name(self) -> &'static str {
@@ -121,6 +125,8 @@ impl Reason {
             Reason::Handler => "handler",
             Reason::Trial => "trial",
             Reason::Rule => "rule",
+            Reason::Ordered => "ordered",
+            Reason::Uncounted => "uncounted",
         }
     }
 

@@ -13,6 +13,8 @@ use shm::layout::SideNumber;
 pub const CLOSED: u32 = 1;
 /// or shut both down.
 pub const SHUT_BOTH: u32 = 2;
+/// or closed a Unix socket with bytes unread.
+pub const RESET: u32 = 3;
 
 /// The rings of one direction, all levels.
 #[derive(Clone)]

@@ -12,8 +12,10 @@ mod runtime;
 mod state;
 
 pub use calls::api;
+pub use state::capture;
 pub use state::journal;
 pub use state::observe;
+pub use state::orders;
 pub use state::stats;
 
 /// What `ulsock doctor` asks about a process's limits, its daemons and what is chosen for it.

@@ -6,7 +6,7 @@ use std::vec;
 use std::vec::Vec;
 
 use rustix::io::{self, Errno};
-use rustix::net::netlink::{GENERIC, SocketAddrNetlink};
+use rustix::net::netlink::{GENERIC, NETFILTER, SocketAddrNetlink};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::net::{bind, recvfrom, sendto, socket_with};
 
@@ -33,6 +33,11 @@ impl Netlink {
     /// To what is not about routes.
     pub fn generic() -> io::Result<Netlink> {
         Netlink::to(Some(GENERIC), 0)
+    }
+
+    /// To connection tracking.
+    pub fn netfilter() -> io::Result<Netlink> {
+        Netlink::to(Some(NETFILTER), 0)
     }
 
     fn to(protocol: Option<Protocol>, groups: u32) -> io::Result<Netlink> {

@@ -4,6 +4,7 @@ use std::os::fd::AsRawFd;
 
 use libc::{c_int, c_void};
 
+use super::control::{self, Attached, Extras};
 use super::number;
 use super::outcome::Outcome;
 use super::shapes::Shape;
@@ -12,7 +13,6 @@ use crate::differ::program::Step;
 
 /// What receive buffers hold before.
 const BLANK: u8 = 0xEE;
-const CONTROL_BYTES: usize = 128;
 
 pub fn run(step: &Step, outcome: &mut Outcome) -> bool {
     match step.call.as_str() {
@@ -108,8 +108,12 @@ fn write_vector(step: &Step, outcome: &mut Outcome) {
 fn send_message(step: &Step, outcome: &mut Outcome) {
     let fd = number(step.get("fd"));
     let mut shape = Shape::new(step.get("shape"), content(step));
-    let message = shape.message();
-    // SAFETY: as above.
+    let mut message = shape.message();
+    let mut attached = Attached::new(step);
+    if let Some(attached) = &mut attached {
+        attached.attach(&mut message);
+    }
+    // SAFETY: as above; what is attached outlives the call, too.
     outcome.call(|| unsafe { libc::sendmsg(fd, &message, flags(step)) as i64 });
 }
 
@@ -119,6 +123,10 @@ fn send_messages(step: &Step, outcome: &mut Outcome) {
         .map(|_| Shape::new(step.get("shape"), content(step)))
         .collect();
     let mut messages = headers(&mut shapes);
+    let mut attached = Attached::new(step);
+    if let (Some(attached), Some(last)) = (&mut attached, messages.last_mut()) {
+        attached.attach(&mut last.msg_hdr);
+    }
     // SAFETY: as above; the vector has that many messages.
     let sent = outcome.call(|| unsafe {
         libc::sendmmsg(
@@ -269,78 +277,29 @@ fn read_vector(step: &Step, outcome: &mut Outcome) {
     received(outcome, &shape.memory, result);
 }
 
-/// Room for a name and for control data.
-struct Extras {
-    name: libc::sockaddr_storage,
-    control: [u8; CONTROL_BYTES],
-}
-
-impl Extras {
-    fn boxed() -> Box<Self> {
-        // SAFETY: bytes and an address of zeroes are valid.
-        unsafe { Box::new(std::mem::zeroed()) }
-    }
-
-    fn attach(&mut self, message: &mut libc::msghdr) {
-        message.msg_name = (&raw mut self.name).cast();
-        message.msg_namelen = 128;
-        message.msg_control = self.control.as_mut_ptr().cast();
-        message.msg_controllen = CONTROL_BYTES;
-    }
-}
-
 fn receive_message(step: &Step, outcome: &mut Outcome) {
     let fd = number(step.get("fd"));
     let mut shape = Shape::new(step.get("shape"), blank(step));
     let mut message = shape.message();
     let mut extras = Extras::boxed();
-    extras.attach(&mut message);
-    if let Some(room) = step.find("room") {
-        message.msg_controllen = (room as usize).min(CONTROL_BYTES);
-    }
+    extras.attach(&mut message, step.find("room"));
     // SAFETY: all that the message points to outlives the call.
     let result =
         outcome.call(|| unsafe { libc::recvmsg(fd, &raw mut message, flags(step)) as i64 });
     received(outcome, &shape.memory, result);
     if result >= 0 {
-        describe(outcome, &message);
+        describe(outcome, &message, step);
     }
 }
 
 /// Adds what came beside the bytes.
-fn describe(outcome: &mut Outcome, message: &libc::msghdr) {
+fn describe(outcome: &mut Outcome, message: &libc::msghdr, step: &Step) {
     outcome.word(format!(
         "name={} control={} back={}",
         message.msg_namelen,
-        control(message),
+        control::show(message, step),
         names::message_flags(i64::from(message.msg_flags))
     ));
-}
-
-/// Control data by level, type and length; the content of time stamps varies, and TCP_INQ is a count.
-fn control(message: &libc::msghdr) -> String {
-    let mut text = String::new();
-    // SAFETY: the kernel filled the message; the walk stays within its control data.
-    unsafe {
-        let mut header = libc::CMSG_FIRSTHDR(message);
-        while !header.is_null() {
-            let (level, kind, length) = (
-                (*header).cmsg_level,
-                (*header).cmsg_type,
-                (*header).cmsg_len,
-            );
-            text.push_str(&format!("{level}/{kind}/{length}"));
-            if (level, kind) == (libc::IPPROTO_TCP, libc::TCP_INQ) {
-                text.push_str(&format!(
-                    "/{}",
-                    libc::CMSG_DATA(header).cast::<i32>().read_unaligned()
-                ));
-            }
-            text.push(',');
-            header = libc::CMSG_NXTHDR(message, header);
-        }
-    }
-    text
 }
 
 fn receive_messages(step: &Step, outcome: &mut Outcome) {
@@ -349,6 +308,12 @@ fn receive_messages(step: &Step, outcome: &mut Outcome) {
         .map(|_| Shape::new(step.get("shape"), blank(step)))
         .collect();
     let mut messages = headers(&mut shapes);
+    let mut extras: Vec<Extras> = shapes.iter().map(|_| *Extras::boxed()).collect();
+    if let Some(room) = step.find("room") {
+        for (extras, message) in extras.iter_mut().zip(&mut messages) {
+            extras.attach(&mut message.msg_hdr, Some(room));
+        }
+    }
     let before = libc::timespec {
         tv_sec: step.get("sec"),
         tv_nsec: step.get("nsec"),
@@ -371,7 +336,7 @@ fn receive_messages(step: &Step, outcome: &mut Outcome) {
     });
     for (message, shape) in messages.iter().zip(&shapes).take(count.max(0) as usize) {
         received(outcome, &shape.memory, i64::from(message.msg_len));
-        describe(outcome, &message.msg_hdr);
+        describe(outcome, &message.msg_hdr, step);
     }
     let left = [limit, before].map(|time| (time.tv_sec, time.tv_nsec));
     outcome.word(match left[0] {

@@ -1,9 +1,11 @@
 //! The calls that make, name and end sockets.
 
-use libc::{c_int, sockaddr_storage, socklen_t};
+use libc::c_int;
 
+use super::addresses::{self, Address, empty_address, kind, path};
 use super::outcome::Outcome;
 use super::{name, number, place};
+use crate::differ::names;
 use crate::differ::program::Step;
 
 pub fn run(step: &Step, outcome: &mut Outcome) -> bool {
@@ -14,6 +16,7 @@ pub fn run(step: &Step, outcome: &mut Outcome) -> bool {
             "socket" => named(step, outcome, || socket(step)),
             "accept" | "accept4" => accept(step, outcome),
             "bind" | "connect" => to_address(step, outcome),
+            "unlink" | "rename" | "plain_file" => file(step, outcome),
             "getsockname" | "getpeername" => address_of(step, outcome),
             "listen" => outcome.only(|| libc::listen(fd, step.get("backlog") as c_int).into()),
             "shutdown" => outcome.only(|| libc::shutdown(fd, step.get("how") as c_int).into()),
@@ -57,18 +60,14 @@ fn named(step: &Step, outcome: &mut Outcome, call: impl FnOnce() -> c_int) {
 }
 
 fn socket(step: &Step) -> c_int {
-    let domain = if step.get("v6") != 0 {
-        libc::AF_INET6
-    } else {
-        libc::AF_INET
-    };
+    let domain = Address::of(step, 0).family();
     let nonblock = if step.get("nonblock") != 0 {
         libc::SOCK_NONBLOCK
     } else {
         0
     };
     // SAFETY: plain numbers.
-    unsafe { libc::socket(domain, libc::SOCK_STREAM | nonblock, 0) }
+    unsafe { libc::socket(domain, kind(step) | nonblock, 0) }
 }
 
 fn accept(step: &Step, outcome: &mut Outcome) {
@@ -93,39 +92,36 @@ fn accept(step: &Step, outcome: &mut Outcome) {
     }
 }
 
-pub fn empty_address() -> (sockaddr_storage, socklen_t) {
-    // SAFETY: an address of zeroes is valid.
-    (unsafe { std::mem::zeroed() }, 128)
-}
-
-/// The address of one of this run's ports.
-pub fn our_address(port: u16) -> libc::sockaddr_in {
-    // SAFETY: an address of zeroes is valid.
-    let mut address: libc::sockaddr_in = unsafe { std::mem::zeroed() };
-    address.sin_family = libc::AF_INET as u16;
-    address.sin_addr.s_addr = u32::from_ne_bytes(place().host);
-    address.sin_port = port.to_be();
-    address
-}
-
 fn to_address(step: &Step, outcome: &mut Outcome) {
     let fd = number(step.get("fd"));
-    let port = match step.get("port") {
-        port @ 0.. => place().port + port as u16,
-        _ => 0,
+    let mut address = match (step.get("over"), step.get("port")) {
+        (0, port @ 0..) => Address::of(step, i64::from(place().port) + port),
+        (0, _) => Address::of(step, 0),
+        (_, number) => Address::of(step, number),
     };
-    let mut address = our_address(port);
     if step.get("unspec") != 0 {
-        address.sin_family = libc::AF_UNSPEC as u16;
+        address.set_family(libc::AF_UNSPEC);
     }
-    let to = (&raw const address).cast();
+    let (to, length) = (address.pointer(), address.length());
     // SAFETY: the length is the address's own.
     outcome.call(|| unsafe {
         match step.call.as_str() {
-            "bind" => libc::bind(fd, to, 16).into(),
-            _ => libc::connect(fd, to, 16).into(),
+            "bind" => libc::bind(fd, to, length).into(),
+            _ => libc::connect(fd, to, length).into(),
         }
     });
+}
+
+/// What becomes of a name while sockets have it.
+fn file(step: &Step, outcome: &mut Outcome) {
+    let path = path(step.get("port"));
+    let done = match step.call.as_str() {
+        "unlink" => std::fs::remove_file(path),
+        "rename" => std::fs::rename(path, addresses::path(step.get("onto"))),
+        _ => std::fs::write(path, "no socket"),
+    };
+    let error = done.err().and_then(|error| error.raw_os_error());
+    outcome.word(error.map_or_else(|| "0".to_owned(), names::error));
 }
 
 fn address_of(step: &Step, outcome: &mut Outcome) {

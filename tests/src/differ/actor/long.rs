@@ -1,13 +1,11 @@
-//! What would take many steps: making a connection, exchanging enough for it to be accelerated,
-//! moving many bytes. The controller starts both ends of such a step at once.
+//! What would take many steps: exchanging enough for a connection to be accelerated, moving many bytes. The controller starts both ends of such a step at once.
 
 use std::time::{Duration, Instant};
 
 use libc::c_int;
 
-use super::descriptors::{empty_address, our_address};
+use super::number;
 use super::outcome::{Outcome, errno};
-use super::{name, number};
 use crate::differ::names;
 use crate::differ::program::Step;
 
@@ -19,129 +17,15 @@ const ENDLESS: i64 = 64 << 20;
 
 pub fn run(step: &Step, outcome: &mut Outcome) -> bool {
     match step.call.as_str() {
-        "serve" => serve(step, outcome),
-        "dial" => dial(step, outcome),
-        "accepted" => accepted(step, outcome),
         "warm" => warm(step, outcome),
         "pour" => pour(step, outcome),
         "gather" => gather(step, outcome),
         "fill" => fill(step, outcome),
         "drain" => drain(step, outcome),
+        "empty" => empty(step, outcome),
         _ => return false,
     }
     true
-}
-
-fn check(what: &str, result: c_int) -> c_int {
-    assert!(result >= 0, "{what}: {}", names::error(errno()));
-    result
-}
-
-fn set_one(fd: c_int, level: c_int, option: c_int) {
-    let one: c_int = 1;
-    // SAFETY: an int.
-    check("setsockopt", unsafe {
-        libc::setsockopt(fd, level, option, (&raw const one).cast(), 4)
-    });
-}
-
-/// A listener at any port of this run's address; its port goes to the controller.
-fn serve(step: &Step, outcome: &mut Outcome) {
-    // SAFETY: the addresses are our own variables of the right length.
-    unsafe {
-        let v6 = step.get("v6") != 0;
-        let fd = check(
-            "socket",
-            libc::socket(
-                if v6 { libc::AF_INET6 } else { libc::AF_INET },
-                libc::SOCK_STREAM,
-                0,
-            ),
-        );
-        if v6 {
-            let address = loopback6(0);
-            check("bind", libc::bind(fd, (&raw const address).cast(), 28));
-        } else {
-            let address = our_address(0);
-            check("bind", libc::bind(fd, (&raw const address).cast(), 16));
-        }
-        check("listen", libc::listen(fd, 8));
-        let (mut address, mut length) = empty_address();
-        check(
-            "getsockname",
-            libc::getsockname(fd, (&raw mut address).cast(), &raw mut length),
-        );
-        // Both families keep the port in the same place.
-        let port = u16::from_be((*(&raw const address).cast::<libc::sockaddr_in>()).sin_port);
-        name(step.get("to"), fd);
-        outcome.word(format!("~port={port}"));
-    }
-}
-
-fn loopback6(port: u16) -> libc::sockaddr_in6 {
-    // SAFETY: an address of zeroes is valid.
-    let mut address: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
-    address.sin6_family = libc::AF_INET6 as u16;
-    address.sin6_addr.s6_addr[15] = 1;
-    address.sin6_port = port.to_be();
-    address
-}
-
-fn dial(step: &Step, outcome: &mut Outcome) {
-    let (v6, port) = (step.get("v6") != 0, step.get("port") as u16);
-    let family = if v6 { libc::AF_INET6 } else { libc::AF_INET };
-    // SAFETY: plain numbers.
-    let fd = check("socket", unsafe {
-        libc::socket(family, libc::SOCK_STREAM, 0)
-    });
-    name(step.get("to"), fd);
-    before_connect(step, fd, outcome);
-    // SAFETY: the addresses are our own variables of the right length.
-    let connected = unsafe {
-        if v6 {
-            let address = loopback6(port);
-            libc::connect(fd, (&raw const address).cast(), 28)
-        } else {
-            let address = our_address(port);
-            libc::connect(fd, (&raw const address).cast(), 16)
-        }
-    };
-    check("connect", connected);
-    set_one(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY);
-    outcome.word(fd.to_string());
-}
-
-/// What is said of the socket before it is a connection.
-fn before_connect(step: &Step, fd: c_int, outcome: &mut Outcome) {
-    if let Some(set) = step.find("early") {
-        let mut event = libc::epoll_event {
-            events: step.get("events") as u32,
-            u64: step.get("data") as u64,
-        };
-        let set = number(set);
-        // SAFETY: room for one event.
-        outcome.call(|| unsafe {
-            libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &raw mut event).into()
-        });
-    }
-    if let Some(second) = step.find("dup") {
-        // SAFETY: a number of our own.
-        name(second, check("dup", unsafe { libc::dup(fd) }));
-    }
-}
-
-fn accepted(step: &Step, outcome: &mut Outcome) {
-    let listener = number(step.get("fd"));
-    // SAFETY: no address is asked for.
-    let fd = check("accept", unsafe {
-        libc::accept(listener, std::ptr::null_mut(), std::ptr::null_mut())
-    });
-    // SAFETY: a number of our own.
-    unsafe { libc::close(listener) };
-    name(step.get("fd"), -1);
-    set_one(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY);
-    name(step.get("to"), fd);
-    outcome.word(fd.to_string());
 }
 
 /// Small messages there and back.
@@ -286,4 +170,16 @@ fn drain(step: &Step, outcome: &mut Outcome) {
     };
     outcome.bytes(&all);
     outcome.word(end);
+}
+
+/// The same where how much that is depends on the carrier: only how it ends.
+fn empty(step: &Step, outcome: &mut Outcome) {
+    let fd = number(step.get("fd"));
+    outcome.word(loop {
+        match pull(fd, 1 << 20) {
+            Ok(bytes) if bytes.is_empty() => break "end".to_owned(),
+            Ok(_) => {}
+            Err(error) => break names::error(error),
+        }
+    });
 }

@@ -4,8 +4,11 @@
 //! What is written must be the same whenever the kernel behaves the same: no numbers of ports or
 //! processes, no times. Words that begin with `~` are for the controller and are not compared.
 
+mod addresses;
+mod control;
 mod data;
 mod descriptors;
+mod links;
 mod long;
 mod options;
 mod outcome;
@@ -15,6 +18,7 @@ mod shapes;
 mod signals;
 pub(in crate::differ) mod uring;
 
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -44,6 +48,8 @@ struct Place {
     host: [u8; 4],
     /// Its first port.
     port: u16,
+    /// Where its Unix sockets have their names.
+    folder: PathBuf,
 }
 
 static PLACE: OnceLock<Place> = OnceLock::new();
@@ -52,7 +58,7 @@ fn place() -> &'static Place {
     PLACE.get().expect("set at the start")
 }
 
-/// The whole life of an actor's process: `INDEX HOST PORT`, and after an exec the table of names.
+/// The whole life of an actor's process: `INDEX HOST PORT FOLDER`, and after an exec the table of names.
 pub fn main(words: &[String]) -> ! {
     let actor: usize = words[0].parse().expect("an index");
     let host: u32 = words[1].parse().expect("an address");
@@ -61,9 +67,10 @@ pub fn main(words: &[String]) -> ! {
         .set(Place {
             host: host.to_be_bytes(),
             port,
+            folder: PathBuf::from(&words[3]),
         })
         .ok();
-    for (slot, number) in words[3..].iter().enumerate() {
+    for (slot, number) in words[4..].iter().enumerate() {
         name(slot as i64, number.parse().expect("a descriptor"));
     }
     signals::install();
@@ -121,6 +128,7 @@ fn execute(actor: usize, step: &Step) -> String {
         || descriptors::run(step, &mut outcome)
         || options::run(step, &mut outcome)
         || readiness::run(step, &mut outcome)
+        || links::run(step, &mut outcome)
         || long::run(step, &mut outcome)
         || process::run(actor, step, &mut outcome);
     assert!(known, "no such call: {step}");

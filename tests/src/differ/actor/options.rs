@@ -2,6 +2,7 @@
 
 use libc::{c_int, c_ulong, socklen_t};
 
+use super::control::process;
 use super::number;
 use super::outcome::Outcome;
 use crate::differ::names::{self, OPTIONS};
@@ -84,10 +85,31 @@ pub fn show_count(value: c_int) -> String {
     }
 }
 
-/// How much is not acknowledged yet depends on delayed acknowledgements: only whether it can be told.
+/// How much is not acknowledged yet depends on delayed acknowledgements: only whether it can be told. Of a Unix socket
+/// the kernel tells how much memory the messages take that the peer has not read: whether there are such.
 fn unsent(outcome: &mut Outcome, fd: c_int) {
     let value = control(outcome, fd, libc::TIOCOUTQ, -1);
-    outcome.word(if value >= 0 { "some" } else { "none" });
+    outcome.word(match value {
+        0 if is_unix(fd) => "read",
+        1.. if is_unix(fd) => "unread",
+        0.. => "some",
+        _ => "none",
+    });
+}
+
+fn is_unix(fd: c_int) -> bool {
+    let (mut domain, mut length): (c_int, socklen_t) = (0, 4);
+    // SAFETY: room for an int.
+    unsafe {
+        libc::getsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_DOMAIN,
+            (&raw mut domain).cast(),
+            &raw mut length,
+        );
+    }
+    domain == libc::AF_UNIX
 }
 
 fn option(step: &Step) -> (&'static str, c_int, c_int) {
@@ -152,8 +174,20 @@ fn get(step: &Step, outcome: &mut Outcome) {
         return;
     }
     match name {
-        // The kernel tunes these by what it sees pass.
-        "SO_RCVBUF" | "SO_SNDBUF" | "TCP_QUICKACK" => outcome.word(format!("length={length}")),
+        // The kernel tunes these by what it sees pass on TCP.
+        "SO_RCVBUF" | "SO_SNDBUF" | "TCP_QUICKACK" if !is_unix(fd) => {
+            outcome.word(format!("length={length}"));
+        }
+        "SO_PEERCRED" if length == 12 => {
+            let word = |at: usize| bytes[at..at + 4].try_into().map_or(0, u32::from_ne_bytes);
+            outcome.word(process(word(0) as i32, word(4), word(8)));
+        }
+        // A new descriptor.
+        "SO_PEERPIDFD" if length == 4 => {
+            let fd = i32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            // SAFETY: a number that the kernel has just given to us.
+            unsafe { libc::close(fd) };
+        }
         "SO_ERROR" => outcome.word(names::error(i32::from_ne_bytes([
             bytes[0], bytes[1], bytes[2], bytes[3],
         ]))),

@@ -1,8 +1,6 @@
 //! What came of a call, as text; and errno, which a successful call must leave alone.
 
-use std::fmt::Write;
-
-use super::place;
+use super::addresses;
 use crate::differ::names;
 
 /// No error has this number.
@@ -58,42 +56,9 @@ impl Outcome {
         self.word(format!("bytes={}:{sum:08x}", bytes.len()));
     }
 
-    /// Adds an address, with the numbers that differ from run to run replaced.
+    /// Adds an address.
     pub fn address(&mut self, storage: &libc::sockaddr_storage, length: libc::socklen_t) {
-        let mut text = format!("address={length}:{}:", storage.ss_family);
-        match i32::from(storage.ss_family) {
-            libc::AF_INET if length >= 16 => {
-                // SAFETY: the family says that it is one.
-                let v4 = unsafe { &*(&raw const *storage).cast::<libc::sockaddr_in>() };
-                let ip = v4.sin_addr.s_addr.to_ne_bytes();
-                let ip = if ip == place().host {
-                    "host".to_owned()
-                } else {
-                    format!("{ip:?}")
-                };
-                write!(text, "{ip}:{}", port(u16::from_be(v4.sin_port)))
-                    .expect("write to a string");
-            }
-            libc::AF_INET6 if length >= 28 => {
-                // SAFETY: the family says that it is one.
-                let v6 = unsafe { &*(&raw const *storage).cast::<libc::sockaddr_in6>() };
-                let port = port(u16::from_be(v6.sin6_port));
-                write!(text, "{:?}:{port}", v6.sin6_addr.s6_addr).expect("write to a string");
-            }
-            _ => {}
-        }
-        self.word(text.replace(' ', ""));
-    }
-}
-
-fn port(port: u16) -> String {
-    let base = place().port;
-    if port == 0 {
-        "none".to_owned()
-    } else if (base..base + 16).contains(&port) {
-        format!("port{}", port - base)
-    } else {
-        "ephemeral".to_owned()
+        self.word(addresses::shown(storage, length));
     }
 }
 

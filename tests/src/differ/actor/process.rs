@@ -45,6 +45,7 @@ fn exec(actor: usize, outcome: &mut Outcome) {
     let host = u32::from_be_bytes(place.host);
     let mut words = vec!["differ".to_owned(), "actor".to_owned()];
     words.extend([actor.to_string(), host.to_string(), place.port.to_string()]);
+    words.push(place.folder.to_string_lossy().into_owned());
     words.extend(
         TABLE
             .iter()
@@ -92,8 +93,12 @@ fn with_message(
 }
 
 fn pass(step: &Step, outcome: &mut Outcome) {
+    send_descriptor(number(step.get("fd")), outcome);
+}
+
+/// To the other actor, which has to [`take`] it.
+pub fn send_descriptor(fd: c_int, outcome: &mut Outcome) {
     let mut control = Control([0; 24]);
-    let fd = number(step.get("fd"));
     outcome.call(|| {
         with_message(&mut control, &mut 7, |message| {
             // SAFETY: the control data has room for one header and one int.

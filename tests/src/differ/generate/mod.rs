@@ -7,6 +7,9 @@
 mod data;
 mod readiness;
 mod sockets;
+mod unix;
+
+use std::fmt;
 
 use super::names::OPTIONS;
 use super::program::{Program, Step};
@@ -14,6 +17,9 @@ use crate::rng::Rng;
 
 /// What one direction of a connection may be sent, in all: less than a receive window.
 const BUDGET: i64 = 30_000;
+/// The same of a Unix socket: the kernel counts the memory that messages take, which is several times their bytes, and
+/// says from a quarter of the send buffer on that there is no room.
+const UNIX_BUDGET: i64 = 12_000;
 /// The longest receive; see [`super::compare`] on counts.
 const LONGEST: i64 = 16_000;
 /// Of a hundred programs, so many use urgent data.
@@ -22,23 +28,53 @@ const URGENT: usize = 8;
 /// listeners and new sockets.
 const CONNECTIONS: i64 = 4;
 
-/// The program of this seed. `hand_over`: with calls that only the kernel can serve. A connection with
+/// Whose sockets a program is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// TCP.
+    Tcp,
+    /// Unix sockets, and a few of TCP beside them.
+    Unix,
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tcp => "tcp",
+            Self::Unix => "unix",
+        })
+    }
+}
+
+/// The families of a word: `tcp`, `unix` or `both`.
+pub fn families(word: &str) -> Option<Vec<Family>> {
+    match word {
+        "tcp" => Some(vec![Family::Tcp]),
+        "unix" => Some(vec![Family::Unix]),
+        "both" => Some(vec![Family::Tcp, Family::Unix]),
+        _ => None,
+    }
+}
+
+/// The program of this seed and family. `hand_over`: with calls that only the kernel can serve. A connection with
 /// unread bytes then gets a stand-in, since peers are idle here, and a stand-in passes bytes on when its
 /// relay gets to it: such programs show differences in time, too.
-pub fn program(seed: u64, hand_over: bool) -> Program {
+pub fn program(seed: u64, family: Family, hand_over: bool) -> Program {
+    let unix = family == Family::Unix;
     let mut generator = Generator {
         rng: Rng::new(seed, 0),
         steps: Vec::new(),
         links: Vec::new(),
         forked: [false; 2],
-        budget: BUDGET,
+        budget: if unix { UNIX_BUDGET } else { BUDGET },
+        unix,
         urgent: false,
         held_back: false,
     };
     let hands_over = hand_over && generator.chance(50);
     // A stand-in carries no urgent bytes.
     generator.urgent = !hands_over && generator.chance(URGENT);
-    generator.held_back = !hands_over && generator.chance(3);
+    generator.held_back = !unix && !hands_over && generator.chance(3);
     generator.begin();
     if !hands_over && generator.chance(5) {
         generator.small_buffers();
@@ -72,6 +108,11 @@ fn keep_determined(steps: &mut [Step]) {
         step.call == "link" && (step.get("rounds") < 8 || step.find("early").is_some())
     };
     let becomes_accelerated = steps.iter().any(late);
+    // What the kernel leaves to acknowledgements, and whom it wakes, is so on TCP alone.
+    let tcp = steps
+        .iter()
+        .any(|step| step.call == "link" && step.find("over").is_none());
+    let unix = steps.iter().any(|step| step.find("over").is_some());
     let (mut shut, mut ended, mut lowat) = (false, false, 0);
     for step in steps {
         let receives = step.call.starts_with("recv");
@@ -81,11 +122,13 @@ fn keep_determined(steps: &mut [Step]) {
         for (key, value) in &mut step.args {
             match key.as_str() {
                 "events" if becomes_accelerated => *value &= !(1 << 31),
+                // The kernel tells an edge of OUT after each message that the peer of a Unix socket has read.
+                "events" if unix && *value >> 31 & 1 == 1 => *value &= !i64::from(libc::POLLOUT),
                 // The acknowledgement of a FIN, whenever it comes, wakes a receive of no bytes.
-                "len" if shut && receives => *value = (*value).max(lowat.max(1)),
+                "len" if tcp && shut && receives => *value = (*value).max(lowat.max(1)),
                 // The kernel does not wake who wants fewer than SO_RCVLOWAT says.
-                "len" if (receives || reads) && *value > 0 => *value = (*value).max(lowat),
-                "shape" if shut && receives && matches!(*value, 1 | 7) => *value = 0,
+                "len" if tcp && (receives || reads) && *value > 0 => *value = (*value).max(lowat),
+                "shape" if tcp && shut && receives && matches!(*value, 1 | 7) => *value = 0,
                 // An epoll set that is polled can show once too often when a member has ended.
                 "set" if ended && polls => *value &= !(1 << 6 | 1 << 7),
                 _ => {}
@@ -111,6 +154,8 @@ fn low_water_mark(step: &Step) -> i64 {
 /// One connection: actor and name of both ends.
 #[derive(Clone, Copy)]
 struct Link {
+    /// Is it a Unix socket?
+    unix: bool,
     ends: [(usize, i64); 2],
 }
 
@@ -120,6 +165,8 @@ struct Generator {
     links: Vec<Link>,
     forked: [bool; 2],
     budget: i64,
+    /// Is it about Unix sockets?
+    unix: bool,
     /// Does it use urgent data?
     urgent: bool,
     /// Does it use corks and MSG_MORE? Each send then takes as long as the kernel holds bytes back.
@@ -141,7 +188,10 @@ impl Generator {
 
     fn begin(&mut self) {
         for _ in 0..self.rng.pick(&[1, 1, 1, 2, 2, 3]) {
-            self.link();
+            match self.unix {
+                true => self.unix_link(),
+                false => self.link(),
+            }
         }
         for link in self.links.clone() {
             for (actor, fd) in link.ends {
@@ -181,6 +231,7 @@ impl Generator {
         }
         self.steps.push(step);
         self.links.push(Link {
+            unix: false,
             ends: [(here, fd), (1 - here, fd)],
         });
     }
@@ -203,6 +254,9 @@ impl Generator {
     }
 
     fn next(&mut self, theme: usize) {
+        if self.unix && self.chance(15) {
+            return self.unix();
+        }
         // Each program leans towards one kind of calls.
         let lean = [10, 20, 30, 50, 62, 74, 86, 95][theme];
         let kind = if self.chance(25) {
@@ -222,6 +276,7 @@ impl Generator {
             87..=89 => self.process(),
             90..=91 => self.signal(),
             92..=93 => self.long(&[1000, 20_000, 100_000, 400_000]),
+            94 if self.unix => self.unix_socket(),
             94 => self.socket(),
             _ => self.probe(),
         }
@@ -231,7 +286,7 @@ impl Generator {
     fn who(&mut self) -> (usize, usize, i64) {
         let link = self.links[self.rng.below(self.links.len())];
         let (mut actor, mut fd) = link.ends[self.rng.below(2)];
-        if self.forked[actor] && self.chance(40) {
+        if actor < 2 && self.forked[actor] && self.chance(40) {
             actor += 2;
         }
         if self.chance(12) {

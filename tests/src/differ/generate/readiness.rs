@@ -17,6 +17,9 @@ impl Generator {
                 set |= 1 << slot;
             }
         }
+        if self.unix && self.chance(25) {
+            set |= 1 << 10;
+        }
         set
     }
 

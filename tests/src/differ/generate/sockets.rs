@@ -1,7 +1,7 @@
 //! The life of sockets: ends, options, duplicates, processes.
 
 use super::Generator;
-use crate::differ::names::OPTIONS;
+use crate::differ::names::{OPTIONS, OPTIONS_OF_TCP};
 use crate::differ::program::Step;
 
 impl Generator {
@@ -51,7 +51,7 @@ impl Generator {
             "setfd" => step.with("cloexec", self.rng.below(2) as i64),
             "FIONBIO" => step.with("on", self.rng.below(2) as i64),
             "getsockopt" => {
-                let option = self.rng.below(OPTIONS.len());
+                let option = self.rng.below(self.options());
                 let step = step.with("option", option as i64);
                 if self.chance(10) {
                     step.with("length", self.rng.below(9) as i64)
@@ -65,10 +65,17 @@ impl Generator {
         self.steps.push(step);
     }
 
+    fn options(&self) -> usize {
+        match self.unix {
+            true => OPTIONS.len(),
+            false => OPTIONS_OF_TCP,
+        }
+    }
+
     /// Values that keep small buffers out, and held-back bytes as a rule: what is seen then depends on
     /// timers.
     pub(super) fn set_option(&mut self, step: Step) -> Step {
-        let mut option = self.rng.below(OPTIONS.len());
+        let mut option = self.rng.below(self.options());
         for (often, name) in [(self.held_back, "TCP_CORK"), (self.urgent, "SO_OOBINLINE")] {
             if often && self.chance(50) {
                 let named = |option: &(&str, i32, i32)| option.0 == name;

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -35,6 +35,8 @@ struct Actor {
 
 pub struct Cast {
     actors: Vec<Actor>,
+    /// Where Unix sockets have their names in this run.
+    names: PathBuf,
 }
 
 /// The ends of one actor's pipes that the actor gets.
@@ -88,7 +90,8 @@ fn host() -> u32 {
 impl Cast {
     pub fn start(mode: &Mode, corner: &Corner, program: &Path) -> Self {
         let (actors, ends): (Vec<Actor>, Vec<Ends>) = (0..ACTORS.len()).map(|_| actor()).unzip();
-        let mut cast = Self { actors };
+        let names = corner.new_folder();
+        let mut cast = Self { actors, names };
         let mut pair = [0; 2];
         // SAFETY: room for two, which are then ours.
         let pair = unsafe {
@@ -117,6 +120,7 @@ impl Cast {
                 &host.to_string(),
                 &PORT.to_string(),
             ]);
+            command.arg(&cast.names);
             prepare(&mut command, mode, root, corner, moves);
             cast.actors[root].process = Some(command.spawn().expect("start an actor"));
         }
@@ -320,6 +324,7 @@ impl Drop for Cast {
                 None => {}
             }
         }
+        let _ = fs::remove_dir_all(&self.names);
     }
 }
 
@@ -337,6 +342,8 @@ fn prepare(
     for (name, _) in std::env::vars_os().filter(|(name, _)| ours(name)) {
         command.env_remove(name);
     }
+    // An actor in Go must not be interrupted by a signal of Go's scheduler.
+    command.env("GODEBUG", "asyncpreemptoff=1");
     if mode.uring {
         command.env(uring::VARIABLE, "1");
     }

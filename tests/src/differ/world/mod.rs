@@ -8,7 +8,9 @@
 mod cast;
 mod link;
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::mode::Mode;
@@ -46,6 +48,16 @@ impl Corner {
     /// Where the actors report.
     pub fn report(&self) -> PathBuf {
         self.folder.join("report")
+    }
+
+    /// A folder of one run; the names of all have the same length.
+    fn new_folder(&self) -> PathBuf {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed) % 1_000_000;
+        let folder = self.folder.join(format!("u{number:06}"));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("a folder for names");
+        folder
     }
 
     /// Where an actor complains.
@@ -120,7 +132,7 @@ pub fn run(program: &Program, mode: &Mode, corner: &Corner, actor_program: &Path
 fn closes(step: &Step) -> bool {
     matches!(
         step.call.as_str(),
-        "close" | "close_range" | "dup2" | "dup3" | "link" | "connect"
+        "close" | "close_range" | "dup2" | "dup3" | "link" | "socketpair" | "connect"
     )
 }
 
@@ -128,7 +140,7 @@ fn sends(step: &Step) -> bool {
     let call = step.call.as_str();
     call.starts_with("send")
         || call.contains("write")
-        || matches!(call, "splice_in" | "bulk" | "flood")
+        || matches!(call, "splice_in" | "bulk" | "flood" | "fill" | "talk")
 }
 
 /// Does the program set one of these options?
@@ -159,8 +171,11 @@ impl World {
         } else {
             match step.call.as_str() {
                 "link" => self.link(step),
+                "talk" => self.talk(step),
                 "bulk" => self.bulk(step),
                 "flood" => self.flood(step),
+                // It asks for room with a time limit.
+                "fill" => comparable(&self.finish(step.clone())),
                 _ => self.one(step),
             }
         };
@@ -178,7 +193,10 @@ impl World {
 
     /// Two sleepers of which one takes what wakes both: who comes first is the scheduler's choice.
     fn would_race(&self, step: &Step) -> bool {
-        let of_both = matches!(step.call.as_str(), "bulk" | "flood" | "sendmmsg");
+        let of_both = matches!(
+            step.call.as_str(),
+            "bulk" | "flood" | "fill" | "talk" | "sendmmsg"
+        );
         let asleep = self.asleep.iter().filter(|(actor, thread, _)| {
             let related = actor % 2 == step.actor % 2 || of_both;
             related && self.cast.is_busy(*actor, *thread)
@@ -211,7 +229,8 @@ impl World {
             "recv" | "read" | "recvfrom" | "readv" | "recvmsg" | "recvmmsg" | "preadv2" => {
                 Sleep::Takes
             }
-            "accept" | "accept4" | "splice_out" | "bulk" | "flood" => Sleep::Takes,
+            "accept" | "accept4" | "splice_out" => Sleep::Takes,
+            "bulk" | "flood" | "fill" | "empty" | "talk" => Sleep::Takes,
             "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => Sleep::Waits,
             "poll" | "ppoll" | "select" | "pselect" => Sleep::Looks,
             _ => Sleep::Other,
@@ -223,7 +242,7 @@ impl World {
         self.cast.tell(step.actor, step.thread, &step.to_string());
         let patience = match step {
             _ if step.get("timeout") > 0 || step.call == "spawn" => HANG,
-            _ if step.hands_over() => self.patience.max(HANDED_OVER),
+            _ if step.may_wait_for_peer() => self.patience.max(HANDED_OVER),
             _ if self.limited && sends(step) => self.patience.max(SPILLED),
             _ => self.patience,
         };

@@ -3,6 +3,8 @@
 //! somebody who only pretends to be the other end.
 
 mod apart;
+mod examples;
+mod translated;
 
 use std::fs;
 

@@ -5,6 +5,8 @@ use tests::ends::{Ends, Side};
 use tests::place::{Place, Rings};
 use tests::ports;
 
+use crate::script;
+
 /// A server and a client of ours with their arguments; both also get the port.
 struct Case {
     server: &'static str,
@@ -28,6 +30,32 @@ fn run(case: &Case) {
         start(Side::Client, case.client).succeed();
         server.succeed();
         place.check(case.rings);
+    }
+}
+
+/// A server of multipath TCP, as Go's are since 1.24. A client of plain TCP gets a plain connection, which has rings.
+#[test]
+fn listening_by_several_paths() {
+    for &ends in Ends::all() {
+        for (client, rings, said) in [
+            ("call", Rings::Most, "by one\n"),
+            ("path", Rings::Any, "by several paths\n"),
+        ] {
+            let place = Place::new(ends);
+            let port = ports::free();
+            let start = |side, role: &str| {
+                let python = place.program(side, "/usr/bin/python3");
+                let python = python.arg(script("several_paths.py")).arg(role);
+                python.arg(port.to_string()).start()
+            };
+            let server = start(Side::Server, "serve").listening(port);
+            assert_eq!(start(Side::Client, client).succeed(), "ok\n");
+            assert_eq!(server.succeed(), said);
+            place.check(rings);
+            if rings == Rings::Any {
+                assert_eq!(place.report(Side::Client).0.ring_bytes(), 0);
+            }
+        }
     }
 }
 

@@ -31,7 +31,12 @@ impl Proxy {
     fn haproxy(&self, options: &str) -> Program {
         let folder = self.nginx.place.folder();
         let haproxy = self.nginx.place.server("haproxy").arg("-f");
-        haproxy.arg(folder.join("haproxy.cfg")).args(options)
+        let haproxy = haproxy.arg(folder.join("haproxy.cfg")).args(options);
+        // Its processes hand over by a Unix socket of their own, both of whose ends are under ulsock in any case.
+        match self.nginx.place.ends() {
+            Ends::Both => haproxy,
+            _ => haproxy.env("ULSOCK_UNIX", "0"),
+        }
     }
 
     /// haproxy has ended; rings must have been used on both of its sides.

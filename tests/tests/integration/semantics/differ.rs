@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tests::differ::campaign::{self, Case, Plan, Summary};
 use tests::differ::compare::{Judge, Verdict};
+use tests::differ::generate::Family;
 use tests::differ::mode::Mode;
 use tests::differ::program::Program;
 use tests::program::built;
@@ -14,9 +15,10 @@ use tests::program::built;
 /// Each run of the tests takes the same programs; `differ run` takes others.
 const SEED: u64 = 1;
 
-fn plan(modes: Vec<Mode>, programs: u64, seconds: u64) -> Plan {
+fn plan(family: Family, modes: Vec<Mode>, programs: u64, seconds: u64) -> Plan {
     Plan {
         seed: SEED,
+        families: vec![family],
         programs,
         time: Duration::from_secs(seconds),
         modes,
@@ -34,9 +36,9 @@ fn check(summary: &Summary) {
     assert!(texts.is_empty(), "{}", texts.join("\n"));
 }
 
-#[test]
-fn kernel_against_kernel() {
-    let summary = campaign::run(&plan(vec![Mode::kernel()], 300, 15), &|_, _| {});
+fn kernel_against_kernel(family: Family) {
+    let plan = plan(family, vec![Mode::kernel()], 300, 15);
+    let summary = campaign::run(&plan, &|_, _| {});
     check(&summary);
     assert!(
         summary.undetermined * 50 <= summary.programs,
@@ -45,18 +47,40 @@ fn kernel_against_kernel() {
     );
 }
 
-#[test]
-fn accelerated_against_kernel() {
-    let summary = campaign::run(&plan(Mode::all(0), u64::MAX, 75), &|_, _| {});
+/// `share`: of a hundred accelerated programs, in so many some bytes must go by rings.
+fn accelerated_against_kernel(family: Family, programs: u64, seconds: u64, share: u64) {
+    let plan = plan(family, Mode::all(0), programs, seconds);
+    let summary = campaign::run(&plan, &|_, _| {});
     check(&summary);
     assert!(summary.programs >= 100, "{} programs", summary.programs);
-    // An exit right after a connection was made can come before its first ring byte.
     assert!(
-        summary.on_rings * 20 >= summary.accelerated * 19,
+        summary.on_rings * 100 >= summary.accelerated * share,
         "rings in {} of {} programs",
         summary.on_rings,
         summary.accelerated
     );
+}
+
+#[test]
+fn kernel_against_kernel_tcp() {
+    kernel_against_kernel(Family::Tcp);
+}
+
+#[test]
+fn kernel_against_kernel_unix() {
+    kernel_against_kernel(Family::Unix);
+}
+
+#[test]
+fn accelerated_against_kernel_tcp() {
+    // An exit right after a connection was made can come before its first ring byte.
+    accelerated_against_kernel(Family::Tcp, u64::MAX, 75, 95);
+}
+
+#[test]
+fn accelerated_against_kernel_unix() {
+    // Packets stay on the kernel, and so do pairs within a process.
+    accelerated_against_kernel(Family::Unix, 150, 60, 50);
 }
 
 fn kept() -> Vec<PathBuf> {

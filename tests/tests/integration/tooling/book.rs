@@ -29,6 +29,43 @@ fn it_has_every_document() {
     assert_eq!(named, there);
 }
 
+/// Names of the headings of a document, as links use them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let name = |line: &str| -> String {
+        let kept = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = kept.replace(' ', "-");
+        kept.chars()
+            .filter(|c| c.is_alphanumeric() || "-_".contains(*c))
+            .collect()
+    };
+    headings.map(name).collect()
+}
+
+/// Pages of the book know no other files than those of their folder.
+#[test]
+fn its_links_lead_to_its_own_pages() {
+    let docs = root().join("docs");
+    let read = |name: &str| fs::read_to_string(docs.join(name)).unwrap_or_default();
+    let files = fs::read_dir(&docs).expect("documents").flatten();
+    let names = files.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    for page in names.filter(|name| name.ends_with(".md")) {
+        let text = read(&page);
+        let links = text.split("](").skip(1);
+        let links = links.filter_map(|rest| Some(rest.split_once(')')?.0));
+        for link in links.filter(|link| !link.contains("://")) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let file = if file.is_empty() { &page } else { file };
+            assert!(
+                !file.contains('/') && docs.join(file).is_file(),
+                "{page} links to {link}, which is no page of the book"
+            );
+            let found = anchor.is_empty() || anchors(&read(file)).contains(anchor);
+            assert!(found, "{page} links to {link}: there is no such heading");
+        }
+    }
+}
+
 /// The commands of the first chapter, but for those that build.
 fn commands(text: &str) -> Vec<&str> {
     let blocks = text.split("```sh\n").skip(1);

@@ -11,9 +11,10 @@ use tests::program::{Finished, Program, built};
 use tests::{procfs, wait};
 
 /// All scenarios but those that always take a second for each run: these have a test of their own.
-const SCENARIOS: &str = "ping-pong,stream,netpipe,redis,memcached,nginx-short,pgbench,tpc-b,java,\
-                         zmq,liburing,requests,multicast,mpi,churn,connections,poll,memory,calls,threads,one-core,loaded,blocking";
-const SLOW: &str = "sockperf,iperf3,nginx";
+const SCENARIOS: &str = "ping-pong,stream,netpipe,redis,memcached,nginx-short,pgbench,tpc-b,go-ping-pong,go-http,go-redis,java,\
+                         zmq,liburing,requests,multicast,mpi,churn,connections,poll,memory,calls,threads,one-core,loaded,blocking,\
+                         unix-ping-pong,unix-stream,unix-redis,unix-pgbench,unix-churn";
+const SLOW: &str = "sockperf,iperf3,nginx,unix-nginx";
 
 /// The command; its work folder lies in the place's.
 pub fn compare(place: &Place) -> Program {
@@ -115,6 +116,7 @@ fn every_scenario() {
     for row in array(&section(&report, "ping-pong")["rows"]) {
         assert!(row["ratio"].is_f64(), "{row}");
     }
+    assert_unix(&report);
     let netpipe = [
         "OpenMPI shm",
         "OpenMPI shm, two copies",
@@ -125,6 +127,19 @@ fn every_scenario() {
     assert_references(&report, "redis", &[]);
     assert_memory(&report);
     assert_page(&page);
+}
+
+/// Unix sockets are held against the kernel's Unix sockets, and leave the kernel where they live long enough.
+fn assert_unix(report: &Value) {
+    for name in ["unix-ping-pong", "unix-stream", "unix-churn"] {
+        for row in array(&section(report, name)["rows"]) {
+            assert_eq!(row["kernel"]["contender"], "Unix socket", "{row}");
+            assert_eq!(row["ulsock"]["contender"], "ulsock, Unix socket", "{row}");
+        }
+    }
+    for row in array(&section(report, "unix-ping-pong")["rows"]) {
+        assert!(row["ratio"].is_f64(), "{row}");
+    }
 }
 
 /// Memory is a cost and no race; a connection that has carried little takes little.
@@ -187,9 +202,12 @@ fn full_programs() {
         return;
     }
     let names = "redis,memcached,pgbench";
-    let report = full(names);
+    let report = full(&format!("{names},unix-redis,unix-pgbench,unix-churn"));
     for name in names.split(',') {
         assert_references(&report, name, &["Unix socket"]);
+    }
+    for name in ["unix-redis", "unix-pgbench", "unix-churn"] {
+        assert_references(&report, name, &["kernel TCP", "ulsock"]);
     }
 }
 

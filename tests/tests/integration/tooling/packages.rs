@@ -289,10 +289,12 @@ fn rpms_have_what_the_debian_packages_have() {
     for wanted in [
         "/usr/bin/ulsock",
         "/usr/lib/ulsock/libulsock_preload.so",
+        "/usr/lib/ulsock/libulsock_trace.so",
         "/usr/lib/ulsock/pingpong",
         "/usr/lib/systemd/system/ulsock-nicd.service",
         "/usr/lib/tmpfiles.d/ulsock.conf",
         "/usr/lib/x86_64-linux-gnu/wireshark/plugins/ulsock.lua",
+        "/usr/lib/x86_64-linux-gnu/wireshark/extcap/ulsock",
         "/usr/share/man/man1/ulsock-run.1.gz",
         "/usr/share/man/man7/ulsock.7.gz",
         "/usr/share/bash-completion/completions/ulsock",

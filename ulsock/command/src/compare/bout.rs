@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::contender::Contender;
+use super::duel::{Backend, Duel, Ready, Stop};
 use super::programs::find_or_say;
-use super::stage::{Duel, How, Ran, Ready, Stage, Stop};
+use super::stage::{How, Ran, Stage};
 use super::usage::End;
 
 /// A free one, new in each run.
@@ -25,9 +25,9 @@ pub struct Bout<'a> {
 
 impl Bout<'_> {
     pub fn new<'a>(how: &'a How, stage: &'a Stage) -> Result<Bout<'a>, String> {
-        let address = match how.contender {
-            Contender::Unix | Contender::Ring | Contender::Chain => Address::Path(stage.socket()?),
-            _ => Address::Port(stage.port(how)?),
+        let address = match how.contender.meets_at_path() {
+            true => Address::Path(stage.socket()?),
+            false => Address::Port(stage.port(how)?),
         };
         Ok(Bout {
             how,
@@ -84,16 +84,43 @@ impl Bout<'_> {
 
     /// Runs both, the client as soon as the server listens at the address.
     pub fn fight(&self, server: Command, client: Command, stop: Stop) -> Result<Ran, String> {
-        let ready = match &self.address {
+        self.fight_once(self.ready(), server, client, stop)
+    }
+
+    /// Somebody listens at the address.
+    pub fn ready(&self) -> Ready {
+        match &self.address {
             Address::Port(port) => Ready::Port(*port),
             Address::Path(path) => Ready::Path(path.clone()),
-        };
-        self.fight_once(ready, server, client, stop)
+        }
     }
 
     /// The same with another sign that the server can be asked.
     pub fn fight_once(
         &self,
+        ready: Ready,
+        server: Command,
+        client: Command,
+        stop: Stop,
+    ) -> Result<Ran, String> {
+        self.run(None, ready, server, client, stop)
+    }
+
+    /// The same for a server that asks another one, which is started first.
+    pub fn fight_before(
+        &self,
+        backend: Backend,
+        ready: Ready,
+        server: Command,
+        client: Command,
+        stop: Stop,
+    ) -> Result<Ran, String> {
+        self.run(Some(backend), ready, server, client, stop)
+    }
+
+    fn run(
+        &self,
+        backend: Option<Backend>,
         ready: Ready,
         mut server: Command,
         mut client: Command,
@@ -103,6 +130,7 @@ impl Bout<'_> {
             self.stage.take_rights(end)?;
         }
         let duel = Duel {
+            backend,
             server,
             ready,
             client,

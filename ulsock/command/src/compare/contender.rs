@@ -1,4 +1,4 @@
-//! Who takes part: kernel TCP, ulsock, and what both are held against.
+//! Who takes part: the kernel's sockets, ulsock, and what both are held against.
 
 use serde::{Serialize, Serializer};
 
@@ -8,8 +8,10 @@ use super::cores::Placement;
 pub enum Contender {
     Kernel,
     Ulsock,
-    /// Unix stream sockets.
+    /// Unix stream sockets of the kernel.
     Unix,
+    /// The same programs with Unix sockets, on ulsock.
+    UlsockUnix,
     /// OpenMPI's shared memory. With single copy, large messages are copied by the kernel from one
     /// process to the other (process_vm_readv).
     Mpi {
@@ -31,12 +33,32 @@ impl Contender {
             Contender::Kernel => "kernel TCP",
             Contender::Ulsock => "ulsock",
             Contender::Unix => "Unix socket",
+            Contender::UlsockUnix => "ulsock, Unix socket",
             Contender::Mpi { single_copy: true } => "OpenMPI shm",
             Contender::Mpi { single_copy: false } => "OpenMPI shm, two copies",
             Contender::Ring => "bare ring",
             Contender::Chain => "bare chain",
             Contender::Messages => "native messages",
             Contender::Ucx => "UCX shm",
+        }
+    }
+
+    /// Whether its programs have the library.
+    pub fn has_library(self) -> bool {
+        matches!(self, Contender::Ulsock | Contender::UlsockUnix)
+    }
+
+    /// Whether its ends meet at a path instead of a port.
+    pub fn meets_at_path(self) -> bool {
+        let bare = matches!(self, Contender::Ring | Contender::Chain);
+        bare || matches!(self, Contender::Unix | Contender::UlsockUnix)
+    }
+
+    /// What its connections stay on if it does not accelerate them.
+    pub fn fallback(self) -> &'static str {
+        match self {
+            Contender::UlsockUnix => "the kernel's Unix sockets",
+            _ => "kernel TCP",
         }
     }
 
@@ -54,6 +76,28 @@ impl Contender {
             Contender::Mpi { .. } => "two cores",
             _ => placement.name(),
         }
+    }
+}
+
+/// The two that a scenario compares: the ratio is of the second to the first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Rivals {
+    pub kernel: Contender,
+    pub ulsock: Contender,
+}
+
+impl Rivals {
+    pub const TCP: Rivals = Rivals {
+        kernel: Contender::Kernel,
+        ulsock: Contender::Ulsock,
+    };
+    pub const UNIX: Rivals = Rivals {
+        kernel: Contender::Unix,
+        ulsock: Contender::UlsockUnix,
+    };
+
+    pub fn both(self) -> [Contender; 2] {
+        [self.kernel, self.ulsock]
     }
 }
 

@@ -47,6 +47,15 @@ impl Placement {
         placements
     }
 
+    /// The same, and one core: for short messages Unix sockets of the kernel can be best there.
+    pub fn with_one_core() -> Vec<Placement> {
+        let mut placements = Placement::available();
+        if placements.len() > 1 {
+            placements.extend(Placement::one_core());
+        }
+        placements
+    }
+
     /// Both ends on the same core.
     pub fn one_core() -> Option<Placement> {
         allowed().first().map(|&both| Placement::OneCore { both })

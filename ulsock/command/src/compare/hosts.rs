@@ -91,7 +91,9 @@ impl Hosts {
         start: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
         let pair = match contender {
-            Contender::Ulsock | Contender::Chain | Contender::Messages => &self.ulsock,
+            Contender::Ulsock | Contender::UlsockUnix | Contender::Chain | Contender::Messages => {
+                &self.ulsock
+            }
             _ => &self.kernel,
         };
         pair.host(end).enter(start)

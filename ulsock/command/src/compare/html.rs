@@ -28,9 +28,9 @@ pub fn page(report: &Report) -> String {
         name => format!(", profile {name}"),
     };
     let about = format!(
-        "{}, {} CPUs ({}), ulsock {}{}. {}, contenders in turn. Kernel TCP is taken at its \
-         best: with the ends left to the scheduler, or on two cores. ulsock's ends are left to the \
-         scheduler, unless it stays on kernel TCP.",
+        "{}, {} CPUs ({}), ulsock {}{}. {}, contenders in turn. The kernel is taken at its \
+         best: with the ends left to the scheduler, or on two cores (with Unix sockets also on one). ulsock's ends \
+         are left to the scheduler, unless it stays on the kernel.",
         host.system,
         host.cpus,
         host.cpu,
@@ -41,8 +41,8 @@ pub fn page(report: &Report) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>ulsock against kernel TCP</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <h1>ulsock against kernel TCP</h1>\n<p class=\"note\">{}</p>\n{}{sections}{skipped}</body>\n</html>\n",
+         <title>ulsock against the kernel</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <h1>ulsock against the kernel</h1>\n<p class=\"note\">{}</p>\n{}{sections}{skipped}</body>\n</html>\n",
         escape(&about),
         glance(report)
     )
@@ -54,7 +54,7 @@ fn glance(report: &Report) -> String {
         return String::new();
     };
     let spreads: Vec<Spread> = report.sections.iter().filter_map(spread).collect();
-    let title = "How many times better than kernel TCP: a dot for each line";
+    let title = "How many times better than the kernel: a dot for each line";
     let spreads = bars::spreads(title, &spreads).unwrap_or_default();
     format!("{}{spreads}", cards(&verdict))
 }
@@ -67,7 +67,7 @@ fn cards(verdict: &Verdict) -> String {
     let cards = [
         (
             format!("{} of {compared}", verdict.speed.better),
-            "faster than kernel TCP",
+            "faster than the kernel",
             true,
         ),
         (
@@ -150,6 +150,7 @@ fn class(contender: Contender) -> &'static str {
         Contender::Kernel => "kernel",
         Contender::Ulsock => "ulsock",
         Contender::Unix => "unix",
+        Contender::UlsockUnix => "ulsock-unix",
         Contender::Mpi { single_copy: true } => "mpi",
         Contender::Mpi { single_copy: false } => "mpi-copies",
         Contender::Ring => "ring",

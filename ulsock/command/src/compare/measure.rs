@@ -2,7 +2,7 @@
 //! does to the others.
 
 use super::bout::Bout;
-use super::contender::Contender;
+use super::contender::Rivals;
 use super::cores::Placement;
 use super::progress::Progress;
 use super::result::{Row, Section};
@@ -17,6 +17,8 @@ pub struct Plan {
     pub chart: Chart,
     pub cases: Vec<Box<dyn Case>>,
     pub remarks: fn(&[Row]) -> Vec<String>,
+    /// Whom it compares.
+    pub rivals: Rivals,
     /// Whether the references run too.
     pub references: bool,
     /// The placement of all, in place of what the cases have.
@@ -38,7 +40,7 @@ impl Plan {
             Some(placement) => vec![placement],
             None => case.placements(),
         };
-        let mut contenders = vec![Contender::Kernel, Contender::Ulsock];
+        let mut contenders = self.rivals.both().to_vec();
         if self.references {
             contenders.extend(case.references());
         }
@@ -62,28 +64,24 @@ pub fn section(plan: &Plan, stage: &Stage, runs: u32, progress: &Progress) -> Se
         .cases
         .iter()
         .flat_map(|case| {
-            let series = plan.series_of(case.as_ref());
-            rows(case.as_ref(), series, stage, runs, progress)
+            let mut series = plan.series_of(case.as_ref());
+            run(case.as_ref(), &mut series, stage, runs, progress);
+            rows(case.as_ref(), plan, &series, stage)
         })
         .collect();
     Section {
         name: plan.name.clone(),
         title: plan.title.clone(),
         chart: plan.chart,
+        rivals: plan.rivals,
         remarks: (plan.remarks)(&rows),
         rows,
     }
 }
 
-fn rows(
-    case: &dyn Case,
-    mut series: Vec<Series>,
-    stage: &Stage,
-    runs: u32,
-    progress: &Progress,
-) -> Vec<Row> {
+fn run(case: &dyn Case, series: &mut [Series], stage: &Stage, runs: u32, progress: &Progress) {
     for _ in 0..runs {
-        for series in &mut series {
+        for series in series.iter_mut() {
             series.extend(|how| case.run(&Bout::new(how, stage)?));
             progress.step();
         }
@@ -93,9 +91,12 @@ fn rows(
     if runs % 2 == 1 {
         series.reverse();
     }
+}
+
+fn rows(case: &dyn Case, plan: &Plan, series: &[Series], stage: &Stage) -> Vec<Row> {
     let hybrid = stage.between_hosts();
     let lines = case.lines().into_iter().enumerate();
     lines
-        .map(|(number, line)| Row::new(number, Line { hybrid, ..line }, &series))
+        .map(|(number, line)| Row::new(number, Line { hybrid, ..line }, plan.rivals, series))
         .collect()
 }

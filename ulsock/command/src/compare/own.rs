@@ -4,13 +4,14 @@ use std::ffi::OsString;
 use std::process::Command;
 
 use super::bout::Bout;
-use super::contender::Contender;
+use super::contender::{Contender, Rivals};
 use super::cores::Placement;
+use super::duel::{Duel, Ready, Stop};
 use super::figure::{Per, Unit};
 use super::find;
 use super::measure::Plan;
 use super::scenario::{Case, Chart, Line, Reading};
-use super::stage::{Duel, How, Ran, Ready, Stage, Stop};
+use super::stage::{How, Ran, Stage};
 use super::usage::End;
 use crate::failure::Failure;
 
@@ -71,6 +72,7 @@ impl Own {
                 .to_string_lossy()
                 .into_owned(),
             chart: Chart::Bars,
+            rivals: Rivals::TCP,
             cases: vec![Box::new(self)],
             remarks: |_| Vec::new(),
             references: false,
@@ -96,6 +98,7 @@ impl Own {
         stage.duel(
             how,
             Duel {
+                backend: None,
                 server,
                 ready,
                 client,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::contender::{Contender, distinct};
+use super::contender::{Contender, Rivals, distinct};
 use super::figure::Unit;
 use super::scenario::{Chart, Line};
 use super::series::{Figure, Series, failures};
@@ -50,15 +50,15 @@ fn unit_name<S: serde::Serializer>(unit: &Unit, to: S) -> Result<S::Ok, S::Error
 impl Row {
     /// The row of a case's line with this number. Of each contender, the first series is the one that
     /// was left to the scheduler.
-    pub fn new(number: usize, line: Line, series: &[Series]) -> Row {
+    pub fn new(number: usize, line: Line, rivals: Rivals, series: &[Series]) -> Row {
         let of = |contender: Contender| -> Vec<&Series> {
             series
                 .iter()
                 .filter(|series| series.how.contender == contender)
                 .collect()
         };
-        let kernel = best(number, &line.unit, &of(Contender::Kernel));
-        let ours = of(Contender::Ulsock);
+        let kernel = best(number, &line.unit, &of(rivals.kernel));
+        let ours = of(rivals.ulsock);
         let left = ours.first();
         let unused = left
             .filter(|_| line.rings)
@@ -67,8 +67,8 @@ impl Row {
             true => (None, unused),
             false => (unused, None),
         };
-        // Where both are kernel TCP, one placement against the better of two would tell of placements.
-        let ulsock = match left_on_kernel.is_some() {
+        // Where both stay on the kernel, one placement against the better of two would tell of placements.
+        let ulsock = match left_on_kernel.is_some() || !line.rings {
             true => best(number, &line.unit, &ours),
             false => left.and_then(|series| series.figure(number)),
         };
@@ -85,7 +85,7 @@ impl Row {
             race: line.race,
             used: used.is_some(),
             ulsock_pinned: used.and_then(|left| better_pinned(number, &line.unit, left, &ours)),
-            references: references(number, &line.unit, series),
+            references: references(number, &line.unit, rivals, series),
             ring_share: left.map_or(0.0, |series| series.ring_share()),
             label: line.label,
             unit: line.unit,
@@ -132,10 +132,9 @@ fn better_pinned(number: usize, unit: &Unit, left: &Figure, ours: &[&Series]) ->
     (unit.speed_up(left.value, figure.value) > 1.0).then_some(figure)
 }
 
-fn references(number: usize, unit: &Unit, series: &[Series]) -> Vec<Figure> {
+fn references(number: usize, unit: &Unit, rivals: Rivals, series: &[Series]) -> Vec<Figure> {
     let others = series.iter().map(|series| series.how.contender);
-    let others =
-        others.filter(|contender| !matches!(contender, Contender::Kernel | Contender::Ulsock));
+    let others = others.filter(|contender| !rivals.both().contains(contender));
     let of = |contender: &Contender| -> Vec<&Series> {
         series
             .iter()
@@ -155,6 +154,8 @@ pub struct Section {
     pub title: String,
     #[serde(skip)]
     pub chart: Chart,
+    #[serde(skip)]
+    pub rivals: Rivals,
     pub rows: Vec<Row>,
     /// What the rows say together.
     pub remarks: Vec<String>,
@@ -266,6 +267,7 @@ mod tests {
                 hybrid,
                 ..line
             },
+            Rivals::TCP,
             &all,
         )
     }
@@ -301,7 +303,7 @@ mod tests {
     fn the_kernel_is_not_sold_as_ulsock() {
         let unused = row(0, true);
         assert!(unused.ratio.is_none() && unused.used().is_none() && unused.problems.len() == 1);
-        // Short connections are not meant to leave it.
-        assert_eq!(row(0, false).ratio, Some(2.0));
+        // Short connections are not meant to leave it: then it is placed as well as the kernel is.
+        assert_eq!(row(0, false).ratio, Some(5.0));
     }
 }

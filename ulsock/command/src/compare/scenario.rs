@@ -8,6 +8,8 @@ mod chain;
 mod churn;
 mod crowd;
 mod exchange;
+mod go;
+mod gunicorn;
 mod iperf3;
 mod java;
 mod liburing;
@@ -28,12 +30,13 @@ mod stream;
 mod team;
 pub mod text;
 mod ucx;
+mod unix;
 mod zmq;
 
 pub use built_in::PROGRAMS;
 
 use super::bout::Bout;
-use super::contender::Contender;
+use super::contender::{Contender, Rivals};
 use super::cores::Placement;
 use super::figure::{Per, Unit};
 use super::programs::Need;
@@ -85,6 +88,8 @@ pub struct Scenario {
     /// References, by their names, that are left out where they are not installed.
     pub optional: &'static [(&'static str, &'static [Need])],
     pub chart: Chart,
+    /// Whom it compares.
+    pub rivals: Rivals,
     /// Whether it is part of the quick run.
     pub quick: bool,
     /// Whether its ends can be on one host, and on two.
@@ -103,6 +108,7 @@ impl Scenario {
         needs: &[],
         optional: &[],
         chart: Chart::Bars,
+        rivals: Rivals::TCP,
         quick: false,
         on_one_host: true,
         between_hosts: false,
@@ -197,6 +203,9 @@ pub const SCENARIOS: &[Scenario] = &[
     nginx::SHORT,
     pgbench::SELECT,
     pgbench::TPC_B,
+    go::PING_PONG,
+    go::HTTP,
+    go::REDIS,
     java::SCENARIO,
     zmq::SCENARIO,
     liburing::SCENARIO,
@@ -206,6 +215,12 @@ pub const SCENARIOS: &[Scenario] = &[
     churn::SCENARIO,
     crowd::SCENARIO,
     crowd::POLL,
+    unix::PING_PONG,
+    unix::STREAM,
+    unix::REDIS,
+    unix::PGBENCH,
+    unix::NGINX,
+    unix::CHURN,
     memory::SCENARIO,
     calls::SCENARIO,
     team::SCENARIO,

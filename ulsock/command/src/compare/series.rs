@@ -136,7 +136,8 @@ impl Series {
             total(on_kernel.iter().copied()).reason_text()
         };
         let (some, all) = (on_kernel.len(), self.readings.len());
-        Some(format!("on kernel TCP in {some} of {all} runs: {why}"))
+        let fallback = self.how.contender.fallback();
+        Some(format!("on {fallback} in {some} of {all} runs: {why}"))
     }
 
     /// The part of all bytes that went through a ring.

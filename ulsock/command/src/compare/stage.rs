@@ -18,10 +18,10 @@ use rustix::process::Signal;
 use super::contender::Contender;
 use super::cores::Placement;
 use super::daemons::ProgramsPort;
+use super::duel::{Backend, Duel, Stop, stop, until_ready};
 use super::guard::Guard;
 use super::hosts::{self, Hosts};
 use super::process::{Ended, Process};
-use super::procfs;
 use super::usage::{End, Usage, UsageFiles};
 use super::user;
 use crate::failure::Failure;
@@ -30,44 +30,14 @@ use crate::preload;
 
 /// A run that takes this much longer than it measures hangs.
 const HANG_TIMEOUT: Duration = Duration::from_secs(60);
-/// A server that ends by itself gets this long before it is asked to.
-const GRACE: Duration = Duration::from_millis(300);
+/// What programs are built in, if need be with all that they use: Go compiles its library at its first use.
+const PREPARE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Who runs, and where.
 #[derive(Clone, Copy)]
 pub struct How {
     pub contender: Contender,
     pub placement: Placement,
-}
-
-/// What shows that a server can be asked.
-pub enum Ready {
-    /// Somebody listens on this port.
-    Port(u16),
-    /// This Unix socket exists.
-    Path(PathBuf),
-    /// It has said this on stderr.
-    Says(&'static str),
-    /// It, or a process that it started, listens somewhere.
-    Listener,
-}
-
-/// How a server ends.
-#[derive(Clone, Copy)]
-pub enum Stop {
-    /// By itself, when its client has gone.
-    Itself,
-    Signal(Signal),
-    /// By itself, or by SIGTERM if it does not.
-    Either,
-}
-
-/// A server and its client.
-pub struct Duel {
-    pub server: Command,
-    pub ready: Ready,
-    pub client: Command,
-    pub stop: Stop,
 }
 
 /// What a run gave.
@@ -210,7 +180,7 @@ impl Stage {
         let mut command = Command::new(program);
         command.current_dir(&self.folder);
         match how.contender {
-            Contender::Ulsock => command.envs(self.variables(end)),
+            contender if contender.has_library() => command.envs(self.variables(end)),
             // It has ulsock in it.
             Contender::Messages => command
                 .envs(self.variables(end))
@@ -287,17 +257,14 @@ impl Stage {
         let deadline = self.deadline();
         self.usage.clear();
         let at_server = |error: String| format!("server: {error}");
-        let server = self.start(how, End::Server, &mut duel.server)?;
-        let ready = || match &duel.ready {
-            Ready::Port(port) => procfs::listens(server.id(), *port),
-            Ready::Path(path) => procfs::listens_at(server.id(), path),
-            Ready::Says(text) => server.errors().contains(text),
-            Ready::Listener => procfs::has_listener(server.id()),
+        let backend = match duel.backend {
+            Some(backend) => Some(self.backend(how, backend, deadline)?),
+            None => None,
         };
-        server
-            .until("it listens", deadline, ready)
-            .map_err(at_server)?;
+        let server = self.start(how, End::Server, &mut duel.server)?;
+        until_ready(&server, &duel.ready, deadline).map_err(at_server)?;
         let before = server.cpu_so_far();
+        let behind = backend.as_ref().map(Process::cpu_so_far);
         let idle = self.daemons_cpu(how);
         let begun = Instant::now();
         let client = self.start(how, End::Client, &mut duel.client)?;
@@ -307,14 +274,32 @@ impl Stage {
         let wall = begun.elapsed();
         let server = stop(server, duel.stop, deadline).map_err(at_server)?;
         let daemons = self.daemons_cpu(how).saturating_sub(idle);
-        let cpu = client.cpu + server.cpu.saturating_sub(before) + daemons;
+        let mut cpu = client.cpu + server.cpu.saturating_sub(before) + daemons;
+        if let Some((backend, before)) = backend.zip(behind) {
+            let ended = stop(backend, Stop::Signal(Signal::TERM), deadline);
+            let ended = ended.map_err(|error| format!("backend: {error}"))?;
+            cpu += ended.cpu.saturating_sub(before);
+        }
         Ok(self.ran(client, cpu, wall))
+    }
+
+    fn backend(
+        &self,
+        how: &How,
+        mut backend: Backend,
+        deadline: Instant,
+    ) -> Result<Process, String> {
+        self.take_rights(&mut backend.command)?;
+        let process = self.start_as("backend", how, End::Server, &mut backend.command)?;
+        until_ready(&process, &backend.ready, deadline)
+            .map_err(|error| format!("backend: {error}"))?;
+        Ok(process)
     }
 
     /// What a contender's daemons have used so far.
     fn daemons_cpu(&self, how: &How) -> Duration {
         let hosts = self.hosts.as_ref();
-        let ours = matches!(how.contender, Contender::Ulsock | Contender::Messages);
+        let ours = how.contender.has_library() || how.contender == Contender::Messages;
         let hosts = hosts.filter(|_| ours);
         hosts.map_or(Duration::ZERO, Hosts::daemons_cpu)
     }
@@ -344,12 +329,23 @@ impl Stage {
         let log = self.folder.join("prepare");
         let process =
             Process::start(command, &log, &self.guard).map_err(|error| error.to_string())?;
-        process.succeed(self.deadline()).map(drop)
+        process.succeed(Instant::now() + PREPARE_TIMEOUT).map(drop)
     }
 
     /// Starts one end where it belongs.
     pub fn start(&self, how: &How, end: End, command: &mut Command) -> Result<Process, String> {
-        let log = self.folder.join(end.name());
+        self.start_as(end.name(), how, end, command)
+    }
+
+    /// The same with a name of its own for what it prints.
+    fn start_as(
+        &self,
+        name: &str,
+        how: &How,
+        end: End,
+        command: &mut Command,
+    ) -> Result<Process, String> {
+        let log = self.folder.join(name);
         how.placement
             .start(end, || {
                 self.at(how, end, || Process::start(command, &log, &self.guard))
@@ -359,17 +355,6 @@ impl Stage {
                 format!("cannot start {program}: {error}")
             })
     }
-}
-
-/// Waits for the server's end. Only a server that ends by itself must do so with success.
-fn stop(server: Process, how: Stop, deadline: Instant) -> Result<Ended, String> {
-    match how {
-        Stop::Itself => return server.succeed(deadline),
-        Stop::Signal(signal) => server.signal(signal),
-        Stop::Either if server.ends_before(Instant::now() + GRACE) => {}
-        Stop::Either => server.signal(Signal::TERM),
-    }
-    server.end(deadline)
 }
 
 /// What the user preloads.

@@ -39,8 +39,8 @@ fn footer(report: &Report, width: usize) -> String {
         false => "",
     };
     let text = format!(
-        "{}, contenders in turn. \"ends\" says where kernel TCP did best; ulsock's ends are left \
-         to the scheduler, unless it stays on kernel TCP. CPU is user and system time of both ends, kernel TCP / ulsock.{few}",
+        "{}, contenders in turn. \"ends\" says where the kernel did best; ulsock's ends are left \
+         to the scheduler, unless it stays on the kernel. CPU is user and system time of both ends, kernel / ulsock.{few}",
         report.effort()
     );
     wrapped(&text, width, "")
@@ -146,7 +146,8 @@ pub fn cells_of(section: &Section) -> Cells {
         true => format!("CPU s per {first}"),
         false => "CPU s".to_owned(),
     };
-    let header = ["", "kernel TCP", ENDS, "ulsock", "ratio", &cpu];
+    let [kernel, ulsock] = section.rivals.both().map(Contender::name);
+    let header = ["", kernel, ENDS, ulsock, "ratio", &cpu];
     let names = references.iter().map(|contender| contender.name());
     let rows = section.rows.iter().map(|row| cells(row, &references, same));
     Cells {

@@ -6,7 +6,7 @@ mod find;
 pub mod libraries;
 mod rights;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -49,6 +49,17 @@ pub fn examine(findings: &mut Findings, program: &[OsString]) {
     let variables: Vec<_> = rules::own_variables().collect();
     let config = Config::of(variables.iter().cloned(), || who);
     rules::tell(findings, config.as_ref(), &variables);
+}
+
+/// Why a program cannot load the library; `None` if it can, or if nobody can say.
+pub fn obstacle(program: &OsStr) -> Option<String> {
+    let steps = find::steps(program).ok()?;
+    let real = steps.last()?.path.canonicalize().ok()?;
+    let file = File::open(&real).ok()?;
+    match judge(elf::read(&file, &calls::asked()), Found::OnDisk) {
+        Err(problem) => Some(problem),
+        Ok(_) => rights::gained(&real),
+    }
 }
 
 fn file_text(path: &Path, real: &Path) -> String {
@@ -110,10 +121,10 @@ fn judge(kind: Option<Kind>, found: Found) -> Result<(String, Elf), String> {
             return Err("not a program that the kernel runs by itself: give one, or a script that begins with #!".to_owned());
         }
     };
-    if elf.is_go {
+    if let Some(Err(why)) = &elf.go {
         return Err(format!(
-            "a Go program: Go calls the kernel past libc, so all its connections stay on kernel TCP, and {PEERS}. \
-             Nothing can be done but to use another program"
+            "a Go program, which calls the kernel past libc, and {why}: all its connections stay on kernel TCP ({PEERS}). \
+             Programs that `go build` makes with the package net, and cgo, can be served"
         ));
     }
     match elf.interpreter.as_deref() {
@@ -133,10 +144,15 @@ fn judge(kind: Option<Kind>, found: Found) -> Result<(String, Elf), String> {
             "its loader {} is missing here, so it does not start at all: install glibc there",
             plain(loader.as_bytes())
         )),
-        Some(_) => Ok((
-            "for x86-64, linked with glibc: the library can be loaded".to_owned(),
-            elf,
-        )),
+        Some(_) => {
+            let go = elf.go.as_ref().and_then(|go| go.as_ref().ok());
+            let go = go.map_or(String::new(), |go| {
+                let version = go.version;
+                format!("; by Go ({version}), whose calls past libc are led to it")
+            });
+            let text = format!("for x86-64, linked with glibc: the library can be loaded{go}");
+            Ok((text, elf))
+        }
     }
 }
 
@@ -157,6 +173,7 @@ fn rights_of(findings: &mut Findings, path: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use golang::Refusal;
 
     fn problem(elf: Elf) -> String {
         judge(Some(Kind::Bits64(elf)), Found::OnDisk).expect_err("a problem")
@@ -181,7 +198,7 @@ mod tests {
         assert!(problem(with_loader("/system/bin/linker64")).contains("not glibc's"));
         assert!(problem(with_loader("/no/ld-linux-x86-64.so.2")).contains("missing"));
         let go = Elf {
-            is_go: true,
+            go: Some(Err(Refusal::OwnThreads)),
             ..with_loader("/lib64/ld-linux-x86-64.so.2")
         };
         assert!(problem(go).contains("Go program"));

@@ -30,7 +30,15 @@ fn rows(config: &Config) -> Vec<(&'static str, &'static str, String)> {
         ("awake on kernel TCP", "ULSOCK_AWAKE", awake(config)),
         ("upgrade", "ULSOCK_UPGRADE_AFTER", upgrade(config)),
         ("largest ring", "ULSOCK_RING", ring(config)),
+        ("Go programs", "ULSOCK_GO", go(config.go)),
         ("guard", "ULSOCK_GUARD", guard(config.guard)),
+        ("kernel TLS", "ULSOCK_KTLS", kernel_tls(config.kernel_tls)),
+        (
+            "translated addresses",
+            "ULSOCK_REDIRECTED",
+            redirected(config.redirected),
+        ),
+        ("Unix sockets", "ULSOCK_UNIX", unix(config.unix)),
         (
             "run directory",
             "ULSOCK_RUN_DIR",
@@ -123,6 +131,38 @@ fn upgrade(config: &Config) -> String {
 fn ring(config: &Config) -> String {
     let kib = 16u64 << (2 * config.largest);
     format!("{kib} KiB each way")
+}
+
+fn kernel_tls(is_on: bool) -> String {
+    match is_on {
+        true => "whenever a program asks for it: the connection stays on kernel TCP",
+        false => "not where rings may carry the connection: the program encrypts",
+    }
+    .to_owned()
+}
+
+fn redirected(may_leave: bool) -> String {
+    match may_leave {
+        true => "may leave kernel TCP, by the host's nicd",
+        false => "stay on kernel TCP",
+    }
+    .to_owned()
+}
+
+fn unix(may_leave: bool) -> String {
+    match may_leave {
+        true => "streams may leave the kernel",
+        false => "stay on the kernel",
+    }
+    .to_owned()
+}
+
+fn go(served: bool) -> String {
+    match served {
+        true => "their calls are led to the library",
+        false => "stay on kernel TCP",
+    }
+    .to_owned()
 }
 
 fn guard(guard: Guarding) -> String {

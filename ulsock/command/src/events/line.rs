@@ -1,12 +1,11 @@
 //! An event as a line of text, or of JSON.
 
-use std::net::SocketAddr;
-
 use rendezvous::reason::Reason;
 use serde::Serialize;
 use sockets::journal::{CarrierName, Direction, Event, Happening};
-use sockets::observe::ProgramEvent;
+use sockets::observe::{Endpoint, ProgramEvent};
 
+use crate::amount::endpoint_in_json;
 use crate::amount::{address, bytes};
 use crate::utc;
 
@@ -18,8 +17,10 @@ struct Line<'a> {
     pid: u32,
     /// The same for all events of one connection of one program.
     connection: String,
-    local: Option<SocketAddr>,
-    peer: Option<SocketAddr>,
+    #[serde(serialize_with = "endpoint_in_json")]
+    local: Option<Endpoint>,
+    #[serde(serialize_with = "endpoint_in_json")]
+    peer: Option<Endpoint>,
     #[serde(flatten)]
     moved: Option<Moved>,
     #[serde(skip_serializing_if = "str::is_empty")]

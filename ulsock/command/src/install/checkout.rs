@@ -46,6 +46,8 @@ impl Checkout {
                 "-p",
                 "ulsock_preload",
                 "-p",
+                "ulsock_trace",
+                "-p",
                 "benches",
                 "--profile",
             ])
@@ -57,7 +59,7 @@ impl Checkout {
         // The program's output belongs to the program: cargo speaks on stderr only.
         cargo.stdin(Stdio::null()).stdout(Stdio::null());
         eprintln!(
-            "ulsock: building its library and programs (cargo build --profile {} -p ulsock_preload -p benches)",
+            "ulsock: building its library and programs (cargo build --profile {} -p ulsock_preload -p ulsock_trace -p benches)",
             profile.to_string_lossy()
         );
         let status = cargo
@@ -78,12 +80,30 @@ fn cargo_run_workspace() -> Option<PathBuf> {
     std::env::var_os("CARGO")?;
     let package = std::env::var_os("CARGO_PKG_NAME")?;
     let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR")?);
-    (package == env!("CARGO_PKG_NAME"))
-        .then_some(manifest)?
-        .parent()
-        .map(Path::to_owned)
+    let manifest = (package == env!("CARGO_PKG_NAME")).then_some(manifest)?;
+    workspace_around(&manifest)
+}
+
+/// However deep in it the package lies.
+fn workspace_around(package: &Path) -> Option<PathBuf> {
+    let found = package.ancestors().find(|folder| is_ours(folder));
+    found.map(Path::to_owned)
 }
 
 fn is_ours(workspace: &Path) -> bool {
     workspace.join("Cargo.toml").is_file() && workspace.join("preload/Cargo.toml").is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cargo_run_names_leads_to_the_workspace() {
+        let workspace = workspace_around(Path::new(env!("CARGO_MANIFEST_DIR")));
+        let workspace = workspace.expect("a workspace");
+        assert!(workspace.join("preload/src/lib.rs").is_file());
+        assert!(workspace.join("benches/Cargo.toml").is_file());
+        assert_eq!(workspace_around(Path::new("/")), None);
+    }
 }

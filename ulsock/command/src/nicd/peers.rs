@@ -56,9 +56,13 @@ impl PeersOptions {
     }
 
     /// What the daemon is told.
-    pub fn peers_from(&self, state: &Path) -> Result<PeersFrom, Failure> {
+    pub fn peers_from(&self, state: &Path, writer: Option<u32>) -> Result<PeersFrom, Failure> {
         Ok(match self.source()? {
-            Some(source) => PeersFrom::Source(source, state.to_owned()),
+            Some(source) => PeersFrom::Source {
+                source,
+                saved: state.to_owned(),
+                writer,
+            },
             None => {
                 Peers::load(&self.peers).map_err(|why| check::refusal(&self.peers, &why))?;
                 PeersFrom::File(self.peers.clone())

@@ -118,7 +118,10 @@ enum Port {
 pub fn run(options: &ServeOptions) -> Outcome {
     let config = preload::configuration()?;
     let key = &options.key;
-    let peers = options.peers.peers_from(&options.peers_state)?;
+    let user = options.user.as_deref().map(User::find).transpose();
+    let user = user.map_err(|why| Failure::setup(format!("--user: {why}")))?;
+    let writer = user.map(|user| user.uid);
+    let peers = options.peers.peers_from(&options.peers_state, writer)?;
     options.check_access()?;
     let identity =
         Identity::load(key).map_err(|why| Failure::setup(format!("{} {why}", key.display())))?;
@@ -141,7 +144,7 @@ pub fn run(options: &ServeOptions) -> Outcome {
         store: options.store()?,
     });
     let mut nicd = started.map_err(Failure::setup)?;
-    settle(options.user.as_deref())?;
+    settle(user)?;
     if let Some(server) = metrics {
         serve(server, &config)?;
     }
@@ -170,9 +173,7 @@ fn uids(users: &[String]) -> Result<Vec<u32>, Failure> {
 }
 
 /// Everything that takes more rights is open.
-fn settle(user: Option<&str>) -> Result<(), Failure> {
-    let user = user.map(User::find).transpose();
-    let user = user.map_err(|why| Failure::setup(format!("--user: {why}")))?;
+fn settle(user: Option<User>) -> Result<(), Failure> {
     let missing = caps::settle(user);
     let missing = missing.map_err(|why| Failure::setup(format!("cannot give up rights: {why}")))?;
     if !missing.is_empty() {

@@ -46,6 +46,8 @@ pub struct ProgramStats {
     pub waits_in_vain: u64,
     pub waits_slept: u64,
     pub wake_ups: u64,
+    /// For `ulsock capture`.
+    pub copied_bytes: u64,
     /// Connections that live, and that have ended, by why they are or were on the kernel.
     pub live_on_kernel: BTreeMap<String, u64>,
     pub ended_on_kernel: BTreeMap<String, u64>,
@@ -81,7 +83,7 @@ impl Snapshot {
 
 impl ProgramStats {
     /// The counts that only grow.
-    pub fn counts(&mut self) -> [&mut u64; 18] {
+    pub fn counts(&mut self) -> [&mut u64; 19] {
         [
             &mut self.connections,
             &mut self.on_rings,
@@ -101,6 +103,7 @@ impl ProgramStats {
             &mut self.waits_in_vain,
             &mut self.waits_slept,
             &mut self.wake_ups,
+            &mut self.copied_bytes,
         ]
     }
 
@@ -162,6 +165,7 @@ impl From<ProgramRow> for ProgramStats {
             waits_in_vain: row.waits.in_vain,
             waits_slept: row.waits.slept,
             wake_ups: row.waits.woke,
+            copied_bytes: row.copied_bytes,
             live_on_kernel,
             ended_on_kernel: ended
                 .map(|(name, count)| (name.to_owned(), count))

@@ -1,13 +1,12 @@
 //! The live connections as a list, or as JSON.
 
-use std::net::SocketAddr;
-
 use serde::Serialize;
-use sockets::observe::ConnectionRow;
+use sockets::observe::{ConnectionRow, Endpoint};
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;
 use tabled::settings::{Alignment, Style};
 
+use crate::amount::endpoint_in_json;
 use crate::amount::{address, bytes};
 
 const HEADINGS: [&str; 11] = [
@@ -24,8 +23,10 @@ struct Row(#[serde(with = "RowInJson")] ConnectionRow);
 struct RowInJson {
     pid: u32,
     program: String,
-    local: Option<SocketAddr>,
-    peer: Option<SocketAddr>,
+    #[serde(serialize_with = "endpoint_in_json")]
+    local: Option<Endpoint>,
+    #[serde(serialize_with = "endpoint_in_json")]
+    peer: Option<Endpoint>,
     carrier_tx: &'static str,
     carrier_rx: &'static str,
     tx_bytes: u64,

@@ -1,11 +1,10 @@
 //! What is known now of the programs and their connections, with rates since the look before.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
 
 use rendezvous::rundir::RunDir;
-use sockets::observe::{self, ConnectionRow, ProgramRow, WaitCounts};
+use sockets::observe::{self, ConnectionRow, Endpoint, ProgramRow, WaitCounts};
 
 use super::history::{Key, key};
 use super::place;
@@ -161,10 +160,12 @@ fn counts(row: &ConnectionRow) -> [u64; 3] {
 
 /// What each has sent and the other end, if it is on this host, has not read.
 fn unread<'a>(rows: impl Iterator<Item = &'a ConnectionRow>) -> HashMap<Key, u64> {
-    let mut read: HashMap<(SocketAddr, SocketAddr), u64> = HashMap::new();
+    let mut read: HashMap<(Endpoint, Endpoint), u64> = HashMap::new();
     let mut sent = Vec::new();
     for row in rows {
-        if let (Some(local), Some(peer)) = (row.local, row.peer) {
+        if let (Some(local), Some(peer)) = (row.local, row.peer)
+            && local != Endpoint::Unix(0)
+        {
             read.insert((local, peer), row.rx_bytes);
             sent.push((key(row), (peer, local), row.tx_bytes));
         }
@@ -196,7 +197,7 @@ pub mod tests {
 
     /// From port to port, with so much sent and received.
     pub fn row(record: u32, ports: [u16; 2], bytes: [u64; 2]) -> ConnectionRow {
-        let end = |port| Some(SocketAddr::from(([127, 0, 0, 1], port)));
+        let end = |port| Some(std::net::SocketAddr::from(([127, 0, 0, 1], port)).into());
         ConnectionRow {
             family: 1,
             pid: 7,

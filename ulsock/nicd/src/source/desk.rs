@@ -130,6 +130,11 @@ impl Desk {
         self.0.state().unfit = unfit;
     }
 
+    /// Is that why the last set is not used?
+    pub fn is_unfit_for(&self, why: &str) -> bool {
+        self.0.state().unfit.as_deref() == Some(why)
+    }
+
     pub fn status(&self) -> SourceStatus {
         let state = self.0.state();
         let age = state.known.map_or(0.0, |it| it.elapsed().as_secs_f64());

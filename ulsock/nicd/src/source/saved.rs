@@ -4,7 +4,7 @@
 use std::fmt;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ pub struct Saved {
     path: PathBuf,
     /// In the first line: what another source has said is not used.
     title: String,
+    /// Whom the daemon becomes at its start.
+    writer: Option<u32>,
 }
 
 /// Why there is nothing to be used.
@@ -34,7 +36,13 @@ impl Saved {
         Saved {
             path: path.to_owned(),
             title: format!("# Peers of {title}, as nicd has saved them"),
+            writer: None,
         }
+    }
+
+    /// It is this user who goes on writing it, and may have written it before.
+    pub fn written_by(self, writer: Option<u32>) -> Saved {
+        Saved { writer, ..self }
     }
 
     pub fn path(&self) -> &Path {
@@ -43,7 +51,7 @@ impl Saved {
 
     /// The lines, and how old they are.
     pub fn load(&self) -> Result<(Peers, Last, Duration), Unsaved> {
-        let text = trusted::read(&self.path, Readers::Few);
+        let text = trusted::read_of(&self.path, Readers::Few, self.writer);
         let text = text.map_err(|why| Unsaved::Bad(BadPeers::Untrusted(why)))?;
         let mut lines = text.lines();
         if lines.next() != Some(&self.title) {
@@ -66,12 +74,7 @@ impl Saved {
     /// It takes the place of the old one as a whole, or not at all.
     pub fn store(&self, lines: &Last) -> io::Result<()> {
         let folder = self.path.parent().unwrap_or(Path::new("/"));
-        if !folder.exists() {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(folder)?;
-        }
+        self.make(folder)?;
         let unfinished = self.unfinished();
         // Of a daemon that was killed meanwhile.
         let _ = fs::remove_file(&unfinished);
@@ -85,10 +88,34 @@ impl Saved {
         written
     }
 
+    /// A folder that is there already, whoever it belongs to, is left as it is.
+    fn make(&self, folder: &Path) -> io::Result<()> {
+        if folder.exists() {
+            return Ok(());
+        }
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(folder)?;
+        match self.writer {
+            Some(writer) => chown(folder, Some(writer), None),
+            None => Ok(()),
+        }
+    }
+
+    /// Before the daemon gives up the right to do it for the one whom it becomes.
+    pub fn prepare(&self) -> io::Result<()> {
+        self.path
+            .parent()
+            .map_or(Ok(()), |folder| self.make(folder))
+    }
+
     fn write(&self, path: &Path, lines: &Last) -> io::Result<()> {
         let mut text = format!("{}\n", self.title);
         for (origin, line) in lines {
             text.push_str(&format!("{line} # {origin}\n"));
+        }
+        if text.len() as u64 > trusted::LARGEST {
+            let why = format!("they are more than {} bytes long", trusted::LARGEST);
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
         }
         let mut options = File::options();
         let mut file = options
@@ -118,7 +145,7 @@ impl fmt::Display for Unsaved {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
 
@@ -168,6 +195,39 @@ mod tests {
         assert!(matches!(saved.load(), Err(Unsaved::Bad(_))));
         fs::write(&path, &text[..text.len() - 60]).unwrap();
         assert!(matches!(saved.load(), Err(Unsaved::Bad(_))), "cut");
+    }
+
+    #[test]
+    fn who_goes_on_as_another_user_finds_a_folder_of_his_own() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lib/peers");
+        let user = 4321;
+        let saved = Saved::new(&path, "etcd").written_by(Some(user));
+        saved.prepare().unwrap();
+        let owner = |path: &Path| fs::metadata(path).unwrap().uid();
+        assert_eq!(owner(path.parent().unwrap()), user);
+        saved.store(&lines()).unwrap();
+        chown(&path, Some(user), None).unwrap();
+        assert_eq!(saved.load().unwrap().1, lines());
+        let another = saved.written_by(Some(user + 1));
+        assert!(matches!(another.load(), Err(Unsaved::Bad(_))));
+        another.prepare().unwrap();
+        assert_eq!(owner(path.parent().unwrap()), user, "it was there");
+    }
+
+    /// It could not be read again.
+    #[test]
+    fn what_is_too_long_is_not_stored() {
+        let folder = tempfile::tempdir().unwrap();
+        let saved = Saved::new(&folder.path().join("peers"), "etcd");
+        saved.store(&lines()).unwrap();
+        let long = "x".repeat(trusted::LARGEST as usize);
+        assert!(saved.store(&[(String::new(), long)].into()).is_err());
+        assert_eq!(saved.load().unwrap().1, lines());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     /// One that was killed has left its own.

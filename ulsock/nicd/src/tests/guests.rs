@@ -18,24 +18,28 @@ use rendezvous::pair::{Mail, Other, Pair};
 use rendezvous::reason::Reason;
 use rendezvous::rundir::RunDir;
 
-struct TestGuest(Arc<Pair>);
+pub struct TestGuest(pub Arc<Pair>);
 
 impl TestGuest {
-    fn of(host: &TestHost) -> TestGuest {
+    pub fn of(host: &TestHost) -> TestGuest {
         waiter();
         let dir = RunDir::open(&host.run_dir).expect("a run directory");
         let channel = Channel::connect_to_host(&dir).expect("a door");
         TestGuest(Pair::with(Other::HostDaemon, channel).expect("a pair"))
     }
 
-    fn seek(&self, stream: &TcpStream, connected: bool) -> u64 {
+    pub fn seek(&self, stream: &TcpStream, connected: bool) -> u64 {
         let cookie = tcp::cookie(stream.as_fd()).expect("a cookie");
         self.seek_as(cookie, connected, stream.as_fd());
         cookie
     }
 
     fn seek_as(&self, cookie: u64, connected: bool, socket: std::os::fd::BorrowedFd<'_>) {
-        let message = Message::Seek { cookie, connected };
+        let message = Message::Seek {
+            cookie,
+            connected,
+            translated: true,
+        };
         assert!(self.0.tell(&message, Some(socket)));
     }
 
@@ -43,12 +47,12 @@ impl TestGuest {
         eventually("mail", || self.any_mail())
     }
 
-    fn any_mail(&self) -> Option<Mail> {
+    pub fn any_mail(&self) -> Option<Mail> {
         self.0.receive();
         self.0.next_mail()
     }
 
-    fn introduction(&self) -> (Introduction, OwnedFd) {
+    pub fn introduction(&self) -> (Introduction, OwnedFd) {
         match self.mail() {
             Mail::Introduced { it, channel } => {
                 (it, channel.as_fd().try_clone_to_owned().expect("a copy"))
@@ -57,7 +61,7 @@ impl TestGuest {
         }
     }
 
-    fn found(&self) -> (u64, u64, u32) {
+    pub fn found(&self) -> (u64, u64, u32) {
         match self.mail() {
             Mail::Found {
                 cookie,
@@ -82,7 +86,7 @@ fn ends_in_containers(world: &World) -> [TcpStream; 2] {
 }
 
 /// Lets the daemon hear everything that was said before.
-fn settle(guest: &TestGuest) {
+pub fn settle(guest: &TestGuest) {
     let stray = TcpListener::bind("127.0.0.1:0").expect("to listen");
     guest.seek_as(0, true, stray.as_fd());
     assert_eq!(guest.refusal(), Reason::Identity);

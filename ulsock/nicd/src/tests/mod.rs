@@ -9,6 +9,7 @@ mod orphans;
 mod program;
 mod services;
 mod strangers;
+mod translated;
 mod world;
 
 use std::io::Read;

@@ -37,17 +37,22 @@ pub const KNOWN: &[&str] = &[
     "ULSOCK_DIE",
     "ULSOCK_DRAG",
     "ULSOCK_EXCLUDE",
+    "ULSOCK_GO",
     "ULSOCK_GUARD",
+    "ULSOCK_KTLS",
     "ULSOCK_LATE",
     "ULSOCK_LIB",
     "ULSOCK_LOG",
     "ULSOCK_LOG_FILE",
     "ULSOCK_NIC",
     "ULSOCK_PROFILE",
+    "ULSOCK_REDIRECTED",
     "ULSOCK_REPORT",
     "ULSOCK_RING",
     "ULSOCK_RUN_DIR",
     "ULSOCK_SPIN_US",
+    "ULSOCK_TRACE",
+    "ULSOCK_UNIX",
     "ULSOCK_UPGRADE_AFTER",
 ];
 
@@ -131,13 +136,22 @@ pub struct Config {
     pub report: Report,
     /// A test aid: carriers change at random on about this many of 1000 calls.
     pub chaos: u32,
+    /// Whether the calls of a Go program come to us.
+    pub go: bool,
     pub guard: Guarding,
+    /// Whether a program that asks the kernel to encrypt a connection (`TCP_ULP` "tls") has that also where the connection
+    /// could be on rings.
+    pub kernel_tls: bool,
     pub drag: Option<Drag>,
     /// A test aid: so many microseconds pass before a tripwire is armed.
     pub late: u32,
     /// A test aid: the process is killed after this step.
     pub die: Option<Step>,
     pub nic: Nic,
+    /// Whether connections whose addresses kernel rules have translated may leave the kernel.
+    pub redirected: bool,
+    /// Unix stream sockets may leave the kernel, too.
+    pub unix: bool,
     /// For single connections of this program.
     pub rules: Rules,
     pub file: ConfigFile,
@@ -214,8 +228,12 @@ impl Config {
             "ULSOCK_LOG_FILE" => self.log_file = Some(absolute(value)?),
             "ULSOCK_REPORT" => self.report = report(value)?,
             "ULSOCK_CHAOS" => self.chaos = per_mille(value)?,
+            "ULSOCK_GO" => self.go = flag(value)?,
             "ULSOCK_GUARD" => self.guard = guarding(value)?,
+            "ULSOCK_KTLS" => self.kernel_tls = flag(value)?,
             "ULSOCK_NIC" => self.nic = nic(value)?,
+            "ULSOCK_REDIRECTED" => self.redirected = flag(value)?,
+            "ULSOCK_UNIX" => self.unix = flag(value)?,
             "ULSOCK_DIE" => self.die = Some(step(value)?),
             "ULSOCK_DRAG" => self.drag = Some(drag(value)?),
             "ULSOCK_LATE" => self.late = microseconds(value)?,
@@ -249,11 +267,15 @@ impl Default for Config {
             log_file: None,
             report: Report::Off,
             chaos: 0,
+            go: true,
             guard: Guarding::On,
+            kernel_tls: false,
             drag: None,
             late: 0,
             die: None,
             nic: Nic::Auto,
+            redirected: true,
+            unix: true,
             rules: Rules::default(),
             file: ConfigFile::None,
         }

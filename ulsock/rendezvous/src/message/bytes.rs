@@ -66,7 +66,11 @@ impl Message {
             Message::Route(route) => route.write(kind(ROUTE)),
             Message::Socket(route) => route.write(kind(SOCKET)),
             Message::Entrust { segment, conn } => kind(ENTRUST).u32(segment).u32(conn),
-            Message::Seek { cookie, connected } => kind(SEEK).u64(cookie).bool(connected),
+            Message::Seek {
+                cookie,
+                connected,
+                translated,
+            } => kind(SEEK).u64(cookie).bool(connected).bool(translated),
             Message::Introduce(it) => it.write(kind(INTRODUCE)),
             Message::Found {
                 cookie,
@@ -142,6 +146,7 @@ impl Message {
             SEEK => Message::Seek {
                 cookie: rest.u64()?,
                 connected: rest.bool()?,
+                translated: rest.bool()?,
             },
             INTRODUCE => Message::Introduce(Introduction::read(rest)?),
             FOUND => Message::Found {
@@ -293,8 +298,11 @@ mod tests {
             any_route().prop_map(Message::Route),
             any_route().prop_map(Message::Socket),
             any::<(u32, u32)>().prop_map(|(segment, conn)| Message::Entrust { segment, conn }),
-            any::<(u64, bool)>()
-                .prop_map(|(cookie, connected)| Message::Seek { cookie, connected }),
+            any::<(u64, bool, bool)>().prop_map(|(cookie, connected, translated)| Message::Seek {
+                cookie,
+                connected,
+                translated,
+            }),
             any_introduction().prop_map(Message::Introduce),
             any::<(u64, u64, u32)>().prop_map(|(cookie, other, number)| Message::Found {
                 cookie,

@@ -17,9 +17,19 @@ const SUM: usize = WORDS - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     netns: u64,
-    client: SocketAddr,
-    server: SocketAddr,
+    ends: Ends,
 }
+
+/// The two ends, first the one that connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    Inet(SocketAddr, SocketAddr),
+    /// The numbers of Unix sockets in the socket file system.
+    Unix(u32, u32),
+}
+
+/// What stands in a slot where IP connections have their IP version.
+const UNIX: u64 = 1;
 
 impl Key {
     /// No namespace has this cookie.
@@ -32,17 +42,29 @@ impl Key {
         let (client, server) = (plain(client), plain(server));
         (client.is_ipv4() == server.is_ipv4()).then_some(Key {
             netns,
-            client,
-            server,
+            ends: Ends::Inet(client, server),
         })
+    }
+
+    /// Two Unix sockets of one network namespace.
+    pub fn of_unix(netns: u64, client: u32, server: u32) -> Key {
+        let ends = Ends::Unix(client, server);
+        Key { netns, ends }
     }
 
     /// Network namespace, family and ports, addresses.
     fn words(&self) -> [u64; 6] {
-        let family: u64 = if self.client.is_ipv4() { 4 } else { 6 };
-        let ports = u64::from(self.client.port()) << 16 | u64::from(self.server.port());
-        let [client_high, client_low] = halves(self.client.ip());
-        let [server_high, server_low] = halves(self.server.ip());
+        let (client, server) = match self.ends {
+            Ends::Inet(client, server) => (client, server),
+            Ends::Unix(client, server) => {
+                let (client, server) = (client.into(), server.into());
+                return [self.netns, UNIX << 32, 0, client, 0, server];
+            }
+        };
+        let family: u64 = if client.is_ipv4() { 4 } else { 6 };
+        let ports = u64::from(client.port()) << 16 | u64::from(server.port());
+        let [client_high, client_low] = halves(client.ip());
+        let [server_high, server_low] = halves(server.ip());
         [
             self.netns,
             family << 32 | ports,
@@ -63,6 +85,10 @@ impl Key {
             server_high,
             server_low,
         ] = words;
+        if ends >> 32 == UNIX {
+            let key = Key::of_unix(netns, client_low as u32, server_low as u32);
+            return Some(key).filter(|key| key.words() == words);
+        }
         let ip = |high: u64, low: u64| -> IpAddr {
             match ends >> 32 {
                 4 => Ipv4Addr::from(low as u32).into(),

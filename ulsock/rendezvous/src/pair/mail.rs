@@ -52,6 +52,7 @@ pub enum Mail {
     Sought {
         cookie: u64,
         connected: bool,
+        translated: bool,
         socket: InternalFd,
     },
     /// From that daemon: see [`Message::Introduce`].
@@ -135,11 +136,16 @@ impl Mail {
                 };
                 (from, Mail::Refused { cookie, reason })
             }
-            Message::Seek { cookie, connected } => {
+            Message::Seek {
+                cookie,
+                connected,
+                translated,
+            } => {
                 let socket = fd?;
                 let mail = Mail::Sought {
                     cookie,
                     connected,
+                    translated,
                     socket,
                 };
                 (Other::Guest, mail)

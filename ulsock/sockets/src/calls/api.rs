@@ -17,13 +17,14 @@ pub use crate::calls::limits::{
     raised as raised_limit,
 };
 pub use crate::calls::opening::{
-    accepted, before_accept, before_connect, connected, is_listener, listening, socket_opened,
+    accepted, before_accept, before_connect, connected, is_listener, listening, not_connected,
+    pair_opened, socket_opened,
 };
 pub use crate::calls::options::{fcntl, ioctl};
 pub use crate::calls::passing::{Passing, passing_fds, peek_begins, peek_ends, received_fds};
 pub use crate::calls::restart::init as restarts;
 pub use crate::calls::return_all::{
-    before_chroot, before_plugin, before_sandbox, before_spawn, before_spawn_of_all,
+    before_chroot, before_plugin, before_sandbox, before_spawn, before_spawn_of_all, before_vfork,
 };
 pub use crate::calls::sockopt::{getsockopt, option_read, option_set, setsockopt};
 pub use crate::calls::uring;
@@ -41,8 +42,9 @@ pub use crate::runtime::cancel::{
     init as cancellation, requested as cancelling, type_changed as cancel_type_changed,
 };
 pub use crate::runtime::process::is_on;
-pub use crate::runtime::signal::{RealSigaction, init as signals, sigaction};
+pub use crate::runtime::signal::{RealSigaction, Shown, disguise, init as signals, sigaction};
 pub use crate::runtime::spin::until as spin_until;
+pub use crate::state::trace_look::attach as attach_recorder;
 pub use crate::state::verdict::{Counted, InFlight, Verdict, guard};
 pub use os::access::{copy, is_readable, load, load_if_any, load_word, store};
 pub use os::mlock::mlockall;
@@ -53,9 +55,15 @@ pub fn epoll_opened(fd: c_int) {
     crate::ready::epoll::opened(fd);
 }
 
-/// Has there been any TCP connection?
+/// Has there been any connection of ours?
 pub fn has_connections() -> bool {
-    crate::runtime::process::is_on() && crate::state::process_group::own().is_some()
+    let any = || crate::state::process_group::own().is_some() || crate::state::young::are_used();
+    crate::runtime::process::is_on() && any()
+}
+
+/// Are the calls of a Go program to come to us?
+pub fn serves_go() -> bool {
+    crate::runtime::process::config().go
 }
 
 /// An io_uring is used in a way that we cannot follow.
@@ -66,6 +74,20 @@ pub fn uring_is_unseen() {
 /// Before a new program is started that this descriptor is handed to.
 pub fn to_program(fd: c_int) {
     crate::conn::handover::to_kernel(fd, rendezvous::reason::Reason::Exec);
+}
+
+/// Is a program that can copy by itself to do so, instead of splicing from this connection? Its bytes come in a ring; or it
+/// is a Unix socket, of which nobody but us counts what is taken.
+pub fn is_better_copied(fd: c_int) -> bool {
+    let record = crate::state::process_group::record_of(fd);
+    crate::calls::io::is_unix(fd) || record.is_some_and(|(_, _, record)| record.rx.is_on_ring())
+}
+
+/// A call of the kernel's has found no room on this connection.
+pub fn send_blocked(fd: c_int) {
+    if let Some(handle) = crate::conn::managed(fd) {
+        crate::ready::epoll::send_blocked(handle);
+    }
 }
 
 /// Before a call that we do not handle on an accelerated connection (`splice`, `fdopen`...).

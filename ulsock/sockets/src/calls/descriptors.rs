@@ -8,14 +8,17 @@ use rustix::io::fcntl_getfd;
 
 use crate::calls::passing;
 use crate::calls::uring;
+use crate::conn::handover::to_kernel;
 use crate::conn::{self, Handle};
 use crate::runtime::process;
 use crate::runtime::thread;
+use crate::state::duplicates;
 use crate::state::kernel_only;
-use crate::state::record::State;
+use crate::state::record::{State, flag};
 use crate::state::table::{self, Slot};
 use crate::state::urings;
 use crate::state::verdict::Verdict;
+use crate::state::young;
 use os::raw;
 use rendezvous::reason::Reason;
 use shm::order;
@@ -36,6 +39,7 @@ pub fn close(fd: RawFd) -> Verdict {
     match table::get(fd) {
         Slot::Foreign => {}
         Slot::Internal => return Verdict::Fail(libc::EBADF),
+        Slot::Young(_) => release(fd, true),
         _ => forget(fd),
     }
     Verdict::Bypass
@@ -62,6 +66,7 @@ pub fn let_number_go(fd: RawFd) {
 fn release(fd: RawFd, still_open: bool) {
     match table::replace(fd, Slot::Foreign) {
         Some(Slot::Record(number)) => {
+            duplicates::remove(fd);
             order::spoke_by_kernel();
             if let Some(family) = crate::state::process_group::own() {
                 passing::number_closes(family.record(number), fd);
@@ -79,6 +84,7 @@ fn release(fd: RawFd, still_open: bool) {
         }
         Some(Slot::Epoll(set)) => crate::ready::epoll::closed(set),
         Some(Slot::Uring(number)) => uring::closed(number),
+        Some(Slot::Young(_)) => young::closed(fd),
         _ => {}
     }
 }
@@ -139,8 +145,8 @@ pub fn duped(old: RawFd, new: RawFd) {
         return;
     }
     fd_opened(new);
-    if slot == Slot::Fresh {
-        // Either number may be used when it is a connection.
+    if matches!(slot, Slot::Fresh | Slot::Young(_)) {
+        // Either number may be used when it is a connection, or is.
         slot = crate::state::give_record::give_record(old).map_or(Slot::Foreign, Slot::Record);
     }
     match slot {
@@ -149,6 +155,7 @@ pub fn duped(old: RawFd, new: RawFd) {
                 family.refs(number).fetch_add(1, Ordering::SeqCst);
                 crate::ready::epoll::no_longer_single(Handle::new(family, number, old));
                 table::set(new, slot);
+                duplicates::add(new);
                 crate::ready::epoll::number_comes(new, number);
                 // stdio reads and writes 0 to 2 inside libc, past our hooks.
                 if new <= 2 {
@@ -165,7 +172,7 @@ pub fn duped(old: RawFd, new: RawFd) {
             urings::duped(uring);
             table::set(new, slot);
         }
-        Slot::Foreign | Slot::Fresh | Slot::Internal => {}
+        Slot::Foreign | Slot::Fresh | Slot::Young(_) | Slot::Internal => {}
     }
 }
 
@@ -173,16 +180,32 @@ pub fn shutdown(fd: RawFd, how: c_int) -> Verdict {
     match table::get(fd) {
         Slot::Internal => return Verdict::Fail(libc::EBADF),
         Slot::Record(_) => {}
+        // It does not show later what was shut down.
+        Slot::Young(_) => {
+            to_kernel(fd, Reason::PeerGone);
+            return Verdict::Bypass;
+        }
         _ => return Verdict::Bypass,
     }
     order::spoke_by_kernel();
     let Some(handle) = crate::conn::managed(fd) else {
+        leave_half_closed(fd);
         return Verdict::Bypass;
     };
     match conn::close::shutdown(handle, how) {
         Some(Ok(())) => Verdict::Done(0),
         Some(Err(error)) => Verdict::Fail(error.raw_os_error()),
         None => Verdict::Bypass,
+    }
+}
+
+/// A Unix connection does not show later what was shut down: it stays where it is.
+fn leave_half_closed(fd: RawFd) {
+    if let Some((_, _, record)) = crate::state::process_group::record_of(fd)
+        && record.is_unix()
+    {
+        record.set(flag::PINNED);
+        record.set_reason(Reason::PeerGone);
     }
 }
 

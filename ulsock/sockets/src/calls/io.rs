@@ -5,8 +5,10 @@ pub mod inq;
 mod many;
 mod messages;
 mod one;
+mod sender;
 mod sendfile;
 mod vectors;
+mod young;
 
 use libc::{c_int, iovec};
 use rustix::io::Errno;
@@ -28,6 +30,7 @@ pub use messages::{recvmsg, sendmsg};
 pub use one::{
     First, read, recv, recv_first, recvfrom, send, send_first, send_two_first, takes_address, write,
 };
+pub(in crate::calls) use sender::is_unix;
 pub use sendfile::sendfile;
 pub use vectors::{readv, writev};
 
@@ -57,6 +60,7 @@ fn carry(fd: c_int, way: Way, flags: c_int) -> Carry {
             Carry::Verdict(Verdict::Bypass)
         }
         Slot::Internal => Carry::Verdict(Verdict::Fail(libc::EBADF)),
+        Slot::Young(life) => young::carry(fd, life, way, flags),
         Slot::Record(number) => match crate::state::process_group::own() {
             Some(family) => carry_record(family, number, fd, way, flags),
             None => Carry::Verdict(Verdict::Bypass),
@@ -80,7 +84,7 @@ fn carry_record(
             _ => conn::urgent::before_send(record, handle),
         }
     }
-    decide(family, number, record, fd, way)
+    decide(family, number, record, fd, way, flags)
 }
 
 /// The kernel as it is, or we? A plain connection may become managed by this very question.
@@ -91,6 +95,7 @@ fn decide(
     record: &'static Record,
     fd: c_int,
     way: Way,
+    flags: c_int,
 ) -> Carry {
     match record.state() {
         State::Plain if record.stays_on_kernel() => {
@@ -99,7 +104,7 @@ fn decide(
         State::Plain => {
             promote::note_call(family, number, record, fd);
             if record.state() != State::Managed {
-                return by_kernel(record, Handle::new(family, number, fd), way);
+                return by_kernel(record, Handle::new(family, number, fd), way, flags);
             }
         }
         State::Managed => {}
@@ -109,9 +114,10 @@ fn decide(
 }
 
 /// Through the gate as it is; if it has just been closed, the call is ours after all.
-fn by_kernel(record: &'static Record, handle: Handle, way: Way) -> Carry {
+fn by_kernel(record: &'static Record, handle: Handle, way: Way, flags: c_int) -> Carry {
     enter(record, way).map_or(Carry::Ours(handle), |inflight| {
-        Carry::Verdict(Verdict::Kernel(inflight))
+        let peeks = way == Way::In && flags & libc::MSG_PEEK != 0;
+        Carry::Verdict(Verdict::Kernel(inflight.peeking(peeks)))
     })
 }
 
@@ -121,7 +127,11 @@ fn enter(record: &'static Record, way: Way) -> Option<InFlight> {
 }
 
 /// `None`: the call begins again.
-fn verdict(handle: Handle, way: Way, result: Option<Result<usize, Errno>>) -> Option<Verdict> {
+fn verdict(
+    handle: Handle,
+    (way, flags): (Way, c_int),
+    result: Option<Result<usize, Errno>>,
+) -> Option<Verdict> {
     match result {
         Some(Ok(n)) => Some(Verdict::Done(n as isize)),
         Some(Err(error)) => Some(Verdict::Fail(error.raw_os_error())),
@@ -130,7 +140,7 @@ fn verdict(handle: Handle, way: Way, result: Option<Result<usize, Errno>>) -> Op
         // A handler with SA_RESTART has run.
         None if Conn::enter(handle).is_some() => None,
         // It has parted from its ring pair meanwhile.
-        None => Some(one_by_one(handle.fd, way, 0)),
+        None => Some(one_by_one(handle.fd, way, flags & libc::MSG_PEEK)),
     }
 }
 
@@ -177,6 +187,12 @@ fn receive_into(
     flags: c_int,
     quick: Quick,
 ) -> Option<Verdict> {
+    // A Unix socket has no errors to be received, and ignores the flag.
+    let unix = sender::is_unix(fd);
+    let flags = match unix {
+        true => flags & !libc::MSG_ERRQUEUE,
+        false => flags,
+    };
     // Neither errors nor urgent bytes are in a ring, and taking one moves nothing in the stream.
     if flags & (libc::MSG_ERRQUEUE | libc::MSG_OOB) != 0 {
         return Some(crate::state::verdict::guard(fd));
@@ -186,12 +202,21 @@ fn receive_into(
         Carry::Ours(handle) => {
             cancel::point();
             if len == 0 {
-                return verdict(handle, Way::In, conn::zero_len::receive(handle, flags));
+                let result = conn::zero_len::receive(handle, flags);
+                // The kernel has what is next, and tells what goes along with it.
+                let succeeds = matches!(result, Some(Ok(_)));
+                if succeeds && unix && conn::zero_len::is_next_in_kernel(handle, flags) {
+                    return Some(Verdict::Bypass);
+                }
+                return verdict(handle, (Way::In, flags), result);
             }
             let refused = |unsound: &Unsound| unsound.fault == Fault::Refused;
-            if flags & libc::MSG_TRUNC != 0 && !room.sound().is_err_and(|bad| refused(&bad)) {
+            if flags & libc::MSG_TRUNC != 0
+                && !unix
+                && !room.sound().is_err_and(|bad| refused(&bad))
+            {
                 let result = conn::recv::recv(handle, &mut conn::buffers::Bin, len, flags);
-                return verdict(handle, Way::In, result);
+                return verdict(handle, (Way::In, flags), result);
             }
             let result = match room.sound() {
                 Ok(()) => {
@@ -205,7 +230,7 @@ fn receive_into(
                 Err(unsound) => receive_some(handle, room, unsound, flags),
             };
             after_call(handle);
-            verdict(handle, Way::In, result)
+            verdict(handle, (Way::In, flags), result)
         }
     }
 }
@@ -292,7 +317,7 @@ fn transmit_from(
                 Err(unsound) => transmit_none(handle, unsound, flags),
             };
             after_call(handle);
-            verdict(handle, Way::Out, result)
+            verdict(handle, (Way::Out, 0), result)
         }
     }
 }

@@ -34,6 +34,7 @@ use crate::state::record::{Record, State};
 use crate::state::stats;
 use crate::state::table::{self, Slot};
 use crate::state::urings;
+use crate::state::young;
 use os::access;
 use os::fds;
 use os::log;
@@ -61,6 +62,7 @@ const UPCALLS: &Upcalls = &Upcalls {
     engine_glances: engine::glance,
     return_all: return_all::before_unhooked,
     uring_is_watched: uring::is_watched,
+    grow_up: opening::grow_up,
 };
 
 const READINESS: &Readiness = &Readiness {
@@ -103,6 +105,7 @@ pub fn start_as(config: Config) {
     if !enabled || limits::are_too_low() || !table::init() {
         return;
     }
+    young::init();
     // 3. The floors know each other before the first call comes.
     upcalls::set(UPCALLS);
     readiness::tell(READINESS);

@@ -6,6 +6,7 @@ pub mod exec;
 pub mod exec_handoff;
 pub mod fork_counts;
 pub mod io;
+mod kernel_tls;
 pub mod life;
 pub mod limits;
 pub mod opening;

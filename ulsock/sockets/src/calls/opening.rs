@@ -1,9 +1,12 @@
-//! How a TCP socket gets its record, the place for all that is known about it.
+//! How a stream socket gets its record, the place for all that is known about it.
 //!
 //! Most get it when they connect or are accepted. A socket that is not connected yet gets it as soon as it can
 //! be reached in a second way: by an epoll set, another number or another process. What was said of it
 //! before the connection existed must hold for the connection. Until then it is not a connection: nobody tries to
 //! upgrade it, counts it or shows it. One that listens instead gives its record back.
+
+mod unix;
+mod young;
 
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -32,16 +35,20 @@ use rendezvous::reason::Reason;
 use rendezvous::rundir::RunDir;
 use shm::order;
 
+pub use unix::pair_opened;
+pub use young::{grow_up, may_grow};
+
 /// After a successful `socket`.
 pub fn socket_opened(fd: RawFd, domain: c_int, kind: c_int, protocol: c_int) {
     let kind = kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
     let tcp = matches!(domain, libc::AF_INET | libc::AF_INET6)
         && kind == libc::SOCK_STREAM
         && matches!(protocol, 0 | libc::IPPROTO_TCP);
+    let ours = tcp || unix::is_ours(domain, kind, protocol);
     fd_opened(fd);
     table::set(
         fd,
-        if tcp && process::is_on() {
+        if ours && process::is_on() {
             Slot::Fresh
         } else {
             Slot::Foreign
@@ -51,7 +58,7 @@ pub fn socket_opened(fd: RawFd, domain: c_int, kind: c_int, protocol: c_int) {
 
 /// Before fork: the child will hold these sockets too.
 pub fn give_records_to_all() {
-    for fd in table::fresh() {
+    for (fd, _) in table::unrecorded() {
         give_record(fd);
     }
 }
@@ -59,8 +66,8 @@ pub fn give_records_to_all() {
 /// Before a new program is started that gets those of the sockets without a record which `stays_open` names: none of them
 /// is ours any more, for we would not see what it does with them.
 pub fn leave_to_program(stays_open: impl Fn(RawFd) -> bool) {
-    for fd in table::fresh().filter(|fd| stays_open(*fd)) {
-        table::change(fd, Slot::Fresh, Slot::Foreign);
+    for (fd, slot) in table::unrecorded().filter(|(fd, _)| stays_open(*fd)) {
+        table::change(fd, slot, Slot::Foreign);
     }
 }
 
@@ -69,6 +76,10 @@ pub fn listening(fd: RawFd) {
     if table::change(fd, Slot::Fresh, Slot::Listener) {
         // Who accepts names memory for the address.
         fault::catch();
+        return;
+    }
+    if table::get(fd) == Slot::Foreign {
+        listening_by_several_paths(fd);
         return;
     }
     let Some((family, number, record)) = crate::state::process_group::record_of(fd) else {
@@ -87,7 +98,19 @@ pub fn listening(fd: RawFd) {
     let_go(family, number);
 }
 
-/// Is it known to be TCP's?
+/// A listener of multipath TCP, as Go makes them since 1.24, gives a plain TCP socket to a client that speaks plain TCP
+/// (`mptcp_stream_accept` in net/mptcp/protocol.c). One that speaks multipath TCP stays on the kernel.
+#[cold]
+fn listening_by_several_paths(fd: RawFd) {
+    // SAFETY: the program has just called listen on it.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    if process::is_on() && tcp::is_mptcp(socket) {
+        table::change(fd, Slot::Foreign, Slot::Listener);
+        fault::catch();
+    }
+}
+
+/// Is it known to be one of ours?
 pub fn is_listener(fd: RawFd) -> bool {
     table::get(fd) == Slot::Listener
 }
@@ -120,26 +143,65 @@ pub unsafe fn accepted(
     flags: c_int,
 ) {
     fd_opened(fd);
-    if !process::is_on() || !is_tcp_listener(listener) {
+    if !process::is_on() || !is_our_listener(listener) {
         return;
     }
-    let peer = match peer {
-        // SAFETY: the caller says that the address has so many bytes.
-        Some((addr, len)) => unsafe { address(addr, len) },
-        // SAFETY: the program has just been given it.
-        None => tcp::peer_addr(unsafe { BorrowedFd::borrow_raw(fd) }).ok(),
+    // SAFETY: the caller says that the address has so many bytes.
+    let Some(peer) = (unsafe { far_end(fd, peer) }) else {
+        return;
     };
-    let Some(peer) = peer else { return };
+    let nonblock = flags & libc::SOCK_NONBLOCK != 0;
+    if matches!(peer, Far::Unix) && unix::accepted_young(listener, fd, nonblock) {
+        return;
+    }
     begin_as(fd, peer, Role::Accepted, listener as u32, |record| {
-        if flags & libc::SOCK_NONBLOCK != 0 {
-            record.set(flag::NONBLOCK);
-        }
+        record.put(flag::NONBLOCK, nonblock);
     });
+}
+
+/// Who is at the other end of a socket that was accepted; `None`: it is no stream of ours.
+///
+/// # Safety
+/// The address has as many bytes as it says.
+unsafe fn far_end(fd: RawFd, named: Option<(*const sockaddr, socklen_t)>) -> Option<Far> {
+    // SAFETY: the program has just been given it.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    let named = match named {
+        // SAFETY: the caller says that the address has so many bytes.
+        Some((addr, len)) => match unsafe { family(addr, len) } {
+            // No listener of ours has others of this family.
+            Some(libc::AF_UNIX) => return Some(Far::Unix),
+            None => return unix::accepted(socket),
+            // SAFETY: as above.
+            Some(_) => unsafe { address(addr, len) },
+        },
+        None => tcp::peer_addr(socket).ok(),
+    };
+    named.map(Far::Inet).or_else(|| unix::accepted(socket))
+}
+
+/// The family of an address.
+///
+/// # Safety
+/// `addr` has `len` bytes.
+unsafe fn family(addr: *const sockaddr, len: socklen_t) -> Option<c_int> {
+    let long_enough = !addr.is_null() && len as usize >= size_of::<sa_family_t>();
+    // SAFETY: long enough for the family.
+    long_enough.then(|| c_int::from(unsafe { (*addr).sa_family }))
+}
+
+/// The other end of a connection.
+#[derive(Clone, Copy)]
+enum Far {
+    Inet(SocketAddr),
+    Unix,
+    /// The other one of a socket pair, which may never be used.
+    Twin,
 }
 
 /// It has accepted a connection. A listener that was inherited is not in our table yet, or as a socket that was shared by fork
 /// before another process called listen.
-fn is_tcp_listener(fd: RawFd) -> bool {
+fn is_our_listener(fd: RawFd) -> bool {
     match table::get(fd) {
         Slot::Listener | Slot::Fresh => true,
         Slot::Record(_) => {
@@ -149,15 +211,15 @@ fn is_tcp_listener(fd: RawFd) -> bool {
         Slot::Foreign => {
             // SAFETY: the program has just called accept on it.
             let socket = unsafe { BorrowedFd::borrow_raw(fd) };
-            let tcp = rustix::net::sockopt::socket_protocol(socket).ok().flatten()
-                == Some(rustix::net::ipproto::TCP);
-            if tcp {
+            let ours =
+                tcp::is_tcp(socket) || tcp::is_mptcp(socket) || unix::is_ours_by_kernel(socket);
+            if ours {
                 fault::catch();
                 table::set(fd, Slot::Listener);
             }
-            tcp
+            ours
         }
-        Slot::Internal | Slot::Epoll(_) | Slot::Uring(_) => false,
+        Slot::Internal | Slot::Epoll(_) | Slot::Uring(_) | Slot::Young(_) => false,
     }
 }
 
@@ -168,6 +230,8 @@ fn is_tcp_listener(fd: RawFd) -> bool {
 pub unsafe fn before_connect(fd: RawFd, addr: *const sockaddr, len: socklen_t) -> Verdict {
     match table::get(fd) {
         Slot::Internal => return Verdict::Fail(libc::EBADF),
+        // SAFETY: as the caller promises.
+        Slot::Fresh if unsafe { unix::connecting(fd, addr, len) } => {}
         Slot::Fresh => drop(give_record(fd)),
         Slot::Record(_) if dissolves(addr, len) => {
             // The same socket may be connected elsewhere afterwards, with other counts.
@@ -186,19 +250,32 @@ fn dissolves(addr: *const sockaddr, len: socklen_t) -> bool {
 }
 
 /// After `connect` succeeded or is under way. That tells nothing of how later calls wait: with a limit of time
-/// (SO_SNDTIMEO) one on a blocking socket can end under way, too.
+/// (SO_SNDTIMEO) one on a blocking socket can end under way, too. `done`: it has succeeded.
 ///
 /// # Safety
 /// `addr` has `len` bytes.
-pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t) {
-    let Some((family, number, record)) =
+pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t, done: bool) {
+    if let Slot::Young(life) = table::get(fd) {
+        return young::connect_ended(fd, life, done);
+    }
+    let Some((family_of_ours, number, record)) =
         crate::state::process_group::record_of(fd).filter(|_| process::is_on())
     else {
         return;
     };
+    if record.state() != State::Plain {
+        return;
+    }
     // SAFETY: the caller says that the address has so many bytes.
-    let named = unsafe { address(addr, len) };
-    let (Some(named), State::Plain) = (named, record.state()) else {
+    if unsafe { family(addr, len) } == Some(libc::AF_UNIX) {
+        if done {
+            // SAFETY: as above.
+            unsafe { unix::connected(family_of_ours, number, fd, addr, len) };
+        }
+        return;
+    }
+    // SAFETY: as above.
+    let Some(named) = (unsafe { address(addr, len) }) else {
         return;
     };
     order::spoke_by_kernel();
@@ -208,13 +285,20 @@ pub unsafe fn connected(fd: RawFd, addr: *const sockaddr, len: socklen_t) {
     let known = record.is_connection().then(|| tcp::peer_addr(socket).ok());
     let peer = known.flatten().unwrap_or(named);
     become_connection(
-        family,
+        family_of_ours,
         number,
         fd,
-        peer,
+        Far::Inet(peer),
         Role::Connected,
         peer.port().into(),
     );
+}
+
+/// After a `connect` that has failed.
+pub fn not_connected(fd: RawFd) {
+    if let Slot::Young(life) = table::get(fd) {
+        young::connect_ended(fd, life, false);
+    }
 }
 
 /// A connection that this process had before it became this program.
@@ -224,7 +308,7 @@ pub fn inherited(fd: RawFd, socket: BorrowedFd<'_>, connected: bool) {
             true => Role::Connected,
             false => Role::Accepted,
         };
-        begin(fd, peer, role, peer.port().into());
+        begin(fd, Far::Inet(peer), role, peer.port().into());
     }
 }
 
@@ -237,25 +321,19 @@ pub fn received(fd: RawFd, socket: BorrowedFd<'_>, role: Role, cookie: u64) {
         Role::Connected => peer.port(),
         Role::Accepted => local.port(),
     };
-    begin_as(fd, peer, role, history_key.into(), |record| {
+    begin_as(fd, Far::Inet(peer), role, history_key.into(), |record| {
         record.cookie.store(cookie, Ordering::Release);
         record.set(flag::SLIP);
     });
 }
 
 /// A socket that is connected already gets its record.
-fn begin(fd: RawFd, peer: SocketAddr, role: Role, history_key: u32) {
+fn begin(fd: RawFd, peer: Far, role: Role, history_key: u32) {
     begin_as(fd, peer, role, history_key, |_| {});
 }
 
 /// The same; `as_it_is` says what is known of it before anybody can look.
-fn begin_as(
-    fd: RawFd,
-    peer: SocketAddr,
-    role: Role,
-    history_key: u32,
-    as_it_is: impl FnOnce(&Record),
-) {
+fn begin_as(fd: RawFd, peer: Far, role: Role, history_key: u32, as_it_is: impl FnOnce(&Record)) {
     let Some((family, number)) = claim() else {
         return;
     };
@@ -272,7 +350,7 @@ fn become_connection(
     family: &'static ProcessGroup,
     number: u32,
     fd: RawFd,
-    peer: SocketAddr,
+    peer: Far,
     role: Role,
     history_key: u32,
 ) {
@@ -282,20 +360,33 @@ fn become_connection(
     }
     // A call that goes on with what another has begun opens nothing.
     let is_new = !record.is_connection();
-    record.set_peer(peer);
+    match peer {
+        Far::Inet(peer) => record.set_peer(peer),
+        Far::Unix | Far::Twin => record.set_unix(),
+    }
+    upgrade_history::born(record, upgrade_history::key(role, history_key), 0);
     if is_new {
-        family.count_connection();
-        family.note(number, Happening::Opened, 0, Reason::None);
+        note_opened(family, number);
     }
-    if waits_awake(fd, peer) {
-        record.set(flag::AWAKE);
+    if let Far::Inet(peer) = peer {
+        if waits_awake(fd, peer) {
+            record.set(flag::AWAKE);
+        }
+        promote::rules::begin(record, fd, peer);
     }
-    upgrade_history::born(record, role, history_key);
-    promote::rules::begin(record, fd, peer);
     if let Some(me) = Thread::known() {
         me.rhythm.note_opened();
     }
-    promote::at_once::begin(family, number, fd);
+    // A thread that has both ends would wait for itself.
+    if !matches!(peer, Far::Twin) {
+        promote::at_once::begin(family, number, fd);
+    }
+}
+
+/// A record has become one of a connection.
+fn note_opened(family: &ProcessGroup, number: u32) {
+    family.count_connection();
+    family.note(number, Happening::Opened, 0, Reason::None);
 }
 
 fn waits_awake(fd: RawFd, peer: SocketAddr) -> bool {

@@ -26,7 +26,7 @@ const SIOCATMARK: c_ulong = 0x8905;
 pub unsafe fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> Verdict {
     match table::get(fd) {
         Slot::Internal => Verdict::Fail(libc::EBADF),
-        Slot::Record(_) => {
+        Slot::Record(_) | Slot::Young(_) => {
             note_fcntl(fd, cmd, arg);
             Verdict::Bypass
         }
@@ -35,12 +35,12 @@ pub unsafe fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> Verdict {
 }
 
 fn note_fcntl(fd: c_int, cmd: c_int, arg: c_ulong) {
-    let Some((_, _, record)) = record_of(fd) else {
-        return;
-    };
     // F_SETOWN and F_SETSIG by themselves cause no signal but SIGURG, and urgent data comes through the kernel socket.
     if cmd == libc::F_SETFL {
-        record.put(flag::NONBLOCK, arg & libc::O_NONBLOCK as c_ulong != 0);
+        // A young one has the kernel asked when it matters.
+        if let Some((_, _, record)) = record_of(fd) {
+            record.put(flag::NONBLOCK, arg & libc::O_NONBLOCK as c_ulong != 0);
+        }
         // Signals on arrival are the kernel's to send.
         if arg & libc::O_ASYNC as c_ulong != 0 {
             to_kernel(fd, Reason::Call);
@@ -58,7 +58,10 @@ pub fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> rustix::io::Result<()> 
     sockopt::set_socket_linger(to, sockopt::socket_linger(from)?)?;
     sockopt::set_socket_keepalive(to, sockopt::socket_keepalive(from)?)?;
     sockopt::set_socket_oobinline(to, sockopt::socket_oobinline(from)?)?;
-    sockopt::set_tcp_nodelay(to, sockopt::tcp_nodelay(from)?)?;
+    // A Unix socket has no such option.
+    if let Ok(nodelay) = sockopt::tcp_nodelay(from) {
+        sockopt::set_tcp_nodelay(to, nodelay)?;
+    }
     copy_owner(from, to);
     crate::calls::io::inq::copy(from, to);
     Ok(())
@@ -104,7 +107,7 @@ pub fn take_error(fd: RawFd) -> Option<rustix::io::Errno> {
 pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> Verdict {
     match table::get(fd) {
         Slot::Internal => return Verdict::Fail(libc::EBADF),
-        Slot::Record(_) => {}
+        Slot::Record(_) | Slot::Young(_) => {}
         _ => return Verdict::Bypass,
     }
     let pointer = arg as *mut c_int;

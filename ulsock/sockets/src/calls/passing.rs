@@ -120,7 +120,9 @@ fn pass(channel: Option<RawFd>, number: u32, fd: RawFd) -> Option<Sent> {
 fn count(channel: RawFd, record: &Record, fd: RawFd) -> Option<Sent> {
     let pinned = record.has(flag::PINNED);
     let stays = record.has(flag::STAYS) || pinned && !record.has(flag::SLIP);
-    let live = record.is_connection() && matches!(record.state(), State::Plain | State::Managed);
+    let live = record.is_connection()
+        && !record.is_unix()
+        && matches!(record.state(), State::Plain | State::Managed);
     if stays || !live || is_watched(record, fd) || process::is_frozen() || in_handler() {
         return None;
     }

@@ -17,6 +17,7 @@ use crate::runtime::thread::Thread;
 use crate::runtime::way::Way;
 use crate::state::record::State;
 use crate::state::table::{self, Slot};
+use crate::state::young;
 
 /// The hook of a system call, by the call's number: -1 and `errno` when it fails.
 pub type Hooked = unsafe extern "C" fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long;
@@ -106,9 +107,12 @@ fn is_another(fd: c_int, way: Way) -> bool {
     let number = match table::get(fd) {
         Slot::Record(number) => number,
         Slot::Internal => return true,
-        Slot::Foreign | Slot::Fresh | Slot::Listener | Slot::Epoll(_) | Slot::Uring(_) => {
-            return false;
-        }
+        Slot::Foreign
+        | Slot::Fresh
+        | Slot::Listener
+        | Slot::Epoll(_)
+        | Slot::Uring(_)
+        | Slot::Young(_) => return false,
     };
     let Some(record) = crate::state::process_group::own().map(|family| family.record(number))
     else {
@@ -119,6 +123,7 @@ fn is_another(fd: c_int, way: Way) -> bool {
         // Who made the call on it is inside its gate, and its bytes come by the kernel until he leaves.
         State::Plain | State::Managed => {
             !Thread::known().is_some_and(|me| me.bed().flights.newest_is(record, way))
+                && !young::has_calls_inside(fd, number, way)
         }
         State::Free | State::Out => false,
     }

@@ -1,12 +1,15 @@
 //! Before something happens that takes sockets past us: connections return to the kernel.
 
+use std::sync::atomic::Ordering;
+
 use crate::calls::opening;
 use crate::calls::uring;
 use crate::conn::Handle;
 use crate::conn::handover::{self, Rest, hand_over};
 use crate::ready::epoll;
-use crate::runtime::process;
+use crate::runtime::{process, tracer};
 use crate::state::begin::begin;
+use crate::state::duplicates;
 use crate::state::holders;
 use crate::state::process_group;
 use crate::state::record::State;
@@ -14,11 +17,28 @@ use crate::state::stats;
 use crate::state::table::{self, Slot};
 use os::proc;
 use rendezvous::reason::Reason;
+use rendezvous::tracer::mark;
 
 /// Before libc forks and execs by itself: as before exec, and the other holder never tells us when
 /// it lets go.
 pub fn before_spawn() {
     return_all(Reason::Exec, true, Rest::Ours);
+}
+
+/// Before a child that duplicates descriptors on the way to its program, which nobody tells us of: as before a spawn, and
+/// what has a duplicate returns, too, for such a one may be meant.
+pub fn before_vfork() {
+    let survives = |fd| !closes_on_exec(fd) || is_duplicated(fd);
+    return_those(Reason::Exec, survives, Rest::Ours);
+}
+
+/// Has the connection several numbers, or had it?
+fn is_duplicated(fd: i32) -> bool {
+    if duplicates::has(fd) {
+        return true;
+    }
+    let found = process_group::record_of(fd);
+    found.is_some_and(|(family, number, _)| family.refs(number).load(Ordering::Acquire) > 1)
 }
 
 /// Before chroot: what we find by path we must find now.
@@ -52,11 +72,15 @@ pub fn before_sandbox() {
     return_all(Reason::Sandbox, false, Rest::StandInIfAlone);
     process::switch_off();
     table::clear();
+    tracer::mark(mark::STOP);
 }
 
 pub fn return_all(reason: Reason, survivors_only: bool, rest: Rest) {
-    let returns = |fd| !survivors_only || !closes_on_exec(fd);
-    opening::leave_to_program(returns);
+    return_those(reason, |fd| !survivors_only || !closes_on_exec(fd), rest);
+}
+
+fn return_those(reason: Reason, returns: impl Fn(i32) -> bool, rest: Rest) {
+    opening::leave_to_program(&returns);
     let Some(family) = process_group::own().filter(|_| process::is_on()) else {
         return;
     };

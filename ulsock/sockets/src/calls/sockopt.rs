@@ -12,6 +12,7 @@ use libc::{IPPROTO_TCP, SOL_SOCKET, c_int, c_void, socklen_t, timeval};
 use rustix::io::Errno;
 use rustix::net::{self};
 
+use super::kernel_tls;
 use crate::conn::handover::to_kernel;
 use crate::conn::managed;
 use crate::conn::socket_options::{
@@ -19,6 +20,7 @@ use crate::conn::socket_options::{
 };
 use crate::conn::{self, Conn};
 use crate::runtime::deadline::AT_ONCE;
+use crate::state::give_record::give_record;
 use crate::state::process_group::record_of;
 use crate::state::record::flag;
 use crate::state::table::{self, Slot};
@@ -41,6 +43,14 @@ const ALWAYS: [(c_int, c_int); 3] = [
     (SOL_SOCKET, libc::SO_ATTACH_BPF),
 ];
 
+/// Limits of time. The kernel tells a negative one and none alike.
+const LIMITS: [(c_int, c_int); 4] = [
+    (SOL_SOCKET, libc::SO_RCVTIMEO),
+    (SOL_SOCKET, SO_RCVTIMEO_NEW),
+    (SOL_SOCKET, libc::SO_SNDTIMEO),
+    (SOL_SOCKET, SO_SNDTIMEO_NEW),
+];
+
 /// Before `setsockopt`.
 ///
 /// # Safety
@@ -55,7 +65,15 @@ pub unsafe fn setsockopt(
     match table::get(fd) {
         Slot::Internal => return Verdict::Fail(libc::EBADF),
         Slot::Record(_) => {}
+        // The kernel tells most of them when it becomes managed, but not these.
+        Slot::Young(_) if LIMITS.contains(&(level, name)) && is_below_zero(value.cast(), len) => {
+            give_record(fd);
+        }
+        Slot::Young(_) => {}
         _ => return Verdict::Bypass,
+    }
+    if kernel_tls::is_denied(fd, (level, name), value, len) {
+        return Verdict::Fail(libc::ENOENT);
     }
     // SAFETY: any bytes are a number.
     let number = (len as usize >= size_of::<c_int>())
@@ -149,6 +167,12 @@ pub fn option_set(fd: RawFd, level: c_int, name: c_int) {
         (IPPROTO_TCP, TCP_INQ) => load_inq(record, socket),
         _ => {}
     }
+}
+
+fn is_below_zero(value: *const timeval, len: socklen_t) -> bool {
+    // SAFETY: any bytes are a time.
+    let time = || unsafe { access::load(value) };
+    len as usize >= size_of::<timeval>() && time().is_some_and(|time| time.tv_sec < 0)
 }
 
 /// Before a time limit is set.

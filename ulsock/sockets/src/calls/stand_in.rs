@@ -12,8 +12,9 @@ use libc::{MSG_DONTWAIT, iovec};
 use rustix::io::{self, Errno, FdFlags};
 use rustix::net::{
     AddressFamily, SendFlags, SocketFlags, SocketType, accept_with, bind, connect, listen, send,
-    socket_with,
+    socket_with, socketpair, sockopt,
 };
+use rustix::process::{getegid, geteuid};
 
 use crate::calls::descriptors;
 use crate::calls::life;
@@ -27,6 +28,7 @@ use crate::state::table::{self, Slot};
 use os::fds::Transient;
 use os::log;
 use os::tcp;
+use os::unix;
 
 /// Puts a stand-in at every number of the connection. If that fails, the bytes stay in the ring and
 /// the connection as it was: a peer that lives sends them again at its next call.
@@ -155,6 +157,16 @@ fn put(near: &Transient, fd: RawFd) -> io::Result<()> {
 
 /// A connection with ourselves, of the same family as `like`.
 fn pair(like: BorrowedFd<'_>) -> io::Result<(Transient, Transient)> {
+    if unix::is_stream(like) {
+        // It would say that we are at the other end: no lie only about our own user.
+        let other = sockopt::socket_peercred(like)?;
+        if other.uid != geteuid() || other.gid != getegid() {
+            return Err(Errno::PERM);
+        }
+        let kind = (SocketType::STREAM, SocketFlags::CLOEXEC);
+        let (near, far) = socketpair(AddressFamily::UNIX, kind.0, kind.1, None)?;
+        return Ok((Transient::new(near), Transient::new(far)));
+    }
     let (family, ip) = match tcp::local_addr(like)? {
         SocketAddr::V4(_) => (AddressFamily::INET, IpAddr::V4(Ipv4Addr::LOCALHOST)),
         SocketAddr::V6(_) => (AddressFamily::INET6, IpAddr::V6(Ipv6Addr::LOCALHOST)),

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use netstack::ring::{RxState, TxState};
 
 use super::Conn;
+use crate::state::orders;
 use crate::state::record::{Role, State, flag};
+use crate::state::{capture, process_group};
 use os::tcp;
 use rendezvous::reason::Reason;
 
@@ -31,6 +33,9 @@ pub fn begin_tx(conn: &Conn<'_>) -> bool {
         Some(written) => {
             let beyond = conn.record.nic.sent_beyond.load(Ordering::Relaxed);
             *held.state() = TxState::begin(written.wrapping_add(beyond));
+            if let Some(family) = process_group::own() {
+                capture::note_begin(family, conn.record);
+            }
         }
         None => {
             pin(conn);
@@ -61,7 +66,9 @@ pub fn begin_rx(conn: &Conn<'_>) -> bool {
     drop(held);
     // Sleepers in epoll sets get their wires before the first ring byte can come.
     (super::readiness::told().touch)(conn.handle);
-    if let Some(mut held) = conn.lock_rx() {
+    if let Some(mut held) = conn.lock_rx()
+        && !orders::keep_on_kernel(conn.record)
+    {
         conn.receiver(held.state()).wish(true);
     }
     conn.link.confirm_late();
@@ -104,6 +111,9 @@ fn pin(conn: &Conn<'_>) {
 
 /// tcp_info's bytes_acked counts the SYN on the side that connected.
 fn bytes_written(conn: &Conn<'_>) -> Option<u64> {
+    if conn.record.is_unix() {
+        return Some(conn.record.unix.sent());
+    }
     let syn = u64::from(conn.record.role() == Role::Connected);
     let given = tcp::given(conn.socket).filter(|_| is_established(conn));
     given?.checked_sub(syn)
@@ -111,6 +121,9 @@ fn bytes_written(conn: &Conn<'_>) -> Option<u64> {
 
 /// A FIN would be counted.
 fn bytes_read(conn: &Conn<'_>) -> Option<u64> {
+    if conn.record.is_unix() {
+        return Some(conn.record.unix.received());
+    }
     tcp::taken(conn.socket).filter(|_| is_established(conn))
 }
 

@@ -36,6 +36,11 @@ pub trait Outgoing: Source {
         most: usize,
         flags: SendFlags,
     ) -> Result<usize, Errno>;
+
+    /// Something goes along that no ring can carry.
+    fn needs_kernel(&self) -> bool {
+        false
+    }
 }
 
 /// Takes bytes from a ring, or lets the kernel receive them.
@@ -50,6 +55,11 @@ pub trait Incoming: Sink {
 
     /// So many of the next `most` bytes have memory that can be written. One byte of each page is, with what was there.
     fn writable(&self, most: usize) -> usize;
+
+    /// The kernel has given something along: what comes behind it belongs to a later call.
+    fn is_complete(&self) -> bool {
+        false
+    }
 }
 
 /// Control data of a message: the kernel reads it, or has room to write.
@@ -59,6 +69,8 @@ pub struct ControlData {
     /// What the kernel wrote there, and the flags that it set.
     pub written: usize,
     pub flags: c_int,
+    /// What a receive asks for: descriptors that close on exec.
+    pub asked: c_int,
 }
 
 /// The first of the program's buffers that is bad, and the bytes before it.
@@ -76,6 +88,8 @@ pub struct Buffers<'a> {
     done: usize,
     /// One of them is bad: nothing of the last copy counts, and none is touched any more.
     failed: bool,
+    /// The kernel has given control data along, whether or not there was room for it.
+    complete: bool,
     control: Option<&'a mut ControlData>,
 }
 
@@ -85,6 +99,7 @@ impl<'a> Buffers<'a> {
             list,
             done: 0,
             failed: false,
+            complete: false,
             control: None,
         }
     }
@@ -231,7 +246,15 @@ impl Outgoing for Buffers<'_> {
     ) -> Result<usize, Errno> {
         let flags = flags | SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let (n, _) = self.message(libc::SYS_sendmsg, socket, most, flags.bits())?;
+        // It has gone with the first bytes.
+        if n > 0 {
+            self.control = None;
+        }
         Ok(n)
+    }
+
+    fn needs_kernel(&self) -> bool {
+        self.control.as_ref().is_some_and(|control| control.len > 0)
     }
 }
 
@@ -242,13 +265,19 @@ impl Incoming for Buffers<'_> {
         most: usize,
         flags: RecvFlags,
     ) -> Result<usize, Errno> {
-        let flags = flags | RecvFlags::DONTWAIT;
+        let asked = self.control.as_ref().map_or(0, |control| control.asked);
+        let flags = flags | RecvFlags::DONTWAIT | RecvFlags::from_bits_retain(asked as u32);
         let (n, header) = self.message(libc::SYS_recvmsg, socket, most, flags.bits())?;
+        self.complete = header.msg_controllen > 0 || header.msg_flags & libc::MSG_CTRUNC != 0;
         if let Some(control) = &mut self.control {
             control.written = header.msg_controllen;
             control.flags = header.msg_flags;
         }
         Ok(n)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.complete
     }
 
     fn writable(&self, most: usize) -> usize {
@@ -309,6 +338,9 @@ impl Buffers<'_> {
     }
 }
 
+/// At once, where the kernel wants memory for it.
+const MOST_THROWN_AWAY: usize = 16 << 10;
+
 /// Throws away what it takes (MSG_TRUNC).
 pub struct Bin;
 
@@ -323,10 +355,18 @@ impl Incoming for Bin {
         most: usize,
         flags: RecvFlags,
     ) -> Result<usize, Errno> {
-        let flags = flags | RecvFlags::DONTWAIT | RecvFlags::TRUNC;
-        let (socket, flags) = (socket.as_raw_fd() as usize, flags.bits() as usize);
-        // SAFETY: with MSG_TRUNC a TCP socket writes nothing; no address is asked for.
-        unsafe { raw::syscall(libc::SYS_recvfrom, [socket, 0, most, flags, 0, 0]) }
+        let without = flags | RecvFlags::DONTWAIT | RecvFlags::TRUNC;
+        let (fd, bits) = (socket.as_raw_fd() as usize, without.bits() as usize);
+        // SAFETY: with MSG_TRUNC a TCP socket writes nothing, and a Unix socket fails; no address is asked for.
+        match unsafe { raw::syscall(libc::SYS_recvfrom, [fd, 0, most, bits, 0, 0]) } {
+            Err(Errno::FAULT) => {
+                let mut bytes = [0; MOST_THROWN_AWAY];
+                let most = most.min(bytes.len());
+                rustix::net::recv(socket, &mut bytes[..most], flags | RecvFlags::DONTWAIT)
+                    .map(|(n, _)| n)
+            }
+            result => result,
+        }
     }
 
     fn writable(&self, most: usize) -> usize {

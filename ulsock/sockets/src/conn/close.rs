@@ -42,7 +42,10 @@ pub fn last(handle: Handle) {
     } else if conn.leave_the_rest() {
         return;
     }
-    hint(&conn);
+    match unread && conn.record.is_unix() {
+        true => say(&conn, rendezvous::rings::RESET),
+        false => hint(&conn),
+    }
     conn.end_for_all();
 }
 
@@ -78,6 +81,10 @@ fn hint(conn: &Conn<'_>) {
     } else {
         rendezvous::rings::CLOSED
     };
+    say(conn, hint);
+}
+
+fn say(conn: &Conn<'_>, hint: u32) {
     let producer = &conn.link.tx_shared().producer;
     producer.closed.store(hint, Ordering::Release);
 }
@@ -89,6 +96,11 @@ pub fn shutdown(handle: Handle, how: c_int) -> Option<Result<(), Errno>> {
     let ended = Conn::enter(handle).is_some_and(|conn| conn.end_on_link(how));
     if let (libc::SHUT_RD | libc::SHUT_RDWR, Some(conn)) = (how, Conn::enter(handle)) {
         conn.record.set(flag::SHUT_READING);
+        if conn.record.is_unix() {
+            // From here on the peer's sends fail with EPIPE, which only its kernel socket knows.
+            conn.record.set(flag::PINNED);
+            super::recv::ask_for_kernel(&conn);
+        }
         if conn.record.has(flag::SHUT) {
             hint(&conn);
         }

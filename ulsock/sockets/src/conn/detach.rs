@@ -83,6 +83,19 @@ fn make_plain(conn: &Conn<'_>) -> bool {
     if !is_free || !has_nothing_left(conn, tx, rx) {
         return false;
     }
+    // A direction that was not begun has been counted there all the time.
+    let counts = &record.unix;
+    let sent = if record.tx.gate.is_closed() {
+        tx.written
+    } else {
+        counts.sent()
+    };
+    let received = if record.rx.gate.is_closed() {
+        rx.pos
+    } else {
+        counts.received()
+    };
+    counts.put(sent, received);
     (*tx, *rx) = (TxState::default(), RxState::default());
     begin_again(record);
     record.set_state(State::Plain);

@@ -12,18 +12,22 @@ use rustix::time::{ClockId, clock_gettime};
 use super::{Conn, recv, send};
 use crate::runtime::process;
 use crate::state::guard_policy::{GuardVerdict, Sight, Station};
+use crate::state::orders;
 use crate::state::record::{Role, flag};
 use os::log;
 use rendezvous::config::{Guarding, Spin};
 use rendezvous::reason::Reason;
+use shm::layout::SideLine;
 
 /// Outside of trials the clock is looked at once in so many events.
 const SELDOM: u32 = 16;
 /// Who has one of these is on the kernel for good.
-const FOR_GOOD: u32 = flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::BROKEN;
+pub(super) const FOR_GOOD: u32 = flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::BROKEN;
 /// What the deciding end says in its line of the block: the kernel is tried, or faster.
 const TRIED: u32 = 1;
 const SLOWER: u32 = 2;
+/// It has been ordered there, which either end may say.
+pub(super) const ORDERED: u32 = 3;
 
 /// Who spins for ever never sleeps. It turns every 200 us to look at the kernel, and those turns would
 /// count as sleeps: a send that waits in a full ring would soon try the kernel, whose own buffers are
@@ -46,6 +50,7 @@ impl Conn<'_> {
     /// A direction's call was the kernel's. The end that does not decide has its reason from the other.
     pub(super) fn note_kernel_call(&self) {
         self.link.guard.note();
+        self.note_order_of_peer();
         if self.record.role() == Role::Accepted && !self.is_nic() {
             let away = self.link.theirs().away.load(Ordering::Relaxed);
             match (away, self.record.reason()) {
@@ -56,10 +61,11 @@ impl Conn<'_> {
         }
     }
 
-    /// A guard, ours or the peer's, has it on the kernel.
+    /// A guard or an order, ours or the peer's, has it on the kernel.
     pub(super) fn is_kept_from_ring(&self) -> bool {
+        let away = |line: &SideLine| line.away.load(Ordering::Relaxed) != 0;
         self.record.has(flag::AWAY)
-            || !self.is_nic() && self.link.theirs().away.load(Ordering::Relaxed) != 0
+            || !self.is_nic() && (away(self.link.theirs()) || away(self.link.mine()))
     }
 
     /// A direction is on a ring again.
@@ -67,6 +73,7 @@ impl Conn<'_> {
         if self.record.reason() == Reason::Slower && !self.record.has(flag::AWAY) {
             self.record.set_reason(Reason::None);
         }
+        self.note_order_of_peer();
     }
 
     #[cold]
@@ -76,6 +83,10 @@ impl Conn<'_> {
             return guard.think_after(1 << 30);
         }
         guard.think_after(SELDOM);
+        // What is measured then is the kernel, whatever it is taken for.
+        if self.is_ordered_by_peer() || orders::keep_on_kernel(self.record) {
+            return;
+        }
         let Ok(mut mind) = guard.mind.try_lock() else {
             return;
         };

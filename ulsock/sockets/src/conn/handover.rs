@@ -58,8 +58,10 @@ pub fn hand_over(handles: &[Handle], reason: Reason, rest: Rest) {
 
 /// Returns a connection to the kernel for good, before a call that we do not handle on rings.
 pub fn to_kernel(fd: RawFd, reason: Reason) {
-    if table::get(fd) == Slot::Fresh {
-        table::change(fd, Slot::Fresh, Slot::Foreign);
+    let slot = table::get(fd);
+    if let Slot::Fresh | Slot::Young(_) = slot
+        && table::change(fd, slot, Slot::Foreign)
+    {
         return;
     }
     if let Some((family, number, record)) = crate::state::process_group::record_of(fd) {

@@ -5,6 +5,7 @@
 
 mod begin;
 pub mod buffers;
+mod capture;
 pub mod close;
 pub mod detach;
 mod fixed;
@@ -17,6 +18,7 @@ pub mod in_place;
 pub mod kept;
 mod lock;
 pub mod nic;
+mod orders;
 pub mod pinned_calls;
 pub mod quick;
 mod ration;
@@ -31,6 +33,7 @@ pub mod socket_options;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod unix;
 pub mod urgent;
 pub mod wait;
 mod wait_data;
@@ -52,6 +55,7 @@ use crate::runtime::thread::{Critical, Thread};
 use crate::runtime::way::Way;
 use crate::state::daemon_client;
 use crate::state::journal::{CarrierName, Direction, Happening};
+use crate::state::orders::keep_on_kernel;
 use crate::state::record::{Record, State, flag};
 use crate::state::ring_pair::RingPair;
 use rendezvous::reason::Reason;
@@ -77,6 +81,13 @@ pub struct Conn<'a> {
     pub socket: BorrowedFd<'a>,
     pub me: &'static Thread,
     _critical: Critical,
+}
+
+/// Where the sender of what we receive is, and its marks.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Progress {
+    tail: u64,
+    epoch: u64,
 }
 
 impl<'a> Conn<'a> {
@@ -174,7 +185,7 @@ impl<'a> Conn<'a> {
         }
     }
 
-    /// May this connection use rings now? A shared or pinned one, one that is faster on the kernel,
+    /// May this connection use rings now? A shared or pinned one, one that is faster on the kernel or ordered there,
     /// or one that belongs to another process's pair, may not.
     pub fn may_use_ring(&self) -> bool {
         const NOT_NOW: u32 = flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::BROKEN | flag::AWAY;
@@ -183,6 +194,7 @@ impl<'a> Conn<'a> {
             && !process::is_frozen()
             && self.record.procs.load(Ordering::Acquire) == 1
             && self.link.pair.is_mine()
+            && !keep_on_kernel(self.record)
     }
 
     /// The peer wrote what no honest peer writes: this one connection ends.
@@ -229,12 +241,12 @@ impl<'a> Conn<'a> {
     }
 
     /// The sender's tail and marks: they change when there is something to look at.
-    pub fn progress(&self) -> (u64, u64) {
+    pub fn progress(&self) -> Progress {
         let producer = &self.link.rx_shared().producer;
-        (
-            producer.tail.load(Ordering::Relaxed),
-            producer.epoch.load(Ordering::Relaxed),
-        )
+        Progress {
+            tail: producer.tail.load(Ordering::Relaxed),
+            epoch: producer.epoch.load(Ordering::Relaxed),
+        }
     }
 
     /// The kernel socket has shown something: the next receive looks at it.
@@ -251,6 +263,9 @@ impl<'a> Conn<'a> {
         if events & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
             && !self.record.has(flag::PEER_FIN)
         {
+            if events & libc::POLLHUP != 0 {
+                self.note_unread_at_end();
+            }
             self.record.set(flag::PEER_FIN);
             send::leave(self);
         }
@@ -292,6 +307,7 @@ impl<'a> Conn<'a> {
         let reason = match self.record.reason() {
             Reason::None if after != Carrier::Kernel => Reason::None,
             Reason::None if self.peer_closed() => Reason::PeerGone,
+            Reason::None if self.is_ordered_by_peer() => Reason::Ordered,
             Reason::None if self.is_kept_from_ring() => Reason::Trial,
             reason => reason,
         };
@@ -392,11 +408,8 @@ fn serve_own_peer(conn: &Conn<'_>) {
     let Some(family) = crate::state::process_group::own() else {
         return;
     };
-    let ends = (conn.record.peer(), conn.record.local());
-    let other = family.held().find(|number| {
-        let record = family.record(*number);
-        (record.local(), record.peer()) == ends
-    });
+    let is_other = |number: &u32| family.record(*number).is_end_of(conn.record);
+    let other = family.held().find(is_other);
     let other = other.and_then(|number| {
         let fd = crate::state::process_group::fd_of(number)?;
         Conn::enter(Handle::new(family, number, fd))

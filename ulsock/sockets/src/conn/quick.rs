@@ -27,10 +27,16 @@ pub const MOST_QUICK: usize = 4096;
 /// Flags that change nothing about a call that need not wait.
 const FAST_FLAGS: c_int = MSG_DONTWAIT | MSG_NOSIGNAL;
 /// Who has one of these may have to change carriers, or to fail.
-const SLOW_STATE: u32 =
-    flag::PINNED | flag::PEER_FIN | flag::SHUT | flag::BROKEN | flag::AWAY | flag::FAIL_OVER;
+const SLOW_STATE: u32 = flag::PINNED
+    | flag::PEER_FIN
+    | flag::SHUT
+    | flag::BROKEN
+    | flag::AWAY
+    | flag::FAIL_OVER
+    | flag::ORDERED
+    | flag::COPIED;
 /// What matters to a receiver, and how it is usually.
-const READING: u32 = flag::BROKEN | flag::SHUT_READING | flag::UPGRADED;
+const READING: u32 = flag::BROKEN | flag::SHUT_READING | flag::UPGRADED | flag::ORDERED;
 
 /// A connection as this way needs it, within a critical section.
 #[derive(Clone, Copy)]

@@ -8,7 +8,8 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 
 use libc::{
-    POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM, c_short, pollfd,
+    POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRBAND, POLLWRNORM,
+    c_short, pollfd,
 };
 use netstack::ring::{Carrier, Look, Receiver, RxState, Sender, Tail};
 
@@ -25,7 +26,7 @@ use rendezvous::reason::Reason;
 use rendezvous::rings::Rings;
 
 const IN: c_short = POLLIN | POLLRDNORM;
-const OUT: c_short = POLLOUT | POLLWRNORM;
+pub(super) const OUT: c_short = POLLOUT | POLLWRNORM;
 const END: c_short = POLLRDHUP | POLLHUP | POLLERR | POLLPRI;
 
 /// What one direction says.
@@ -44,7 +45,8 @@ impl Conn<'_> {
         } else {
             DirectionState::No
         };
-        let sending = if wanted & OUT != 0 {
+        let out = self.out_events();
+        let sending = if wanted & out != 0 {
             self.writable()
         } else {
             DirectionState::No
@@ -54,18 +56,21 @@ impl Conn<'_> {
             events |= IN;
         }
         if matches!(sending, DirectionState::Yes) {
-            events |= OUT;
+            events |= out;
         }
         let ask = |answer: &DirectionState| matches!(answer, DirectionState::AskKernel);
         let urgent = wanted & POLLPRI != 0 && self.may_have_urgent();
         if ask(&receiving) || ask(&sending) || urgent || self.kernel_spoke() {
             let kernel = self.events_of_link(self.kernel_events());
             events |= kernel & END;
+            if kernel & POLLHUP != 0 && self.has_pending_reset() {
+                events |= POLLERR;
+            }
             if ask(&receiving) || kernel & (POLLRDHUP | POLLHUP | POLLERR) != 0 {
                 events |= kernel & IN;
             }
             if ask(&sending) || kernel & (POLLHUP | POLLERR) != 0 {
-                events |= kernel & OUT;
+                events |= kernel & out;
             }
             if kernel & (IN | END) == 0 {
                 self.record.clear(flag::LOOK);
@@ -95,7 +100,7 @@ impl Conn<'_> {
     }
 
     pub(super) fn kernel_events(&self) -> c_short {
-        let events = IN | OUT | POLLRDHUP | POLLPRI;
+        let events = IN | OUT | POLLWRBAND | POLLRDHUP | POLLPRI;
         let mut fds = [pollfd {
             fd: self.socket.as_raw_fd(),
             events,
@@ -112,7 +117,7 @@ impl Conn<'_> {
         let Some(mut held) = self.lock_rx() else {
             return DirectionState::No;
         };
-        let least = u64::from(self.record.recv_lowat.load(Ordering::Relaxed).max(1));
+        let least = self.least_to_tell() as u64;
         let mut rx = self.receiver(held.state());
         if self.read_records(&mut rx).is_err() {
             return DirectionState::Yes;
@@ -159,9 +164,14 @@ impl Conn<'_> {
             return DirectionState::No;
         };
         let mut tx = self.sender(held.state());
-        let leaving = self
-            .record
-            .has(flag::PEER_FIN | flag::SHUT | flag::PINNED | flag::AWAY | flag::FAIL_OVER);
+        let leaving = self.record.has(
+            flag::PEER_FIN
+                | flag::SHUT
+                | flag::PINNED
+                | flag::AWAY
+                | flag::FAIL_OVER
+                | flag::ORDERED,
+        );
         if !tx.state.on_ring() || tx.wishes_change() || leaving {
             return DirectionState::AskKernel;
         }
@@ -218,11 +228,6 @@ impl Conn<'_> {
             true => pos + self.received_by_kernel(),
             false => pos + self.bytes_there(&mut held)?,
         })
-    }
-
-    /// Bytes that have come to the kernel socket.
-    pub fn received_by_kernel(&self) -> u64 {
-        tcp::info(self.socket).map_or(0, |info| info.bytes_received)
     }
 
     fn bytes_there(&self, held: &mut SideGuard<'_, RxState>) -> Option<u64> {
@@ -319,7 +324,9 @@ impl Conn<'_> {
             // Between two processes the ring is the peer's memory: what is in it has arrived, as in the
             // kernel what lies in the other end's queue. On the link the engine says what has.
             let head = self.link.tx_shared().consumer.head.load(Ordering::Acquire);
-            return Some(match self.is_nic() {
+            return Some(match self.is_nic() || self.record.is_unix() {
+                // What the peer left unread has gone with its socket.
+                true if self.record.is_unix() && self.link.peer_has_reset() => 0,
                 true => state.written.saturating_sub(head),
                 false => 0,
             });

@@ -24,6 +24,7 @@ use crate::runtime::chaos;
 use crate::runtime::deadline::Deadline;
 use crate::runtime::signal::Seen;
 use crate::runtime::thread::Thread;
+use crate::runtime::way::Way;
 use crate::state::record::{Counts, flag};
 use os::tcp;
 use rendezvous::rings::Rings;
@@ -83,6 +84,8 @@ impl Terms {
             flags,
             patient: flags & MSG_DONTWAIT == 0 && !conn.record.has(flag::NONBLOCK),
             least: match flags & MSG_WAITALL {
+                // A Unix socket's peek is content with what is there.
+                _ if flags & MSG_PEEK != 0 && conn.record.is_unix() => len.min(1),
                 0 => len.min(conn.lowat()),
                 _ => len,
             },
@@ -152,8 +155,10 @@ fn receive(
                 Some(Over::Restarts) | None => None,
             };
         };
+        conn.heed_orders();
         conn.attend();
         let terms = terms.get_or_insert_with(|| Terms::of(&conn, len, flags));
+        let before = conn.progress();
         let there = match conn.look_once(into, terms, &mut got, over.is_some()) {
             Looked::Done(result) => return Some(result),
             Looked::Again => {
@@ -164,7 +169,10 @@ fn receive(
         };
         match over.or((!terms.patient).then_some(Over::Fails(Errno::AGAIN))) {
             None => {}
-            Some(_) if got > 0 => return Some(Ok(got)),
+            Some(_) if got > 0 => {
+                conn.lose_error();
+                return Some(Ok(got));
+            }
             Some(Over::Fails(error)) => return Some(Err(error)),
             Some(Over::Restarts) => return None,
         }
@@ -172,6 +180,7 @@ fn receive(
             Deadline::of_socket(conn.record.recv_timeout_us.load(Ordering::Relaxed))
         });
         let wanted = Wanted {
+            before,
             least: terms.bytes_to_wait_for(&conn, into, got) as u64,
             there: there as u64,
             urgent: !terms.peeks(),
@@ -194,6 +203,7 @@ impl Conn<'_> {
     ) -> Looked {
         // An error is the next call's to tell, and to ask for it would take it off the socket.
         if *got > 0 && self.ends_in_error() {
+            self.lose_error();
             return Looked::Done(Ok(*got));
         }
         let mut there = 0;
@@ -215,16 +225,22 @@ impl Conn<'_> {
                 Ok(TakeStep::Again) => return Looked::Again,
                 Ok(TakeStep::Moved(n)) => *got += n,
                 Ok(TakeStep::Empty) => {}
+                Ok(TakeStep::Eof) if *got == 0 => {
+                    self.take_notes_of_end(into, terms.len);
+                    return Looked::Done(Ok(0));
+                }
                 Ok(TakeStep::Mark | TakeStep::Eof) => return Looked::Done(Ok(*got)),
                 Err(error) if *got > 0 => {
                     self.keep_error(error);
+                    self.lose_error();
                     return Looked::Done(Ok(*got));
                 }
                 Err(error) => return Looked::Done(Err(self.report(error))),
             }
         }
         self.guard();
-        if *got >= terms.least || (terms.peeks() && *got > 0) {
+        let is_enough = *got >= terms.least || terms.peeks() || into.is_complete();
+        if *got >= terms.least || (is_enough && *got > 0) {
             return Looked::Done(Ok(*got));
         }
         Looked::Wait { there }
@@ -245,6 +261,14 @@ impl Conn<'_> {
             Ok(TakeStep::Moved(n)) => Ok(Some(n)),
             Ok(_) => Ok(Some(0)),
             Err(error) => Err(self.report(error)),
+        }
+    }
+
+    /// Bytes that make a poll say that there are some. Only TCP's heeds what the program has set.
+    pub fn least_to_tell(&self) -> usize {
+        match self.record.is_unix() {
+            true => 1,
+            false => self.lowat(),
         }
     }
 
@@ -305,6 +329,9 @@ impl Conn<'_> {
                     .counts
                     .kernel_bytes
                     .fetch_add(n as u64, Ordering::Relaxed);
+                if asked.flags & MSG_PEEK == 0 {
+                    self.record.count_unix(Way::In, n as isize);
+                }
                 Ok(TakeStep::Moved(n))
             }
             Err(Errno::AGAIN) => Ok(TakeStep::Empty),
@@ -326,14 +353,10 @@ impl Conn<'_> {
                 ..asked
             };
             let look = self.look(rx)?;
-            if matches!(look, Look::Kernel { .. }) && self.record.has(flag::RECORD_MAY_COME) {
-                match self.hear(rx)? {
-                    Heard::Plain | Heard::End(_) => {}
-                    Heard::Record => continue,
-                    // No record has an urgent byte.
-                    Heard::Nothing if tcp::at_mark(self.socket) => {}
-                    Heard::Nothing => break,
-                }
+            match self.hear_before(rx, look)? {
+                Heard::Record => continue,
+                Heard::Nothing => break,
+                Heard::Plain | Heard::End(_) => {}
             }
             let step = match look {
                 Look::Ring(0) => break,
@@ -345,7 +368,12 @@ impl Conn<'_> {
             };
             match step {
                 Ok(TakeStep::Again) => {}
-                Ok(TakeStep::Moved(n)) => got += n,
+                Ok(TakeStep::Moved(n)) => {
+                    got += n;
+                    if into.is_complete() {
+                        break;
+                    }
+                }
                 Ok(_) if got > 0 => break,
                 Err(error) if got > 0 => {
                     self.keep_error(error);
@@ -369,6 +397,17 @@ impl Conn<'_> {
             return self.probe(rx);
         }
         Ok(TakeStep::Empty)
+    }
+
+    /// What the kernel brings next may be a record.
+    fn hear_before(&self, rx: &mut Receiver<'_, Rings>, look: Look) -> Result<Heard, Errno> {
+        if !matches!(look, Look::Kernel { .. }) || !self.record.has(flag::RECORD_MAY_COME) {
+            return Ok(Heard::Plain);
+        }
+        let heard = self.hear(rx)?;
+        // No record has an urgent byte.
+        let urgent = matches!(heard, Heard::Nothing) && tcp::at_mark(self.socket);
+        Ok(if urgent { Heard::Plain } else { heard })
     }
 
     fn pull_ring(

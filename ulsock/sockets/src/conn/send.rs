@@ -15,12 +15,13 @@ use super::buffers::Outgoing;
 use super::kept::KeptConnection;
 use super::pinned_calls::PinnedCall;
 use super::wait::Over;
-use super::wait_space;
+use super::wait_space::{self, RoomSeen, Wanted};
 use super::{Conn, Handle, nic};
 use crate::runtime::chaos;
 use crate::runtime::deadline::Deadline;
 use crate::runtime::signal::Seen;
 use crate::runtime::thread::Thread;
+use crate::runtime::way::Way;
 use crate::state::record::{Counts, flag};
 use os::tcp;
 use rendezvous::rings::Rings;
@@ -84,16 +85,14 @@ fn transmit(
         conn.before_send(len);
         // As in the kernel, what holds when the call begins.
         let patient = *patient.get_or_insert_with(|| conn.is_patient(flags));
+        let before = RoomSeen::by(&conn);
         let step = match conn.step(out, len - sent, flags) {
             Ok(step) => step,
             Err(error) if sent > 0 => {
                 conn.keep_error(error);
                 return Some(Ok(sent));
             }
-            Err(error) => {
-                let error = conn.report(error);
-                return Some(Err(fail(conn, error, flags)));
-            }
+            Err(error) => return Some(Err(fail(conn, error, flags, deadline.is_some()))),
         };
         conn.guard();
         sent += step.moved;
@@ -114,7 +113,8 @@ fn transmit(
             Deadline::of_socket(conn.record.send_timeout_us.load(Ordering::Relaxed))
         });
         midway.note(sent > 0 || deadline.has_end(), handle);
-        let woken = wait_space::wait(conn, step.lack, (len - sent) as u64, deadline, seen, kept);
+        let wanted = Wanted::new(step.lack, len - sent, before);
+        let woken = wait_space::wait(conn, wanted, deadline, seen, kept);
         handle = handle.here();
         match Over::of(woken, seen, me, deadline) {
             None => {}
@@ -125,9 +125,13 @@ fn transmit(
     }
 }
 
-/// EPIPE comes with its signal, outside of the critical section.
+/// EPIPE comes with its signal, outside of the critical section; on a Unix socket not if the call has waited.
 #[cold]
-fn fail(conn: Conn<'_>, error: Errno, flags: c_int) -> Errno {
+fn fail(conn: Conn<'_>, error: Errno, flags: c_int, waited: bool) -> Errno {
+    if waited && error == Errno::PIPE && conn.record.is_unix() {
+        return conn.end_of_wait();
+    }
+    let error = conn.report(error);
     drop(conn);
     if error == Errno::PIPE && flags & MSG_NOSIGNAL == 0 {
         crate::runtime::signal::broken_pipe();
@@ -142,6 +146,7 @@ impl Conn<'_> {
     }
 
     fn before_send(&self, len: usize) {
+        self.heed_orders();
         // The peer has repeated its last bytes to the kernel, and this side may never receive again.
         if self.peer_closed() {
             super::recv::settle(self);
@@ -185,6 +190,7 @@ impl Conn<'_> {
                     .counts
                     .kernel_bytes
                     .fetch_add(n as u64, Ordering::Relaxed);
+                self.record.count_unix(Way::Out, n as isize);
                 Ok(SendStep {
                     moved: n,
                     lack: if n == len || n == 0 {
@@ -222,7 +228,12 @@ impl Conn<'_> {
         }
         let mut moved = 0;
         loop {
-            self.follow_wish(tx).map_err(|Hostile| self.broken())?;
+            if out.needs_kernel() && tx.state.on_ring() && !tx.wishes_change() {
+                let slots = self.leave_ring(tx).map_err(|Hostile| self.broken())?;
+                self.ring_data(tx, slots);
+            } else if !out.needs_kernel() || tx.state.on_ring() {
+                self.follow_wish(tx).map_err(|Hostile| self.broken())?;
+            }
             if self.must_flush(tx) && !self.flush_resend(tx)? {
                 return Ok(SendStep::lacks(moved, Lack::KernelSpace));
             }
@@ -279,9 +290,16 @@ impl Conn<'_> {
     ) -> Result<usize, Hostile> {
         let wire = &self.link.tx_shared().wait.data;
         let mut unheard = false;
+        let to_copy = match self.record.has(flag::COPIED) {
+            true => self.before_copy(tx),
+            false => None,
+        };
         let n = tx.push(len as u64, out, |slots| {
             unheard |= !self.link.ring(wire, slots)
         })?;
+        if let Some(to_copy) = to_copy {
+            self.copy(&to_copy, n, tx.size());
+        }
         Counts::add(&self.record.tx.counts.ring_bytes, n);
         if self.is_nic() {
             nic::has_sent(self.link);
@@ -326,14 +344,17 @@ impl Conn<'_> {
                     });
                 }
                 Err(Errno::INTR) => {}
-                Err(error) if moved > 0 => {
+                // Under the lock: a receive of another thread would take what is left for the peer's end.
+                Err(error) => {
                     self.keep_error(error);
+                    if moved == 0 {
+                        return Err(error);
+                    }
                     break;
                 }
-                Err(error) => return Err(error),
             }
         }
-        if flags.bits() & MSG_MORE as u32 != 0 {
+        if flags.bits() & MSG_MORE as u32 != 0 && !self.record.is_unix() {
             self.record.set(flag::HELD_BACK);
         } else if self.record.has(flag::HELD_BACK) {
             self.record

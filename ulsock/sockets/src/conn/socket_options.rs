@@ -22,10 +22,11 @@ const SO_TIMESTAMPING_NEW: c_int = 65;
 const SO_TXTIME: c_int = 61;
 pub const TCP_INQ: c_int = 36;
 const TCP_TX_DELAY: c_int = 37;
+const SO_PASSPIDFD: c_int = 76;
 
-/// With a value other than 0: time stamps that come as control data, delays on purpose.
+/// With a value other than 0: time stamps and credentials that come as control data, delays on purpose.
 /// (SO_ZEROCOPY only permits MSG_ZEROCOPY, and a send with that flag goes to the kernel by itself.)
-pub const SWITCHES: [(c_int, c_int); 9] = [
+pub const SWITCHES: [(c_int, c_int); 12] = [
     (SOL_SOCKET, libc::SO_TIMESTAMP),
     (SOL_SOCKET, libc::SO_TIMESTAMPNS),
     (SOL_SOCKET, libc::SO_TIMESTAMPING),
@@ -33,6 +34,9 @@ pub const SWITCHES: [(c_int, c_int); 9] = [
     (SOL_SOCKET, SO_TIMESTAMPNS_NEW),
     (SOL_SOCKET, SO_TIMESTAMPING_NEW),
     (SOL_SOCKET, SO_TXTIME),
+    (SOL_SOCKET, libc::SO_PASSCRED),
+    (SOL_SOCKET, libc::SO_PASSSEC),
+    (SOL_SOCKET, SO_PASSPIDFD),
     (IPPROTO_TCP, TCP_TX_DELAY),
     (IPPROTO_TCP, libc::TCP_REPAIR),
 ];
@@ -68,6 +72,9 @@ fn load_options(record: &Record, socket: BorrowedFd<'_>) {
 /// (but for the smallest), and what it cannot hold goes to the kernel, whose buffers have that limit. So it does if no
 /// ring is as large as that.
 pub fn limit_rings(record: &Record, socket: BorrowedFd<'_>) {
+    if record.is_unix() {
+        return limit_unix_rings(record, socket);
+    }
     if let Some(bytes) = tcp::send_buffer(socket) {
         let fits = LEVEL_SIZE.iter().rposition(|size| *size <= bytes.into());
         let level = match u64::from(bytes) > LEVEL_SIZE[LEVEL_SIZE.len() - 1] {
@@ -76,6 +83,14 @@ pub fn limit_rings(record: &Record, socket: BorrowedFd<'_>) {
         };
         record.largest.store(level, Ordering::Relaxed);
     }
+}
+
+/// The buffer of a Unix socket does not grow by itself as TCP's does. A ring is about as large as it.
+fn limit_unix_rings(record: &Record, socket: BorrowedFd<'_>) {
+    let bytes = sockopt::socket_send_buffer_size(socket).unwrap_or(0) as u64;
+    let fits = |size: &u64| *size <= bytes + bytes / 4;
+    let level = LEVEL_SIZE.iter().rposition(fits).unwrap_or(0);
+    record.largest.store(level as u32, Ordering::Relaxed);
 }
 
 /// The kernel tells a negative time and none alike; the first has been noted when it was set.

@@ -1,14 +1,22 @@
 //! Moving bytes: on rings, on the kernel, and from the one to the other at an exact byte.
 
+mod unix;
+
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
 use super::begin::note_offsets;
+use super::kept::KeptConnection;
+use super::wait::Woken;
+use super::wait_data::{self, Wanted};
 use super::{Conn, managed};
+use crate::runtime::deadline::Deadline;
+use crate::runtime::signal::Seen;
 use crate::state::record::Record;
 use crate::testing::{ON_KERNEL, ON_RINGS, World};
+use rendezvous::config::Spin;
 
 const LARGE: usize = 8 << 20;
 
@@ -133,5 +141,31 @@ fn the_stream_ends_in_the_same_place_when_the_kernel_counts_again() {
         assert!(note_offsets(&conn, 0, read));
         conn.record.rx.gate.open();
         assert_eq!(conn.stream_end(), Some(read));
+    });
+}
+
+/// A message that comes between the look that found nothing and the wait: the wait sees it at once, and does not spin
+/// until its time is over.
+#[test]
+fn what_came_since_the_look_ends_the_wait() {
+    let mut world = World::between(|client| client.spin = Spin::Fixed(1_000_000), |_| {});
+    world.promote();
+    let entered = || Conn::enter(managed(world.near.0)?);
+    let before = world.client.run(|| entered().map(|conn| conn.progress()));
+    assert_eq!(world.server.send(world.far, b"x"), Ok(1));
+    world.client.run(|| {
+        let conn = entered().expect("it is managed");
+        let me = conn.me;
+        let wanted = Wanted {
+            before: before.expect("it was managed"),
+            least: 1,
+            there: 0,
+            urgent: true,
+        };
+        let (never, seen) = (Deadline::never(), Seen::now(me));
+        let woken = wait_data::wait(conn, wanted, never, seen, &mut KeptConnection::default());
+        assert!(matches!(woken, Woken::Look(_)));
+        let after_no_failure = Duration::from_micros(48);
+        assert_eq!(me.spin.budget(48), after_no_failure);
     });
 }

@@ -101,6 +101,14 @@ impl Over {
     }
 }
 
+/// The end of a pace is not the end of the wait.
+pub fn paced(woken: Woken, deadline: Deadline) -> Woken {
+    match woken {
+        Woken::TimedOut if !deadline.passed() => Woken::Look(0),
+        woken => woken,
+    }
+}
+
 /// Sleeps on one kernel socket and the waiter's bells (none: on the socket alone).
 pub fn sleep(
     sleep: &Sleep,

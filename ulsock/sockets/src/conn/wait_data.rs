@@ -10,9 +10,9 @@ use netstack::ring::{Look, RxState};
 use super::kept::KeptConnection;
 use super::lock::SideGuard;
 use super::recv::{ask_for_kernel, prefer_ring};
-use super::wait::{WireSlot, Woken, sleep};
+use super::wait::{WireSlot, Woken, paced, sleep};
 use super::watch::Watch;
-use super::{Conn, Handle, managed, send};
+use super::{Conn, Handle, Progress, managed, send};
 use crate::conn::reclaim::ReclaimTimer;
 use crate::runtime::awake::{self, Waited};
 use crate::runtime::chaos;
@@ -31,6 +31,9 @@ const PACE: Duration = Duration::from_millis(1);
 /// What a receive waits for.
 #[derive(Clone, Copy)]
 pub struct Wanted {
+    /// Where the sender was before the look that found too little: a message that came between that look and the wait
+    /// must end it at once, not when its time is over.
+    pub before: Progress,
     /// So many bytes.
     pub least: u64,
     /// So many are there and were left there, by a peek.
@@ -52,16 +55,8 @@ pub fn wait(
     if seen.any_handler(conn.me) {
         return Woken::Interrupted;
     }
-    let (me, producer) = (conn.me, &conn.link.rx_shared().producer);
-    let (tail, epoch) = (
-        producer.tail.load(Ordering::Relaxed),
-        producer.epoch.load(Ordering::Relaxed),
-    );
-    let moved = || {
-        producer.tail.load(Ordering::Relaxed) != tail
-            || producer.epoch.load(Ordering::Relaxed) != epoch
-            || me.deferred.any()
-    };
+    let me = conn.me;
+    let moved = || conn.progress() != wanted.before || me.deferred.any();
     let on_ring = conn.record.rx.is_on_ring();
     if on_ring && spin::until(&me.spin, || conn.peer_is_near(), moved) {
         return Woken::Look(0);
@@ -78,8 +73,8 @@ pub fn wait(
 pub fn wait_awake(fd: RawFd, stop: &dyn Fn() -> bool) -> bool {
     awake(fd, |conn, moved| {
         let me = conn.me;
-        let ends = || moved() || me.deferred.any() || stop();
-        spin::until(&me.spin, || conn.peer_is_near(), ends) && moved()
+        let stops = || me.deferred.any() || stop();
+        spin::until_or(&me.spin, || conn.peer_is_near(), moved, stops)
     })
 }
 
@@ -255,14 +250,6 @@ fn listen_to(wanted: Wanted, deadline: Deadline) -> (c_short, Deadline) {
         0 if wanted.urgent => (POLLIN | POLLPRI | POLLRDHUP, deadline),
         0 => (POLLIN | POLLRDHUP, deadline),
         _ => (POLLRDHUP, deadline.min(Deadline::after(PACE))),
-    }
-}
-
-/// The end of a pace is not the end of the wait.
-fn paced(woken: Woken, deadline: Deadline) -> Woken {
-    match woken {
-        Woken::TimedOut if !deadline.passed() => Woken::Look(0),
-        woken => woken,
     }
 }
 

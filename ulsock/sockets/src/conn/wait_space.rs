@@ -8,7 +8,7 @@ use libc::{POLLIN, POLLOUT, POLLRDHUP};
 use super::Conn;
 use super::kept::KeptConnection;
 use super::send::{Lack, leave};
-use super::wait::{WireSlot, Woken, sleep};
+use super::wait::{WireSlot, Woken, paced, sleep};
 use crate::runtime::chaos;
 use crate::runtime::deadline::Deadline;
 use crate::runtime::signal::Seen;
@@ -18,11 +18,49 @@ use crate::runtime::spin;
 /// A consumer that has not moved for so long is not reading: the ring grows, or the send spills.
 pub const STALL: Duration = Duration::from_millis(5);
 
+/// How often a send that waits for room in the kernel's Unix socket looks again.
+const PACE: Duration = Duration::from_millis(20);
+
+/// What tells of room in the ring.
+#[derive(Clone, Copy, PartialEq)]
+pub struct RoomSeen {
+    head: u64,
+    wish: u64,
+}
+
+impl RoomSeen {
+    pub fn by(conn: &Conn<'_>) -> RoomSeen {
+        let shared = conn.link.tx_shared();
+        RoomSeen {
+            head: shared.consumer.head.load(Ordering::Relaxed),
+            wish: shared.wait.wish.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// What a send waits for.
+pub struct Wanted {
+    lack: Lack,
+    /// So many bytes.
+    room: u64,
+    /// Before the look that found too little.
+    before: RoomSeen,
+}
+
+impl Wanted {
+    pub fn new(lack: Lack, room: usize, before: RoomSeen) -> Wanted {
+        Wanted {
+            lack,
+            room: room as u64,
+            before,
+        }
+    }
+}
+
 /// Waits until there is room again, or something to look at.
 pub fn wait(
     conn: Conn<'_>,
-    lack: Lack,
-    want: u64,
+    wanted: Wanted,
     deadline: Deadline,
     seen: Seen,
     kept: &mut KeptConnection,
@@ -31,31 +69,31 @@ pub fn wait(
     if seen.any_handler(me) {
         return Woken::Interrupted;
     }
-    if lack == Lack::KernelSpace {
+    if wanted.lack == Lack::KernelSpace {
         kept.note(&conn);
-        let socket = conn.socket;
-        drop(conn);
-        return match Sleep::prepare(me, seen) {
-            Some(bed) => sleep(&bed, None, socket, POLLOUT, deadline),
-            None => Woken::Look(0),
-        };
+        return sleep_for_kernel(conn, deadline, seen);
     }
-    let head = &conn.link.tx_shared().consumer.head;
-    let (wish, before) = (
-        &conn.link.tx_shared().wait.wish,
-        head.load(Ordering::Relaxed),
-    );
-    let wished = wish.load(Ordering::Relaxed);
-    let moved = || {
-        head.load(Ordering::Relaxed) != before
-            || wish.load(Ordering::Relaxed) != wished
-            || me.deferred.any()
-    };
+    let moved = || RoomSeen::by(&conn) != wanted.before || me.deferred.any();
     if spin::until(&me.spin, || conn.peer_is_near(), moved) {
         return Woken::Look(0);
     }
     kept.note(&conn);
-    sleep_for_space(conn, want, deadline, seen)
+    sleep_for_space(conn, wanted.room, deadline, seen)
+}
+
+/// For room in the kernel socket. The poll of a Unix socket does not tell that its peer has shut down what it receives; the
+/// next look does.
+fn sleep_for_kernel(conn: Conn<'_>, deadline: Deadline, seen: Seen) -> Woken {
+    let (me, socket) = (conn.me, conn.socket);
+    let until = match conn.record.is_unix() {
+        true => deadline.min(Deadline::after(PACE)),
+        false => deadline,
+    };
+    drop(conn);
+    match Sleep::prepare(me, seen) {
+        Some(bed) => paced(sleep(&bed, None, socket, POLLOUT, until), deadline),
+        None => Woken::Look(0),
+    }
 }
 
 fn sleep_for_space(conn: Conn<'_>, want: u64, deadline: Deadline, seen: Seen) -> Woken {

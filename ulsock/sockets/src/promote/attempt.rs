@@ -14,6 +14,7 @@ use crate::state::record::{Record, Role, flag};
 use crate::state::ring_pair::RingPair;
 use os::diag;
 use os::tcp;
+use os::translated;
 use os::users::names_one_user;
 use rendezvous::config::{Nic, OutOfScope, Reach};
 use rendezvous::offers::{Key, Offer};
@@ -76,6 +77,9 @@ impl Attempt<'_> {
         if control.claims.contains_key(&self.number) {
             return self.check_confirmation(control);
         }
+        if self.record.is_unix() {
+            return self.as_accepted_unix(control);
+        }
         let key = self.key()?;
         let (local, peer) = self.ends()?;
         let reach = Reach::of(local, peer);
@@ -84,8 +88,9 @@ impl Attempt<'_> {
             return Err(Reason::NoPeer);
         }
         self.check_kind()?;
-        // Whoever has a connection between the two addresses that we see is not the one who called.
-        if tcp::is_redirected(self.socket, &local) {
+        // Whoever has a connection between the two addresses that we see is not the one who called. Who has called may
+        // be found by the daemon of the host: see `translated`.
+        if translated::is_redirected(self.socket, &local) {
             return Err(Reason::Identity);
         }
         match diag::other_end(&local, &peer).ok().flatten() {
@@ -205,6 +210,9 @@ impl Attempt<'_> {
         if !names_one_user(rustix::process::geteuid().as_raw()) {
             return Err(Reason::Identity);
         }
+        if self.record.is_unix() {
+            return self.unix_key();
+        }
         let local = tcp::local_addr(self.socket).map_err(|_| Reason::Call)?;
         let peer = tcp::peer_addr(self.socket).map_err(|_| Reason::Call)?;
         self.record.set_addresses(local, peer);
@@ -230,6 +238,9 @@ impl Attempt<'_> {
 
     /// Is it of a kind that can be upgraded?
     pub(super) fn check_kind(&self) -> Result<(), Reason> {
+        if self.record.is_unix() {
+            return self.check_unix_kind();
+        }
         let (local, peer) = self.ends()?;
         let established = tcp::info(self.socket).is_ok_and(|info| info.state == TCP_ESTABLISHED);
         if let Some(reason) = unhooked::found() {

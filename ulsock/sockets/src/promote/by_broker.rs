@@ -22,7 +22,8 @@ pub fn attempt(
         || record.state() != State::Plain
         || record.has(flag::PINNED)
         || control.claims.contains_key(&attempt.number);
-    if settled || !elsewhere::is_possible(record) || !control.has_broker() {
+    let may_be_found = || elsewhere::is_possible(record) || attempt.may_be_translated();
+    if settled || !may_be_found() || !control.has_broker() {
         return before;
     }
     let connected = record.role() == Role::Connected;

@@ -4,10 +4,11 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use super::{by_broker, elsewhere, rules};
+use super::{by_broker, elsewhere, rules, unix};
 use crate::state::control::Control;
 use crate::state::holders;
-use crate::state::process_group::ProcessGroup;
+use crate::state::orders;
+use crate::state::process_group::{ProcessGroup, fd_of};
 use crate::state::record::{Record, Role, State, flag};
 use crate::state::ring_pair::RingPair;
 use os::log;
@@ -107,6 +108,9 @@ fn examine(
     claim: &Claim,
 ) -> Verdict {
     let record = family.record(number);
+    if record.is_unix() {
+        return examine_unix(record, number, pair, claim);
+    }
     let Some((local, peer)) = record.local().zip(record.peer()) else {
         return Verdict::Unknown;
     };
@@ -124,6 +128,20 @@ fn examine(
     let genuine = other.cookie == claim.claim_cookie
         && other.uid == pair.peer().uid
         && names_one_user(other.uid);
+    match genuine {
+        true => Verdict::Genuine,
+        false => Verdict::False,
+    }
+}
+
+fn examine_unix(record: &Record, number: u32, pair: &Pair, claim: &Claim) -> Verdict {
+    // SAFETY: a number of our own table; if the program closes it meanwhile, the questions fail.
+    let socket = fd_of(number).map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
+    let Some(other) = socket.and_then(|socket| unix::other_end(record, socket)) else {
+        return Verdict::Gone;
+    };
+    let genuine =
+        pair.is_near() && other.cookie == claim.claim_cookie && other.uid == pair.peer().uid;
     match genuine {
         true => Verdict::Genuine,
         false => Verdict::False,
@@ -153,7 +171,10 @@ pub(super) fn held_back(number: u32, record: &Record) -> Option<Reason> {
     if shared {
         return Some(Reason::Shared);
     }
-    (!holders::is_alone(record)).then_some(Reason::Passed)
+    if !holders::is_alone(record) {
+        return Some(Reason::Passed);
+    }
+    orders::keep_on_kernel(record).then_some(Reason::Ordered)
 }
 
 /// Both ends know each other: from here on every call on this connection is ours.

@@ -13,7 +13,9 @@ mod elsewhere;
 pub mod for_good;
 pub mod rules;
 mod stay;
+mod translated;
 pub mod unhooked;
+mod unix;
 
 #[cfg(test)]
 mod tests;
@@ -26,9 +28,11 @@ use crate::runtime::process;
 use crate::runtime::thread::Thread;
 use crate::state::control::Control;
 use crate::state::control::Locked;
+use crate::state::orders;
 use crate::state::process_group::ProcessGroup;
 use crate::state::record::{Record, Role, State, flag};
 use attempt::{Attempt, Progress};
+use os::tcp;
 use rendezvous::reason::Reason;
 
 /// Calls at which a look may be put off because the control state was in use.
@@ -52,9 +56,24 @@ pub fn note_call(family: &ProcessGroup, number: u32, record: &Record, fd: RawFd)
 
 #[cold]
 fn look_at_call(family: &ProcessGroup, number: u32, record: &Record, fd: RawFd, calls: u32) {
+    if record.has(flag::ORDERED) {
+        take_order(record);
+    }
     look(family, number, record, fd, calls);
     if calls == 1 {
         at_once::at_first_call(family, number, fd);
+    }
+}
+
+/// What is asked of it from outside. It is held back as long as that stands; otherwise this look is its first.
+#[cold]
+fn take_order(record: &Record) {
+    orders::take(record);
+    if !orders::keep_on_kernel(record) {
+        record.first_look.store(1, Ordering::Relaxed);
+        if record.reason() == Reason::Ordered {
+            record.set_reason(Reason::Young);
+        }
     }
 }
 
@@ -93,7 +112,7 @@ fn look(family: &ProcessGroup, number: u32, record: &Record, fd: RawFd, calls: u
         .store(calls.saturating_add(step), Ordering::Relaxed);
     if let Some(reason) = confirm::held_back(number, record) {
         withdraw(family, control, number, record);
-        return record.set_reason(reason);
+        return put_off(record, fd, calls, reason);
     }
     record.pid.store(os::pid::get(), Ordering::Relaxed);
     // SAFETY: the program is calling with this fd; if it closes it meanwhile, the calls below fail.
@@ -114,6 +133,27 @@ fn look(family: &ProcessGroup, number: u32, record: &Record, fd: RawFd, calls: u
     }
     let result = in_every_way(&attempt, control);
     conclude(&attempt, control, calls, result);
+}
+
+/// It must not have rings now. An order stands until another comes, which says so.
+fn put_off(record: &Record, fd: RawFd, calls: u32, reason: Reason) {
+    record.set_reason(reason);
+    if reason == Reason::Ordered {
+        note_addresses(record, fd);
+        let later = calls.saturating_add(FARTHEST_LOOK);
+        record.next_look.store(later, Ordering::Relaxed);
+    }
+}
+
+/// Who orders names connections by them, and otherwise an attempt would have asked for them first.
+fn note_addresses(record: &Record, fd: RawFd) {
+    // SAFETY: the program is calling with this fd; if it closes it meanwhile, the questions fail.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    if record.local().is_none()
+        && let (Ok(local), Ok(peer)) = (tcp::local_addr(socket), tcp::peer_addr(socket))
+    {
+        record.set_addresses(local, peer);
+    }
 }
 
 /// Whether this process and this thread may upgrade at all; if not, the record says why.
@@ -146,7 +186,11 @@ fn in_every_way(attempt: &Attempt<'_>, control: &mut Control) -> Result<Progress
     let may_seek = match role {
         // Who shares our run directory has not taken the offer.
         Role::Connected => was_offered,
-        Role::Accepted => matches!(here, Err(Reason::NoPeer)),
+        Role::Accepted => match here {
+            Err(Reason::NoPeer) => true,
+            Err(Reason::Identity) => attempt.is_redirected(),
+            _ => false,
+        },
     };
     let result = match attempt.is_to_other_host() {
         true => by_daemon::attempt(attempt, control, here),

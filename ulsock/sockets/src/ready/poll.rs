@@ -4,6 +4,7 @@
 //! polls the program's other fds, the managed kernel sockets and our bells in one call.
 
 mod lists;
+pub mod newcomers;
 mod sleep;
 
 use std::os::fd::RawFd;
@@ -27,8 +28,10 @@ use crate::state::record::{Record, State, flag};
 use crate::state::table::{self, Slot};
 use crate::state::urings;
 use crate::state::verdict::Verdict;
+use crate::state::young;
 use lists::PolledConnection;
 pub use lists::{FEW, Lists};
+use newcomers::{are_any, grow_up, may_wait};
 use os::access;
 use os::poll::poll_now;
 
@@ -46,7 +49,7 @@ pub unsafe fn poll(
     mask: *const sigset_t,
 ) -> Verdict {
     // Without a connection nothing is ours to look at.
-    if count == 0 || count > 1 << 20 || crate::state::process_group::own().is_none() {
+    if count == 0 || count > 1 << 20 || !are_any() {
         return Verdict::Bypass;
     }
     let count = count as usize;
@@ -58,11 +61,14 @@ pub unsafe fn poll(
     if urings::any_is_served() {
         list.iter().for_each(|entry| note_uring(entry.fd));
     }
+    // SAFETY: any bytes are a time.
+    let time = unsafe { access::load_if_any(timeout) };
+    if young::are_used() && may_wait(time) {
+        list.iter().for_each(|entry| grow_up(entry.fd));
+    }
     if !list.iter().any(|entry| is_ours(entry.fd)) {
         return Verdict::Bypass;
     }
-    // SAFETY: any bytes are a time.
-    let time = unsafe { access::load_if_any(timeout) };
     let limit = time.and_then(|time| PollLimit::new(time.as_ref()));
     let Some(limit) = limit.filter(|_| access::is_mask(mask)) else {
         return Verdict::Bypass;
@@ -476,11 +482,13 @@ impl Poll<'_> {
             let Some(conn) = Conn::enter(first.handle) else {
                 return false;
             };
-            let (tail, epoch) = conn.progress();
+            let before = conn.progress();
             let near = || conn.peer_is_near();
-            return spin::until(&self.me.spin, near, || {
-                conn.progress() != (tail, epoch) || self.me.deferred.any()
-            });
+            // What came between the last look and this one has moved nothing since.
+            return self.managed_ready()
+                || spin::until(&self.me.spin, near, || {
+                    conn.progress() != before || self.me.deferred.any()
+                });
         }
         let history = &self.me.spin;
         spin::until(

@@ -8,10 +8,12 @@ use libc::{
 };
 use smallvec::SmallVec;
 
+use crate::ready::poll::newcomers::{are_any, grow_up, may_wait};
 use crate::ready::poll::{FEW, PollLimit, is_ours, note_uring, poll_ours};
 use crate::state::table::{self, Slot};
 use crate::state::urings;
 use crate::state::verdict::Verdict;
+use crate::state::young;
 use os::access;
 use os::poll::poll_now;
 
@@ -30,21 +32,24 @@ pub unsafe fn select(
     mask: *const sigset_t,
 ) -> Verdict {
     // Without a connection nothing is ours to look at.
-    if !(0..=1 << 20).contains(&nfds) || crate::state::process_group::own().is_none() {
+    if !(0..=1 << 20).contains(&nfds) || !are_any() {
         return Verdict::Bypass;
     }
     let Some(mut sets) = read_all([read, write, except], nfds) else {
         return Verdict::Bypass;
     };
+    let is_asked = |fd: &RawFd| sets.iter().any(|set| set.has(*fd));
     if urings::any_is_served() {
-        let asked = |fd: &RawFd| sets.iter().any(|set| set.has(*fd));
-        (0..nfds).filter(asked).for_each(note_uring);
-    }
-    if !(0..nfds).any(|fd| sets.iter().any(|set| set.has(fd)) && is_ours(fd)) {
-        return Verdict::Bypass;
+        (0..nfds).filter(is_asked).for_each(note_uring);
     }
     // SAFETY: any bytes are a time.
     let time = unsafe { access::load_if_any(timeout) };
+    if young::are_used() && may_wait(time) {
+        (0..nfds).filter(is_asked).for_each(grow_up);
+    }
+    if !(0..nfds).any(|fd| is_asked(&fd) && is_ours(fd)) {
+        return Verdict::Bypass;
+    }
     let limit = time.and_then(|time| PollLimit::new(time.as_ref()));
     let Some(limit) = limit.filter(|_| access::is_mask(mask)) else {
         return Verdict::Bypass;

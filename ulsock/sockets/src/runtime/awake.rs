@@ -15,9 +15,11 @@ use crate::runtime::signal::Seen;
 use crate::runtime::spin::SpinPlace;
 use crate::runtime::spinners::Spinners;
 use crate::runtime::thread::{Critical, Thread};
+use crate::runtime::tracer;
 use os::rhythm::Rhythm;
 use os::spin::Clock;
 use rendezvous::config::Spin;
+use rendezvous::tracer::mark;
 
 /// Who has no more time than this does not wait awake first.
 pub const SHORT: Duration = Duration::from_millis(1);
@@ -119,6 +121,7 @@ fn looks<T>(me: &Thread, budget: Duration, mut look: impl FnMut() -> Option<T>) 
         }
         if let Some(found) = look() {
             me.rhythm.note_found(gives_way && now - before >= SWITCH);
+            tracer::mark(mark::AWAKE);
             if now - begin >= WORTH {
                 me.rhythm.note_missed();
             }
@@ -133,6 +136,7 @@ fn looks<T>(me: &Thread, budget: Duration, mut look: impl FnMut() -> Option<T>) 
         gives_way = count.is_multiple_of(LOOKS_BETWEEN);
     }
     me.rhythm.note_missed();
+    tracer::mark(mark::IN_VAIN);
     None
 }
 

@@ -15,6 +15,7 @@ pub mod sleep_state;
 pub mod spin;
 pub mod spinners;
 pub mod thread;
+pub mod tracer;
 pub mod upcalls;
 pub mod waits;
 pub mod way;

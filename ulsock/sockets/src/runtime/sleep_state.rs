@@ -22,6 +22,7 @@ use crate::runtime::handle::Handle;
 use crate::runtime::kernel_calls::KernelCalls;
 use crate::runtime::signal::{self, Seen};
 use crate::runtime::thread::{Critical, Thread};
+use crate::runtime::tracer;
 use crate::runtime::upcalls;
 use crate::runtime::waits::{self, Wait};
 use crate::runtime::way::Way;
@@ -31,6 +32,7 @@ use os::fds::InternalFd;
 use os::fds::duplicate_high;
 use os::mask;
 use os::poll::raw_ppoll;
+use rendezvous::tracer::mark;
 use shm::waiter::Waiter;
 
 /// Places that need no memory of their own.
@@ -379,7 +381,9 @@ impl Sleep {
         // Handlers that were put off until here run now, and shut the door.
         drop(light);
         debug_assert!(!self.me.in_critical());
+        tracer::mark(mark::ASLEEP);
         let result = cancel::asleep(|| call(Door::new(&bed.lying), mask));
+        tracer::mark(mark::UP);
         self.awake.set(is_light.then(Critical::enter).flatten());
         let undisturbed = bed.lying.swap(false, Ordering::Relaxed);
         self.me.asleep(false);

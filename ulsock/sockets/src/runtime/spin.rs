@@ -6,6 +6,7 @@
 //! history says whether that pays: a spin that fails, or takes longer than a sleep would have cost,
 //! halves the budget, one that pays restores it, and now and then a waiter that has given up tries again.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -26,7 +27,17 @@ const WORTH: Duration = Duration::from_micros(20);
 
 /// Waits awake until `ready` says yes, or for as long as is worth while; `true` if it said yes.
 /// `near`: those who are waited for run on this CPU.
-pub fn until(history: &History, near: impl Fn() -> bool, mut ready: impl FnMut() -> bool) -> bool {
+pub fn until(history: &History, near: impl Fn() -> bool, ready: impl FnMut() -> bool) -> bool {
+    until_or(history, near, ready, || false)
+}
+
+/// The same, unless `stop` says that there is something else to do: that says nothing of how long a wait is worth while.
+pub fn until_or(
+    history: &History,
+    near: impl Fn() -> bool,
+    mut ready: impl FnMut() -> bool,
+    stop: impl Fn() -> bool,
+) -> bool {
     let (budget, auto) = match process::config().spin {
         Spin::Auto(_) if near() => return give_way() && ready(),
         Spin::Auto(most) => {
@@ -43,7 +54,15 @@ pub fn until(history: &History, near: impl Fn() -> bool, mut ready: impl FnMut()
     let Some(_place) = SpinPlace::take(auto, history) else {
         return false;
     };
-    let spent = spin(history, budget, ready);
+    let stopped = Cell::new(false);
+    let spent = spin(history, budget, || {
+        let came = ready();
+        stopped.set(!came && stop());
+        came || stopped.get()
+    });
+    if stopped.get() {
+        return false;
+    }
     let worth = WORTH.max(Duration::from_micros(engine().into()));
     history.note(spent.is_some_and(|time| time < worth));
     waits::note(match spent {

@@ -32,6 +32,8 @@ pub struct Upcalls {
     pub return_all: fn(Reason),
     /// Somebody is about to wait for completions of this io_uring by its descriptor.
     pub uring_is_watched: fn(RawFd),
+    /// A young connection needs its record.
+    pub grow_up: fn(RawFd) -> Option<u32>,
 }
 
 const NONE: &Upcalls = &Upcalls {
@@ -46,6 +48,7 @@ const NONE: &Upcalls = &Upcalls {
     engine_glances: || false,
     return_all: |_| {},
     uring_is_watched: |_| {},
+    grow_up: |_| None,
 };
 
 os::process_wide! {

@@ -6,6 +6,9 @@
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use netstack::in_shared_memory;
+use rendezvous::tracer::mark;
+
+use crate::runtime::tracer;
 
 const CPUS: usize = 16;
 
@@ -53,9 +56,14 @@ pub fn count_in(waits: &'static Waits) {
 #[inline]
 pub fn note(wait: Wait) {
     match wait {
+        // The sleep itself is told by the bed.
         Wait::Slept => probe::probe!(ulsock, sleep),
-        Wait::Woke => probe::probe!(ulsock, wake),
-        Wait::Awake | Wait::InVain => {}
+        Wait::Woke => {
+            probe::probe!(ulsock, wake);
+            tracer::mark(mark::WOKE);
+        }
+        Wait::Awake => tracer::mark(mark::AWAKE),
+        Wait::InVain => tracer::mark(mark::IN_VAIN),
     }
     // SAFETY: null, or there for good (`count_in`).
     let Some(waits) = (unsafe { WAITS.load(Ordering::Acquire).as_ref() }) else {

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use crate::runtime::process;
 use crate::state::daemon_client;
 use os::fds::InternalFd;
 use rendezvous::channel::Channel;
@@ -99,7 +100,11 @@ impl ContainerClient {
         if self.refused.contains(&number) {
             return false;
         }
-        let message = Message::Seek { cookie, connected };
+        let message = Message::Seek {
+            cookie,
+            connected,
+            translated: process::config().redirected,
+        };
         let pair = self.pair.as_ref();
         let shown = pair.is_some_and(|pair| pair.tell(&message, Some(socket)));
         if shown {

@@ -3,6 +3,7 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
+use crate::runtime::upcalls;
 use crate::state::begin::begin;
 use crate::state::process_group::ProcessGroup;
 use crate::state::record::flag;
@@ -11,8 +12,11 @@ use crate::state::upgrade_history;
 use os::pid;
 use rendezvous::reason::Reason;
 
-/// The record of a socket that has none yet, and is not connected. If none can be had, the socket is the kernel's for good.
+/// The record of a socket that has none yet. If none can be had, the socket is the kernel's for good.
 pub fn give_record(fd: RawFd) -> Option<u32> {
+    if let Slot::Young(_) = table::get(fd) {
+        return (upcalls::get().grow_up)(fd);
+    }
     let Some((family, number)) = claim() else {
         table::change(fd, Slot::Fresh, Slot::Foreign);
         return None;

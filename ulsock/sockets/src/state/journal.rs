@@ -3,14 +3,13 @@
 //!
 //! Entries lie in a circle that its writers never wait for: who reads too rarely misses some, and knows how many.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, SystemTime};
 
 use netstack::in_shared_memory;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::state::record::{Address, Record};
+use crate::state::record::{Address, Endpoint, Record};
 use rendezvous::reason::Reason;
 
 /// Entries that are kept.
@@ -91,7 +90,7 @@ impl Happening {
     }
 
     /// Kind, direction, from, to: a byte each.
-    fn number(self) -> u32 {
+    pub fn number(self) -> u32 {
         let bytes = match self {
             Happening::Opened => [1, 0, 0, 0],
             Happening::Moved {
@@ -105,7 +104,7 @@ impl Happening {
         u32::from_le_bytes(bytes)
     }
 
-    fn from_number(number: u32) -> Option<Happening> {
+    pub fn from_number(number: u32) -> Option<Happening> {
         let [kind, direction, from, to] = number.to_le_bytes();
         Some(match kind {
             1 => Happening::Opened,
@@ -181,8 +180,8 @@ pub struct Event {
     /// Together they name the connection within its program.
     pub record: u32,
     pub generation: u32,
-    pub local: Option<SocketAddr>,
-    pub peer: Option<SocketAddr>,
+    pub local: Option<Endpoint>,
+    pub peer: Option<Endpoint>,
     pub happening: Happening,
     pub offset: u64,
     pub reason: Reason,
@@ -216,12 +215,9 @@ impl Journal {
         for (place, word) in words {
             place.store(word, Ordering::Relaxed);
         }
-        for (place, address) in [(&entry.local, record.local()), (&entry.peer, record.peer())] {
-            match address {
-                Some(address) => place.set(address),
-                None => place.forget(),
-            }
-        }
+        let [local, peer] = record.endpoints();
+        entry.local.set_endpoint(local);
+        entry.peer.set_endpoint(peer);
         entry.ticket.store(ticket + 1, Ordering::Release);
         nanos
     }
@@ -238,8 +234,8 @@ impl Journal {
             pid: entry.pid.load(Ordering::Relaxed),
             record: entry.record.load(Ordering::Relaxed),
             generation: entry.generation.load(Ordering::Relaxed),
-            local: entry.local.get(),
-            peer: entry.peer.get(),
+            local: entry.local.endpoint(),
+            peer: entry.peer.endpoint(),
             happening: Happening::from_number(entry.happening.load(Ordering::Relaxed))?,
             offset: entry.offset.load(Ordering::Relaxed),
             reason: Reason::from_number(entry.reason.load(Ordering::Relaxed)),

@@ -32,7 +32,8 @@ pub fn leave(number: u32, record: &Record) {
 }
 
 pub fn is_left(record: &Record) -> bool {
-    record.stays_on_kernel() && !record.has(flag::USED)
+    // The kernel does not count what a Unix socket moves.
+    record.stays_on_kernel() && !record.has(flag::USED) && !record.is_unix()
 }
 
 /// Before the last number of one is closed, and before the living are reported.

@@ -2,9 +2,11 @@
 //! its daemons.
 
 pub mod begin;
+pub mod capture;
 pub mod container_client;
 pub mod control;
 pub mod daemon_client;
+pub mod duplicates;
 pub mod engine;
 pub mod give_record;
 pub mod guard_policy;
@@ -14,12 +16,15 @@ pub mod journal;
 pub mod kernel_only;
 pub mod lookup;
 pub mod observe;
+pub mod orders;
 pub mod process_group;
 pub mod record;
 pub mod ring_pair;
 pub mod slips;
 pub mod stats;
 pub mod table;
+pub mod trace_look;
 pub mod upgrade_history;
 pub mod urings;
 pub mod verdict;
+pub mod young;

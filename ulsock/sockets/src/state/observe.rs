@@ -5,7 +5,6 @@
 mod follower;
 
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -19,6 +18,7 @@ use crate::state::journal::CarrierName;
 use crate::state::kernel_only;
 use crate::state::process_group::found::FoundFamily;
 use crate::state::process_group::{Header, MAGIC, RECORDS, found, offset_of};
+pub use crate::state::record::Endpoint;
 use crate::state::record::{Counts, Record, State, flag};
 use os::fds::Transient;
 use os::plain::plain;
@@ -39,8 +39,8 @@ pub struct ConnectionRow {
     pub record: u32,
     pub generation: u32,
     pub born: SystemTime,
-    pub local: Option<SocketAddr>,
-    pub peer: Option<SocketAddr>,
+    pub local: Option<Endpoint>,
+    pub peer: Option<Endpoint>,
     pub carrier_tx: &'static str,
     pub carrier_rx: &'static str,
     /// How much the ring holds that it sends by; 0 on the kernel.
@@ -126,6 +126,8 @@ pub struct ProgramRow {
     pub carried: Carried,
     pub waits: WaitCounts,
     pub happened: Happened,
+    /// Copied for `ulsock capture`, since the program began.
+    pub copied_bytes: u64,
     /// Why connections ended on the kernel, and how many.
     pub ended: Vec<(&'static str, u64)>,
     pub connection_rows: Vec<ConnectionRow>,
@@ -134,10 +136,22 @@ pub struct ProgramRow {
 /// All that we may look at.
 pub fn programs(dir: &RunDir) -> Vec<ProgramRow> {
     let mut rows = Vec::new();
-    found::each(dir, |family| {
-        rows.extend(name(family.pid).and_then(|program| row(&family, program, true)));
-    });
+    each_program(dir, |program, _| rows.push(program));
     rows
+}
+
+/// The same, each with its memory.
+pub fn each_program(dir: &RunDir, mut each: impl FnMut(ProgramRow, &FoundFamily)) {
+    found::each(dir, |family| {
+        if let Some(row) = program(&family) {
+            each(row, &family);
+        }
+    });
+}
+
+/// One of them.
+pub(in crate::state) fn program(family: &FoundFamily) -> Option<ProgramRow> {
+    row(family, name(family.pid)?, true)
 }
 
 /// Their live connections.
@@ -149,13 +163,13 @@ pub fn live(dir: &RunDir) -> Vec<ConnectionRow> {
 }
 
 /// Of a program that lives.
-fn name(pid: u32) -> Option<String> {
+pub(in crate::state) fn name(pid: u32) -> Option<String> {
     let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
     Some(plain(name.trim_ascii_end()))
 }
 
 /// Of the same pid namespace as we are: numbers in its memory mean the same to us.
-fn is_near(pid: u32) -> bool {
+pub(in crate::state) fn is_near(pid: u32) -> bool {
     let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/pid")).ok();
     namespace(&pid.to_string()) == namespace("self")
 }
@@ -182,6 +196,7 @@ fn row(family: &FoundFamily, program: String, lives: bool) -> Option<ProgramRow>
         carried: Carried::from_counters(header.carried.each_ref()),
         waits: wait_counts(&header),
         happened: happened(&header),
+        copied_bytes: load(&header.capture.counters.bytes),
         ended: ended(&header),
         connection_rows: Vec::new(),
     };
@@ -197,7 +212,7 @@ fn row(family: &FoundFamily, program: String, lives: bool) -> Option<ProgramRow>
         let connection = connection(family.inode, number as u32, holder, &record);
         row.live += 1;
         row.upgraded += u64::from(record.has(flag::UPGRADED));
-        row.to_other_hosts += u64::from(record.has(flag::NIC_USED));
+        row.to_other_hosts += u64::from(record.nic.is_used());
         row.carried.add(carried(&record, &connection));
         row.connection_rows.push(connection);
     }
@@ -292,8 +307,8 @@ fn connection(
         record: number,
         generation: record.generation.load(Ordering::Relaxed),
         born: SystemTime::UNIX_EPOCH + born,
-        local: record.local(),
-        peer: record.peer(),
+        local: record.endpoints()[0],
+        peer: record.endpoints()[1],
         carrier_tx: carrier_tx.name(),
         carrier_rx: carrier_rx.name(),
         tx_ring: match record.tx.carrier() {
@@ -321,7 +336,7 @@ fn read_header(file: &Transient) -> Option<Header> {
 }
 
 /// What lies in a file that its family has mapped. None of it is trusted.
-fn read_at<T: InSharedMemory>(file: &Transient, offset: usize) -> Option<T> {
+pub(in crate::state) fn read_at<T: InSharedMemory>(file: &Transient, offset: usize) -> Option<T> {
     let mut value = MaybeUninit::<T>::zeroed();
     // SAFETY: the value's own bytes, all of which are initialised (zero), and which nobody else reaches.
     let bytes = unsafe {
@@ -330,4 +345,12 @@ fn read_at<T: InSharedMemory>(file: &Transient, offset: usize) -> Option<T> {
     let n = rustix::io::pread(file.as_fd(), &mut *bytes, offset as u64).ok()?;
     // SAFETY: any pattern of bits is a value of a type that may lie in shared memory (`InSharedMemory`).
     (n == bytes.len()).then(|| unsafe { value.assume_init() })
+}
+
+/// Words that lie in such a file. `false`: not all are there.
+pub(in crate::state) fn read_words(file: &Transient, offset: usize, to: &mut [u64]) -> bool {
+    let len = std::mem::size_of_val(to);
+    // SAFETY: the words' own bytes, which nobody else reaches; any bytes are words.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(to.as_mut_ptr().cast::<u8>(), len) };
+    rustix::io::pread(file.as_fd(), bytes, offset as u64) == Ok(len)
 }

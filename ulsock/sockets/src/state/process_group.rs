@@ -6,22 +6,27 @@
 //! the record's link.
 
 pub mod found;
+pub mod writable;
 
 use std::mem::offset_of;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use netstack::circle::Circle;
 use netstack::{in_shared_memory, shared_memory};
 use rustix::fs::fstat;
 use rustix::io::{self, Errno};
 
 use crate::runtime::thread;
+use crate::runtime::tracer;
 use crate::runtime::waits::{self, Waits};
+use crate::state::capture::{Copies, Switch};
 use crate::state::holders;
 use crate::state::journal::{COUNTS, CarrierName, Happening, Journal, Noted};
 use crate::state::record::{Counts, Record, State, flag};
 use crate::state::ring_pair::RingPair;
 use crate::state::table::{self, Slot};
+use crate::state::trace_look;
 use os::fds::InternalFd;
 use os::fetch::fetch_to_read;
 use os::fetch::fetch_two_to_read;
@@ -68,7 +73,7 @@ pub fn fd_of(number: u32) -> Option<RawFd> {
 
 /// Connections of one family at a time.
 pub const RECORDS: usize = 64 << 10;
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ulsockF5");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ulsockF6");
 
 /// At the beginning of the mapping.
 #[repr(C, align(64))]
@@ -95,6 +100,10 @@ pub struct Header {
     pub noted: [AtomicU64; 2],
     /// Each journal has memory.
     pub has_journal: [AtomicU32; 2],
+    /// What is asked of the whole program from outside: see [`crate::state::orders`].
+    pub order: AtomicU32,
+    /// See [`crate::state::capture`].
+    pub capture: Switch,
 }
 
 in_shared_memory!(Header {
@@ -111,6 +120,8 @@ in_shared_memory!(Header {
     happened,
     noted,
     has_journal,
+    order,
+    capture,
 });
 
 /// What lies in front of the records.
@@ -124,7 +135,12 @@ pub struct Front {
 in_shared_memory!(Front { header, journals });
 
 pub const fn size() -> usize {
-    offset_of(RECORDS)
+    circle_offset() + std::mem::size_of::<Copies>()
+}
+
+/// Of the circle of copies, behind all records.
+pub const fn circle_offset() -> usize {
+    offset_of(RECORDS).next_multiple_of(std::mem::align_of::<Copies>())
 }
 
 /// Of a record.
@@ -224,6 +240,22 @@ impl ProcessGroup {
         &self.front().header
     }
 
+    #[cfg(test)]
+    pub fn file(&self) -> &InternalFd {
+        &self.memory
+    }
+
+    /// Only while a capture is on its pages are sure to be there.
+    pub fn circle(&self) -> Circle<'_> {
+        // SAFETY: the mapping is `size()` long, and the circle its last part, aligned to a page.
+        let copies: &Copies =
+            unsafe { shared_memory::at(self.records.base().add(circle_offset())) };
+        Circle {
+            counters: &self.header().capture.counters,
+            words: copies.words(),
+        }
+    }
+
     /// For those who look from outside.
     #[cold]
     pub fn note(&self, number: u32, happening: Happening, offset: u64, reason: Reason) {
@@ -236,6 +268,10 @@ impl ProcessGroup {
             Happening::Moved { .. } | Happening::Reset => 1,
         };
         probes(number, happening, offset, reason);
+        tracer::happened(|| {
+            let record = self.record(number);
+            trace_look::happened(number, record, happening.number(), offset, reason)
+        });
         if !self.has_memory(journal) {
             return;
         }
@@ -303,6 +339,14 @@ impl ProcessGroup {
         self.count(&self.header().connections, 1);
     }
 
+    /// A connection has ended that never had a record.
+    #[inline]
+    pub fn count_young(&self) {
+        let header = self.header();
+        self.count(&header.connections, 1);
+        self.count(&header.reasons[Reason::Young as usize], 1);
+    }
+
     /// Adds to a count of the family's, without a locked instruction while nobody else does.
     #[inline]
     fn count(&self, counter: &AtomicU64, n: u64) {
@@ -352,7 +396,7 @@ impl ProcessGroup {
         if record.has(flag::UPGRADED) {
             self.count(&header.upgrades, 1);
         }
-        if record.has(flag::NIC_USED) {
+        if record.nic.is_used() {
             self.count(&header.links, 1);
         }
         let reason = record

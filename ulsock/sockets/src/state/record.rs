@@ -8,23 +8,25 @@ mod address;
 pub mod flag;
 mod nic;
 mod owed;
+mod unix;
 mod worth;
 
 use std::cell::UnsafeCell;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use netstack::ring::{Carrier, Gate, RxState, SideLock, TxState};
+use netstack::ring::{Carrier, Gate, OrderWord, RxState, SideLock, TxState};
 use netstack::shared_memory::InSharedMemory;
 
 use crate::runtime::read_batching;
 use crate::runtime::thread::{self, Watchers};
 use crate::runtime::way::Way;
-pub use address::Address;
+pub use address::{Address, Endpoint};
 pub use nic::{NOTHING_WAITS, Nic};
 pub use owed::Owed;
 use rendezvous::reason::Reason;
 use shm::order;
+pub use unix::UnixCounts;
 pub use worth::{PerMessage, Worth};
 
 /// Who carries the connection, as far as this side is concerned.
@@ -176,6 +178,8 @@ pub struct Record {
     pub wake_generation: AtomicU32,
     /// Once it has a slip.
     pub cookie: AtomicU64,
+    /// What is asked of it from outside: see [`crate::state::orders`].
+    pub order: OrderWord,
     /// The largest ring level to send on.
     pub largest: AtomicU32,
     /// Whose sets have had the socket: see [`Watchers`].
@@ -187,6 +191,7 @@ pub struct Record {
     pub tx: Side<TxState>,
     pub rx: Side<RxState>,
     pub nic: Nic,
+    pub unix: UnixCounts,
 }
 
 // SAFETY: every field is an atomic integer, a lock or a gate, which are such, or an address or counts, which consist of them;
@@ -245,6 +250,7 @@ impl Record {
         self.largest.store(u32::MAX, Ordering::Relaxed);
         self.local.forget();
         self.peer.forget();
+        self.unix.reset();
         self.tx.counts.reset();
         self.rx.counts.reset();
     }
@@ -299,6 +305,11 @@ impl Record {
     /// Sets a flag; whether it was not there before.
     pub fn begin(&self, flag: u32) -> bool {
         self.flags.fetch_or(flag, Ordering::AcqRel) & flag == 0
+    }
+
+    /// Clears a flag, and sees what was written before it was set.
+    pub fn take(&self, flag: u32) {
+        self.flags.fetch_and(!flag, Ordering::AcqRel);
     }
 
     pub fn clear(&self, flag: u32) {
@@ -383,6 +394,7 @@ impl Record {
             order::spoke_by_kernel();
         }
         self.counts(way).moved_by_kernel(result);
+        self.count_unix(way, result);
         self.gate(way).leave();
     }
 
@@ -411,6 +423,46 @@ impl Record {
         self.peer.set(peer);
     }
 
+    /// A Unix socket has become an end of a connection. Numbers are asked for when they are needed.
+    pub fn set_unix(&self) {
+        self.local.set_inode(0);
+        self.peer.set_inode(0);
+    }
+
+    /// It is none after all.
+    pub fn unset_unix(&self) {
+        self.local.forget();
+        self.peer.forget();
+    }
+
+    pub fn set_inodes(&self, local: u32, peer: u32) {
+        self.local.set_inode(local);
+        self.peer.set_inode(peer);
+    }
+
+    #[inline]
+    pub fn is_unix(&self) -> bool {
+        self.peer.is_unix()
+    }
+
+    /// The numbers of both ends of a Unix connection, our own first.
+    pub fn inodes(&self) -> Option<(u32, u32)> {
+        self.local.inode().zip(self.peer.inode())
+    }
+
+    /// A kernel call on a connection that is not managed has moved so many bytes.
+    #[inline]
+    pub fn count_unix(&self, way: Way, result: isize) {
+        if result > 0 && self.is_unix() {
+            self.unix.add(way, result as u64);
+        }
+    }
+
+    /// Is the other record that of our other end?
+    pub fn is_end_of(&self, other: &Record) -> bool {
+        self.local.is(&other.peer) && self.peer.is(&other.local)
+    }
+
     /// Has it ever been connected, or on the way there?
     #[inline]
     pub fn is_connection(&self) -> bool {
@@ -419,6 +471,11 @@ impl Record {
 
     pub fn local(&self) -> Option<SocketAddr> {
         self.local.get()
+    }
+
+    /// Our end and the other one, whatever they are.
+    pub fn endpoints(&self) -> [Option<Endpoint>; 2] {
+        [self.local.endpoint(), self.peer.endpoint()]
     }
 
     pub fn peer(&self) -> Option<SocketAddr> {

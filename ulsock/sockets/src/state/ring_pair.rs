@@ -148,6 +148,11 @@ impl RingPair {
         self.rx_shared().producer.closed.load(Ordering::Relaxed) == rendezvous::rings::SHUT_BOTH
     }
 
+    /// It has closed, and left bytes of ours unread.
+    pub fn peer_has_reset(&self) -> bool {
+        self.rx_shared().producer.closed.load(Ordering::Relaxed) == rendezvous::rings::RESET
+    }
+
     /// Tells a peer process that this side goes on without the ring pair.
     pub fn part(&self) {
         if !self.is_nic {

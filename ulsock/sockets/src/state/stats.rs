@@ -51,7 +51,7 @@ impl Totals {
                 kernel_only::count(record, fd);
             }
             totals.upgraded += u64::from(record.has(flag::UPGRADED));
-            totals.linked += u64::from(record.has(flag::NIC_USED));
+            totals.linked += u64::from(record.nic.is_used());
             for (total, counter) in totals.carried.iter_mut().zip(record.carried()) {
                 *total += load(counter);
             }

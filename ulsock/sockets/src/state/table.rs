@@ -19,6 +19,8 @@ const LISTENER: u32 = u32::MAX - 2;
 const EPOLL: u32 = 1 << 31;
 /// With the highest bit: an io_uring.
 const URING: u32 = EPOLL | 1 << 30;
+/// With the next one too: a young connection.
+const YOUNG: u32 = URING | 1 << 29;
 /// Of a connection that is not left alone. So whose data calls concern us is one comparison.
 const ATTENDED: u32 = 1 << 30;
 
@@ -36,7 +38,9 @@ pub enum Slot {
     Epoll(u32),
     /// An io_uring, by its number in [`crate::state::urings`].
     Uring(u32),
-    /// A TCP connection, by its record's number.
+    /// A Unix connection without a record, by the life of its entry in [`crate::state::young`].
+    Young(u32),
+    /// A connection, by its record's number.
     Record(u32),
 }
 
@@ -154,6 +158,7 @@ fn decode(word: u32) -> Slot {
         INTERNAL => Slot::Internal,
         FRESH => Slot::Fresh,
         LISTENER => Slot::Listener,
+        other if other & YOUNG == YOUNG => Slot::Young(other & !YOUNG),
         other if other & URING == URING => Slot::Uring(other & !URING),
         other if other & EPOLL != 0 => Slot::Epoll(other & !EPOLL),
         other => Slot::Record((other & !ATTENDED) - 1),
@@ -169,6 +174,7 @@ fn encode(slot: Slot) -> u32 {
         Slot::Listener => LISTENER,
         Slot::Epoll(number) => number | EPOLL,
         Slot::Uring(number) => number | URING,
+        Slot::Young(life) => life | YOUNG,
         Slot::Record(number) => (number + 1) | ATTENDED,
     }
 }
@@ -230,10 +236,11 @@ pub fn change(fd: RawFd, old: Slot, new: Slot) -> bool {
     word.compare_exchange(old, new, order, order).is_ok()
 }
 
-/// The numbers of TCP sockets that are not connected and have no record.
-pub fn fresh() -> impl Iterator<Item = RawFd> {
+/// The numbers of sockets that have no record, with their slots: those that are not connected, and young connections.
+pub fn unrecorded() -> impl Iterator<Item = (RawFd, Slot)> {
     // Each of them was opened before our eyes.
-    (0..=HIGHEST.load(Ordering::Relaxed)).filter(|fd| get(*fd) == Slot::Fresh)
+    let all = (0..=HIGHEST.load(Ordering::Relaxed)).map(|fd| (fd, get(fd)));
+    all.filter(|(_, slot)| matches!(slot, Slot::Fresh | Slot::Young(_)))
 }
 
 /// Puts `slot` there and says what was there before.
@@ -273,6 +280,8 @@ mod tests {
             Slot::Listener,
             Slot::Epoll(7),
             Slot::Uring(7),
+            Slot::Young(0),
+            Slot::Young(32_767),
             Slot::Record(0),
             Slot::Record(65_535),
         ] {
@@ -299,6 +308,7 @@ mod tests {
             Slot::Listener,
             Slot::Epoll(7),
             Slot::Uring(7),
+            Slot::Young(7),
         ] {
             assert!(replace(FD, slot).is_some());
             assert!(attended(FD).is_some(), "{slot:?}");

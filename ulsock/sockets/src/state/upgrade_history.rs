@@ -163,17 +163,40 @@ os::process_wide! {
     static HISTORIES: [History; 64] = [const { History::new() }; 64];
 }
 
-fn history(record: &Record) -> &'static History {
-    &HISTORIES[record.history.load(Ordering::Relaxed) as usize % HISTORIES.len()]
+#[inline]
+fn of_key(key: u32) -> &'static History {
+    &HISTORIES[key as usize % HISTORIES.len()]
 }
 
-/// A connection has got its record. `kin` is a number that it shares with those like it.
+fn history(record: &Record) -> &'static History {
+    of_key(record.history.load(Ordering::Relaxed))
+}
+
+/// Of connections that are likely to be alike: `kin` is a number that they share. Listeners and ports side by side are
+/// kept apart.
 #[inline]
-pub fn born(record: &Record, role: Role, history_key: u32) {
-    // Listeners and ports side by side are kept apart.
-    let history_key = 2 * history_key + u32::from(role == Role::Connected);
-    record.history.store(history_key, Ordering::Relaxed);
-    record.calls.store(0, Ordering::Relaxed);
+pub fn key(role: Role, kin: u32) -> u32 {
+    2 * kin + u32::from(role == Role::Connected)
+}
+
+/// Calls after which a new connection of this history is upgraded.
+#[inline]
+pub fn after(key: u32) -> u32 {
+    let configured = process::config().upgrade_after;
+    configured.unwrap_or_else(|| of_key(key).after())
+}
+
+/// A connection that never had a record has ended.
+#[inline]
+pub fn ended_young(key: u32, calls: u32) {
+    of_key(key).note(calls.into(), End::Plain);
+}
+
+/// A connection has got its record, after so many calls.
+#[inline]
+pub fn born(record: &Record, key: u32, calls: u32) {
+    record.history.store(key, Ordering::Relaxed);
+    record.calls.store(calls, Ordering::Relaxed);
     set_after(record, process::config().upgrade_after);
 }
 

@@ -11,6 +11,7 @@ use crate::runtime::thread::Thread;
 use crate::runtime::way::Way;
 use crate::state::record::Record;
 use crate::state::table::{self, Slot};
+use crate::state::young::YoungCall;
 
 /// What became of an intercepted call.
 #[must_use]
@@ -21,6 +22,8 @@ pub enum Verdict {
     Kernel(InFlight),
     /// One that stays there: call the real function, then [`Counted::done`].
     Counted(Counted),
+    /// One without a record: call the real function, then `YoungCall::done`.
+    Young(YoungCall),
     /// Done in user space with this result.
     Done(isize),
     /// Failed with this errno.
@@ -46,6 +49,11 @@ impl Verdict {
                 call.done(as_libc(&result));
                 result
             }
+            Verdict::Young(call) => {
+                let result = real();
+                call.done(as_libc(&result));
+                result
+            }
             Verdict::Done(n) => Ok(n.cast_unsigned()),
             Verdict::Fail(errno) => Err(Errno::from_raw_os_error(errno)),
         }
@@ -57,6 +65,8 @@ impl Verdict {
 pub struct InFlight {
     record: &'static Record,
     way: Way,
+    /// It takes nothing.
+    peeks: bool,
     /// The thread's list, and its place there.
     flight: Option<(&'static KernelCalls, usize)>,
 }
@@ -71,8 +81,14 @@ impl InFlight {
         InFlight {
             record,
             way,
+            peeks: false,
             flight,
         }
+    }
+
+    /// A receive that leaves the bytes where they are moves none.
+    pub fn peeking(self, peeks: bool) -> InFlight {
+        InFlight { peeks, ..self }
     }
 
     /// Ends the call and counts what it moved (the real function's return value). It makes no call
@@ -82,7 +98,8 @@ impl InFlight {
             flights.came_back(place);
         }
         note_moved(self.way, result);
-        self.record.kernel_call_ended(self.way, result);
+        let moved = if self.peeks { 0 } else { result };
+        self.record.kernel_call_ended(self.way, moved);
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr::null;
 
 use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, c_int, epoll_event, timespec};
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketType};
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType};
 
 use super::Program;
 use crate::calls::api::{self, Begun};
@@ -30,8 +32,12 @@ const NOW: timespec = timespec {
 
 impl Program {
     pub fn adopt_listener(self, fd: RawFd) {
+        self.adopt_listener_of(fd, libc::AF_INET);
+    }
+
+    pub fn adopt_listener_of(self, fd: RawFd, family: c_int) {
         self.run(|| {
-            api::socket_opened(fd, libc::AF_INET, libc::SOCK_STREAM, 0);
+            api::socket_opened(fd, family, libc::SOCK_STREAM, 0);
             api::listening(fd);
         });
     }
@@ -59,8 +65,47 @@ impl Program {
                 .answer(|| net::connect(Fd(fd).kernel(), &to).map(|()| 0))
                 .expect("to connect");
             // SAFETY: the address lives as long as the calls.
-            unsafe { api::connected(fd, addr, len) };
+            unsafe { api::connected(fd, addr, len, true) };
         });
+        Fd(fd)
+    }
+
+    pub fn connect_unix(self, path: &Path) -> Fd {
+        let socket = net::socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("a socket");
+        let (fd, to) = (socket.into_raw_fd(), SocketAddrUnix::new(path));
+        let to = to.expect("a name");
+        let mut raw = libc::sockaddr_un {
+            sun_family: libc::AF_UNIX as u16,
+            sun_path: [0; 108],
+        };
+        for (place, byte) in raw.sun_path.iter_mut().zip(path.as_os_str().as_bytes()) {
+            *place = byte.cast_signed();
+        }
+        let (addr, len) = ((&raw const raw).cast(), size_of_val(&raw) as u32);
+        self.run(|| {
+            api::socket_opened(fd, libc::AF_UNIX, libc::SOCK_STREAM, 0);
+            // SAFETY: the address lives as long as the calls.
+            let before = unsafe { api::before_connect(fd, addr, len) };
+            before
+                .answer(|| net::connect(Fd(fd).kernel(), &to).map(|()| 0))
+                .expect("to connect");
+            // SAFETY: the address lives as long as the calls.
+            unsafe { api::connected(fd, addr, len, true) };
+        });
+        Fd(fd)
+    }
+
+    /// Accepts as one who asks for the peer's address.
+    pub fn accept_named(self, listener: RawFd, family: c_int) -> Fd {
+        let (socket, _): (OwnedFd, _) = net::acceptfrom(Fd(listener).kernel()).expect("to accept");
+        let fd = socket.into_raw_fd();
+        let name = libc::sockaddr {
+            sa_family: family as u16,
+            sa_data: [0; 14],
+        };
+        let named = Some((&raw const name, size_of::<libc::sa_family_t>() as u32));
+        // SAFETY: the name lives as long as the call.
+        self.run(|| unsafe { api::accepted(listener, fd, named, 0) });
         Fd(fd)
     }
 
@@ -105,9 +150,17 @@ impl Program {
     }
 
     pub fn shut_down_sending(self, fd: Fd) {
+        self.shut_down(fd, libc::SHUT_WR, net::Shutdown::Write);
+    }
+
+    pub fn shut_down_receiving(self, fd: Fd) {
+        self.shut_down(fd, libc::SHUT_RD, net::Shutdown::Read);
+    }
+
+    fn shut_down(self, fd: Fd, how: c_int, kernel: net::Shutdown) {
         self.run(|| {
-            api::shutdown(fd.0, libc::SHUT_WR)
-                .answer(|| net::shutdown(fd.kernel(), net::Shutdown::Write).map(|()| 0))
+            api::shutdown(fd.0, how)
+                .answer(|| net::shutdown(fd.kernel(), kernel).map(|()| 0))
                 .expect("to shut down");
         });
     }

@@ -5,13 +5,16 @@ mod calls;
 
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use os::process_wide::Runtime;
 use rendezvous::config::{Config, Guarding, Nic, Spin};
+use rendezvous::rundir::RunDir;
 
 use crate::calls::life;
 use crate::runtime::thread;
+use crate::state::give_record::give_record;
 use crate::state::record::{Record, State};
 use crate::state::{process_group, table};
 
@@ -62,6 +65,8 @@ impl Program {
     /// Looks at the record of one of its connections.
     pub fn record<R>(self, fd: Fd, look: impl FnOnce(&Record) -> R) -> R {
         self.run(|| {
+            // One that is young has none yet.
+            give_record(fd.0);
             let (_, _, record) = process_group::record_of(fd.0).expect("a record");
             look(record)
         })
@@ -100,7 +105,7 @@ pub struct World {
     /// Each one's end.
     pub near: Fd,
     pub far: Fd,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Drop for World {
@@ -132,7 +137,26 @@ impl World {
             server,
             near,
             far,
-            _dir: dir,
+            dir,
+        }
+    }
+
+    /// A connection by Unix sockets that is still on the kernel.
+    pub fn over_unix() -> World {
+        let dir = tempfile::tempdir().expect("a folder");
+        let client = Program::start(dir.path(), |_| {});
+        let server = Program::start(dir.path(), |_| {});
+        let path = dir.path().join("meeting");
+        let listener = UnixListener::bind(&path).expect("to listen");
+        server.adopt_listener_of(listener.as_raw_fd(), libc::AF_UNIX);
+        let near = client.connect_unix(&path);
+        let far = server.accept_named(listener.into_raw_fd(), libc::AF_UNIX);
+        World {
+            client,
+            server,
+            near,
+            far,
+            dir,
         }
     }
 
@@ -159,6 +183,11 @@ impl World {
 
     pub fn is_on_rings(&self) -> bool {
         self.client.carriers(self.near) == ON_RINGS && self.server.carriers(self.far) == ON_RINGS
+    }
+
+    /// Where both meet, as somebody else opens it.
+    pub fn run_dir(&self) -> RunDir {
+        RunDir::open(self.dir.path()).expect("a run directory")
     }
 
     /// One byte there and one back.

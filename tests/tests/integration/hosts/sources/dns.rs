@@ -1,11 +1,17 @@
 //! dnsmasq with SRV, TXT and address records of the hosts.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 use tests::ends::kernel_only;
 use tests::hosts::Hosts;
 use tests::program::Running;
 use tests::wait;
+
+use super::assert_private;
+
+/// The user of that name, on Debian.
+const NOBODY: u32 = 65_534;
 
 struct Server<'h> {
     hosts: &'h Hosts,
@@ -111,6 +117,43 @@ fn records_come_and_go() {
     });
     hosts.wait_until_acquainted(&[0, 1, 2], 2);
     server.start(&known[..2].concat());
+    hosts.wait_until_acquainted(&[0, 1], 1);
+}
+
+/// As the user who writes them, it keeps its peers, and serves its figures.
+#[test]
+fn a_daemon_of_another_user() {
+    if kernel_only() {
+        return;
+    }
+    let hosts = Hosts::unacquainted(2);
+    let mut server = Server::new(&hosts);
+    let known = [0, 1].map(|host| records(&hosts, host));
+    server.start(&known[0]);
+    let (source, page) = (server.source(), "127.0.0.1:9464");
+    let words = format!("--trust-dns --user nobody --metrics {page}");
+    hosts.start_nicd_from(0, &source, &words);
+    hosts.wait_until_acquainted(&[0], 0);
+    server.start(&known.concat());
+    hosts.start_nicd_from(1, &source, "--trust-dns");
+    hosts.wait_until_acquainted(&[0, 1], 1);
+
+    let state = fs::metadata(hosts.state_file(0)).expect("a saved state");
+    assert_eq!(state.uid(), NOBODY);
+    assert_private(&hosts.state_file(0));
+    let curl = hosts.plain(0, "curl").args("-s --max-time 10");
+    let figures = curl.arg(format!("http://{page}/metrics")).run();
+    let in_touch = figures
+        .lines()
+        .find(|line| line.starts_with("ulsock_nicd_peer_in_touch{"));
+    assert!(
+        in_touch.is_some_and(|line| line.ends_with(" 1")),
+        "{figures}"
+    );
+
+    server.stop();
+    hosts.kill_nicd(0);
+    hosts.start_nicd_from(0, &source, &words);
     hosts.wait_until_acquainted(&[0, 1], 1);
 }
 

@@ -10,8 +10,9 @@ use crate::compare::bout::Bout;
 use crate::compare::busy::Busy;
 use crate::compare::contender::Contender;
 use crate::compare::cores::Placement;
+use crate::compare::duel::Stop;
 use crate::compare::figure::{Per, Unit};
-use crate::compare::stage::{Ran, Stop, preloaded};
+use crate::compare::stage::{Ran, preloaded};
 use crate::compare::usage::End;
 use crate::preload;
 
@@ -154,7 +155,7 @@ impl BuiltIn {
 
 fn address(bout: &Bout) -> &'static str {
     match bout.how.contender {
-        Contender::Unix => "unix:{path}",
+        Contender::Unix | Contender::UlsockUnix => "unix:{path}",
         Contender::Ring => "ring:{path}",
         Contender::Chain => "chain:{host}:{path}",
         _ => "{host}:{port}",

@@ -4,9 +4,9 @@ use serde::Deserialize;
 
 use super::{Case, Effort, Line, Reading, Scenario};
 use crate::compare::bout::Bout;
+use crate::compare::duel::Stop;
 use crate::compare::figure::{Per, Unit, count_text};
 use crate::compare::programs::need;
-use crate::compare::stage::Stop;
 
 pub const SCENARIO: Scenario = Scenario {
     name: "iperf3",

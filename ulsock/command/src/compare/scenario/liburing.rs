@@ -6,9 +6,9 @@ use super::source::Source;
 use super::text::json_line;
 use super::{Case, Effort, Line, Reading, Scenario};
 use crate::compare::bout::Bout;
+use crate::compare::duel::Stop;
 use crate::compare::figure::{Per, Unit, count_text};
 use crate::compare::programs::{need, need_header};
-use crate::compare::stage::Stop;
 use crate::compare::usage::End;
 
 pub const SCENARIO: Scenario = Scenario {

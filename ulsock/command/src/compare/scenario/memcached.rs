@@ -4,9 +4,9 @@ use super::text::leading_number;
 use super::{Case, Effort, Line, Reading, Scenario};
 use crate::compare::bout::Bout;
 use crate::compare::contender::Contender;
+use crate::compare::duel::Stop;
 use crate::compare::figure::{Per, Unit, count_text};
 use crate::compare::programs::need;
-use crate::compare::stage::Stop;
 use crate::compare::user;
 use rustix::process::Signal;
 

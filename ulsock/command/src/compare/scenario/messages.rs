@@ -3,7 +3,8 @@
 use serde::Deserialize;
 
 use crate::compare::bout::Bout;
-use crate::compare::stage::{Ran, Stop};
+use crate::compare::duel::Stop;
+use crate::compare::stage::Ran;
 use crate::compare::usage::End;
 
 #[derive(Deserialize)]

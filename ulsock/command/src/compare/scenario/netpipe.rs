@@ -5,9 +5,10 @@
 use super::{Case, Chart, Effort, Line, Reading, Scenario, messages, mpi, ucx};
 use crate::compare::bout::Bout;
 use crate::compare::contender::Contender;
+use crate::compare::duel::Stop;
 use crate::compare::figure::{Per, Unit, size_text};
 use crate::compare::programs::{self, Need, find_or_say, need};
-use crate::compare::stage::{Ran, Stop};
+use crate::compare::stage::Ran;
 
 pub const SCENARIO: Scenario = Scenario {
     name: "netpipe",

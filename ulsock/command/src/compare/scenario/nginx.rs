@@ -8,9 +8,9 @@ use std::process::Command;
 use super::text::{figure_after, number_after};
 use super::{Case, Effort, Line, Reading, Scenario};
 use crate::compare::bout::Bout;
+use crate::compare::duel::Stop;
 use crate::compare::figure::{Per, Unit, count_text};
 use crate::compare::programs::need;
-use crate::compare::stage::Stop;
 use crate::compare::user;
 use rustix::process::Signal;
 
@@ -92,9 +92,14 @@ impl Case for Load {
 
     fn run(&self, bout: &Bout) -> Result<Reading, String> {
         let folder = bout.stage.folder().join("nginx");
-        prepare(&folder, bout).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let mut server = bout.server("nginx", "-e stderr -p")?;
-        server.arg(&folder).arg("-c").arg(folder.join("nginx.conf"));
+        let listen = bout.fill("{host}:{port}");
+        let root = folder.join("www");
+        let http = format!("server {{ listen {listen}; root {}; }}", root.display());
+        let prepared = prepare(&folder, &http)
+            .and_then(|()| fs::create_dir_all(&root))
+            .and_then(|()| fs::write(root.join("file"), vec![b'x'; FILE_SIZE]));
+        prepared.map_err(|error| format!("{}: {error}", folder.display()))?;
+        let server = server(bout, &folder)?;
         // QUIT is its gentle end: it waits for its workers.
         let ran = bout.fight(server, self.client(bout)?, Stop::Signal(Signal::QUIT))?;
         let (rate, requests) = match self.client {
@@ -105,19 +110,23 @@ impl Case for Load {
     }
 }
 
-/// A small file, and the configuration.
-fn prepare(folder: &Path, bout: &Bout) -> std::io::Result<()> {
-    fs::create_dir_all(folder.join("www"))?;
+/// nginx with the folder that was prepared for it.
+pub fn server(bout: &Bout, folder: &Path) -> Result<Command, String> {
+    let mut server = bout.server("nginx", "-e stderr -p")?;
+    server.arg(folder).arg("-c").arg(folder.join("nginx.conf"));
+    Ok(server)
+}
+
+/// A folder with a configuration, of which `http` is what differs between scenarios.
+pub fn prepare(folder: &Path, http: &str) -> std::io::Result<()> {
     let own = folder.join("own");
     fs::create_dir_all(&own)?;
     if let Some(user) = user::for_servers() {
         chown(&own, Some(user.uid), Some(user.gid))?;
     }
-    fs::write(folder.join("www/file"), vec![b'x'; FILE_SIZE])?;
     let user = user::for_servers().map(|user| format!("user {} {};", user.name, user.group));
     let user = user.unwrap_or_default();
     let folder_text = folder.display();
-    let listen = bout.fill("{host}:{port}");
     let config = format!(
         "daemon off; worker_processes 1; pid {folder_text}/own/nginx.pid; {user}
          events {{ worker_connections 1024; }}
@@ -126,7 +135,7 @@ fn prepare(folder: &Path, bout: &Bout) -> std::io::Result<()> {
              client_body_temp_path {folder_text}/own/body; proxy_temp_path {folder_text}/own/proxy;
              fastcgi_temp_path {folder_text}/own/fastcgi; uwsgi_temp_path {folder_text}/own/uwsgi;
              scgi_temp_path {folder_text}/own/scgi;
-             server {{ listen {listen}; root {folder_text}/www; }}
+             {http}
          }}
 "
     );
@@ -134,7 +143,7 @@ fn prepare(folder: &Path, bout: &Bout) -> std::io::Result<()> {
 }
 
 /// Requests per second, and their number.
-fn parse_wrk(text: &str) -> Result<(f64, f64), String> {
+pub fn parse_wrk(text: &str) -> Result<(f64, f64), String> {
     let wrong = ["Non-2xx", "Socket errors"];
     if let Some(line) = text
         .lines()

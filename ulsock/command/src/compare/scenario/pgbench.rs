@@ -13,9 +13,10 @@ use super::{Case, Effort, Line, Reading, Scenario};
 use crate::compare::bout::Bout;
 use crate::compare::contender::Contender;
 use crate::compare::cores::Placement;
+use crate::compare::duel::{Ready, Stop};
 use crate::compare::figure::{Per, Unit, count_text};
 use crate::compare::programs::{Need, need};
-use crate::compare::stage::{How, Ran, Ready, Stage, Stop};
+use crate::compare::stage::{How, Ran, Stage};
 use crate::compare::user;
 use rustix::process::Signal;
 
@@ -166,7 +167,7 @@ impl Cluster {
     fn server(&self, bout: &Bout) -> Result<Command, String> {
         let mut server = self.as_user(bout.server("postgres", "-c fsync=off -D")?);
         server.arg(self.data());
-        if bout.how.contender == Contender::Ulsock {
+        if bout.how.contender.has_library() {
             server.env("LD_PRELOAD", bout.stage.shared_library()?);
         }
         let mut set = |setting: String| {

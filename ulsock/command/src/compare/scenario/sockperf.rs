@@ -3,9 +3,9 @@
 use super::text::figure_after;
 use super::{Case, Effort, Line, Reading, Scenario};
 use crate::compare::bout::Bout;
+use crate::compare::duel::Stop;
 use crate::compare::figure::{Per, Unit};
 use crate::compare::programs::need;
-use crate::compare::stage::Stop;
 use rustix::process::Signal;
 
 pub const SCENARIO: Scenario = Scenario {

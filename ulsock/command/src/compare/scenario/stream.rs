@@ -25,12 +25,16 @@ const PAYS: f64 = 256.0;
 const SMALL: u64 = 4 << 10;
 
 fn cases(effort: Effort) -> Vec<Box<dyn Case>> {
-    effort.cases(&QUICK, &ping_pong::FULL, |size| BuiltIn {
+    effort.cases(&QUICK, &ping_pong::FULL, case)
+}
+
+pub fn case(size: u64) -> BuiltIn {
+    BuiltIn {
         x: Some(size),
         size,
         references: &[Contender::Unix, Contender::Ring, Contender::Messages],
         ..BuiltIn::new("stream", size_text(size), unit(size))
-    })
+    }
 }
 
 fn unit(size: u64) -> Unit {

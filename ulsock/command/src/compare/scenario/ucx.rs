@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use crate::compare::bout::Bout;
+use crate::compare::duel::Stop;
 use crate::compare::figure::median;
-use crate::compare::stage::{Ran, Stop};
+use crate::compare::stage::Ran;
 
 /// As many as NetPIPE makes. Of these the middle one counts: now and then one shows a time that no
 /// machine could make, for its clock is that of the CPU it happens to be on.

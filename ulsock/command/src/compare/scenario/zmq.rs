@@ -8,9 +8,9 @@ use super::text::json_line;
 use super::{Case, Effort, Line, Reading, Scenario};
 use crate::compare::bout::Bout;
 use crate::compare::contender::Contender;
+use crate::compare::duel::Stop;
 use crate::compare::figure::{Per, Unit, size_text};
 use crate::compare::programs::{need, need_header};
-use crate::compare::stage::Stop;
 use crate::compare::usage::End;
 
 pub const SCENARIO: Scenario = Scenario {

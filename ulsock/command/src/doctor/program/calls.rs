@@ -111,6 +111,10 @@ pub fn tell(findings: &mut Findings, program: &Elf, libraries: &[Library]) {
 }
 
 fn tell_connections(findings: &mut Findings, callers: &Callers<'_>) {
+    let by_go = callers.0.iter().any(|(_, elf)| elf.go.is_some());
+    if by_go {
+        return findings.well("TCP", "by the runtime of Go, past libc");
+    }
     let plugins = callers.of(&LOADING);
     match (callers.of(&OPENING), &plugins) {
         (Some(calls), _) => findings.well("TCP", &calls),

@@ -4,8 +4,10 @@
 //! A file can hold anything. Every offset and length is checked against it, and what is read is bounded.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+
+use golang::{Program, Refusal};
+
+pub use golang::Source;
 
 const CLASS_32: u8 = 1;
 const LITTLE_ENDIAN: u8 = 1;
@@ -33,29 +35,6 @@ const LONGEST_NAME: usize = 4096;
 pub const MOST_NEEDED: usize = 512;
 pub const MOST_FOLDERS: usize = 64;
 
-/// A file, or bytes in a test.
-pub trait Source {
-    /// Exactly so many bytes.
-    fn at(&self, offset: u64, len: usize) -> Option<Vec<u8>>;
-}
-
-impl Source for File {
-    fn at(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
-        let size = self.metadata().ok()?.len();
-        (offset.checked_add(len as u64)? <= size).then_some(())?;
-        let mut bytes = vec![0; len];
-        self.read_exact_at(&mut bytes, offset).ok()?;
-        Some(bytes)
-    }
-}
-
-impl Source for [u8] {
-    fn at(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
-        let start = usize::try_from(offset).ok()?;
-        Some(self.get(start..start.checked_add(len)?)?.to_vec())
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Of another kind of processor, by its number.
@@ -73,7 +52,8 @@ pub struct Elf {
     pub folders: Vec<String>,
     /// Which of the functions that were asked for it takes from libraries.
     pub imports: BTreeSet<&'static str>,
-    pub is_go: bool,
+    /// If it is Go's: how its calls can be led to us, or why not.
+    pub go: Option<Result<Program, Refusal>>,
 }
 
 /// `None`: not an ELF file, or a broken one. Of what it imports only the names that are `asked` for are kept: it may say
@@ -153,7 +133,7 @@ impl<'a, S: Source + ?Sized> Image<'a, S> {
     fn read(&self, asked: &[&'static str]) -> Option<Elf> {
         let mut elf = Elf {
             interpreter: self.interpreter(),
-            is_go: self.has_go_note(),
+            go: self.has_go_note().then(|| golang::examine_file(self.file)),
             ..Elf::default()
         };
         let Some(dynamic) = self.dynamic() else {

@@ -9,20 +9,24 @@ use crate::config::toml::{Entry, Fault, Table, Value};
 use crate::config::{Cidr, Config};
 
 /// Settings, each with its variable. Test aids are variables alone, and so is what says where files of ours are.
-const SETTINGS: [(&str, &str); 14] = [
+const SETTINGS: [(&str, &str); 18] = [
     ("awake", "ULSOCK_AWAKE"),
     ("cluster", "ULSOCK_CLUSTER"),
     ("enabled", "ULSOCK"),
     ("exclude", "ULSOCK_EXCLUDE"),
+    ("go", "ULSOCK_GO"),
     ("guard", "ULSOCK_GUARD"),
+    ("ktls", "ULSOCK_KTLS"),
     ("log", "ULSOCK_LOG"),
     ("log_file", "ULSOCK_LOG_FILE"),
     ("nic", "ULSOCK_NIC"),
     ("profile", "ULSOCK_PROFILE"),
+    ("redirected", "ULSOCK_REDIRECTED"),
     ("report", "ULSOCK_REPORT"),
     ("ring", "ULSOCK_RING"),
     ("run_dir", "ULSOCK_RUN_DIR"),
     ("spin_us", "ULSOCK_SPIN_US"),
+    ("unix", "ULSOCK_UNIX"),
     ("upgrade_after", "ULSOCK_UPGRADE_AFTER"),
 ];
 /// Those that one connection can have in another way than the next.

@@ -55,7 +55,7 @@ pub(super) fn receive(
 pub(super) fn before(fd: c_int, flags: c_int, verdict: Verdict) -> Verdict {
     let kernels = matches!(
         verdict,
-        Verdict::Bypass | Verdict::Kernel(_) | Verdict::Counted(_)
+        Verdict::Bypass | Verdict::Kernel(_) | Verdict::Counted(_) | Verdict::Young(_)
     );
     if flags & MSG_DONTWAIT != 0 || !kernels {
         return verdict;
@@ -165,6 +165,7 @@ fn end(begun: Verdict, result: isize, verdict: Verdict) -> Verdict {
     match begun {
         Verdict::Kernel(inflight) => inflight.done(result),
         Verdict::Counted(call) => call.done(result),
+        Verdict::Young(call) => call.done(result),
         // One that is left alone.
         Verdict::Bypass => {
             if let Some(me) = Thread::known() {

@@ -99,6 +99,7 @@ mod tests {
             len: room.len(),
             written: 0,
             flags: 0,
+            asked: 0,
         };
         put(&mut control, 77);
         control

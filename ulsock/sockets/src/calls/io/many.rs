@@ -6,10 +6,12 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::messages::{on_kept, receive_message, send_message};
+use super::sender;
 use super::vectors::list;
 use super::{Way, one_by_one, until_done};
 use crate::calls::options;
 use crate::conn::buffers::Buffers;
+use crate::conn::handover::to_kernel;
 use crate::conn::kept::KeptConnection;
 use crate::conn::{Conn, Handle};
 use crate::runtime::signal::Seen;
@@ -17,6 +19,7 @@ use crate::runtime::thread::Thread;
 use crate::state::verdict::Verdict;
 use os::access;
 use os::raw;
+use rendezvous::reason::Reason;
 
 /// UIO_MAXIOV: a sendmmsg moves no more messages. A recvmmsg has no such limit.
 const MOST_SENT: u32 = 1024;
@@ -198,6 +201,11 @@ impl ManyCall {
                 counted.done(moved(result));
                 result
             }
+            Some(Verdict::Young(call)) => {
+                let result = by_kernel();
+                call.done(moved(result));
+                result
+            }
         }
     }
 
@@ -242,6 +250,7 @@ unsafe fn receive_many(
     timeout: *mut timespec,
 ) -> Option<Verdict> {
     let Some(handle) = crate::conn::managed(fd) else {
+        leave_uncounted(fd);
         return Some(one_by_one(fd, Way::In, 0));
     };
     // SAFETY: any bytes are a time.
@@ -288,6 +297,7 @@ unsafe fn receive_many(
 pub unsafe fn sendmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int) -> Verdict {
     until_done(|| {
         let Some(handle) = crate::conn::managed(fd) else {
+            leave_uncounted(fd);
             return Some(one_by_one(fd, Way::Out, flags));
         };
         let mut call = ManyCall::begin(handle, Way::Out, flags);
@@ -298,6 +308,14 @@ pub unsafe fn sendmmsg(fd: c_int, vec: *mut mmsghdr, len: u32, flags: c_int) -> 
         call.kept.end();
         verdict
     })
+}
+
+/// The kernel tells of many messages how many they are, not how many bytes: a Unix connection that is not on rings yet stays
+/// where it is.
+fn leave_uncounted(fd: c_int) {
+    if sender::is_unix(fd) {
+        to_kernel(fd, Reason::Uncounted);
+    }
 }
 
 /// Where a message is, and where its length goes.

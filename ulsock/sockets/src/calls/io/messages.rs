@@ -4,8 +4,10 @@
 use libc::{c_int, msghdr};
 use rustix::io::Errno;
 
+use super::sender;
 use super::vectors::list;
 use super::{Quick, Way, awake, inq, receive_into, transmit_from, until_done};
+use crate::calls::passing;
 use crate::conn::buffers::{Buffers, ControlData};
 use crate::conn::{self, Handle};
 use crate::state::table::{self, Slot};
@@ -36,25 +38,45 @@ pub(super) unsafe fn receive_message(fd: c_int, msg: *mut msghdr, flags: c_int) 
         return Some(Verdict::Bypass);
     };
     let mut control = control(&header);
+    control.asked = flags & libc::MSG_CMSG_CLOEXEC;
     let mut room = Buffers::with_control(list, &mut control);
     let verdict = receive_into(fd, &mut room, Buffers::total(list), flags, Quick::Try);
-    if !matches!(verdict, Some(Verdict::Done(_))) {
+    let Some(Verdict::Done(n)) = verdict else {
         return verdict;
-    }
+    };
     inq::tell(fd, &mut control);
-    match received(msg, &header, &control, flags) {
-        true => verdict,
-        false => Some(Verdict::Fail(libc::EFAULT)),
+    if !received(fd, msg, &header, &control, (flags, Buffers::total(list), n)) {
+        return Some(Verdict::Fail(libc::EFAULT));
     }
+    if control.written > 0 && sender::is_unix(fd) {
+        let channel = (flags & libc::MSG_PEEK == 0).then_some(fd);
+        // SAFETY: the kernel has filled the control data, and the header says how much of it.
+        unsafe { passing::received_fds(channel, msg) };
+    }
+    verdict
 }
 
 /// Says what has been received, in the program's own message; `false` if that cannot be written: as in the kernel, what has
 /// been received is gone then.
-fn received(msg: *mut msghdr, header: &msghdr, control: &ControlData, flags: c_int) -> bool {
+fn received(
+    fd: c_int,
+    msg: *mut msghdr,
+    header: &msghdr,
+    control: &ControlData,
+    (flags, asked, n): (c_int, usize, isize),
+) -> bool {
     let flags = control.flags | flags & libc::MSG_CMSG_CLOEXEC;
     // SAFETY: only the places are named.
     unsafe {
-        (header.msg_name.is_null() || access::store(&raw mut (*msg).msg_namelen, 0))
+        let name_length = &raw mut (*msg).msg_namelen;
+        (header.msg_name.is_null()
+            || sender::tell(
+                fd,
+                (asked, n),
+                header.msg_name.cast(),
+                header.msg_namelen,
+                name_length,
+            ))
             && access::store(&raw mut (*msg).msg_controllen, control.written)
             && access::store(&raw mut (*msg).msg_flags, flags)
     }
@@ -87,7 +109,9 @@ pub(super) unsafe fn on_kept(
         Way::Out => conn::send::send(handle, &mut buffers, len, flags),
     };
     match (way, &result) {
-        (Way::In, Some(Ok(_))) if !received(msg, &header, &control, flags) => {
+        (Way::In, Some(Ok(n)))
+            if !received(handle.fd, msg, &header, &control, (flags, len, *n as isize)) =>
+        {
             Some(Err(Errno::FAULT))
         }
         _ => result,
@@ -113,7 +137,12 @@ pub(super) unsafe fn send_message(fd: c_int, msg: *const msghdr, flags: c_int) -
     let Some(header) = header(msg) else {
         return Some(crate::state::verdict::guard(fd));
     };
-    if header.msg_controllen != 0 {
+    let is_unix = sender::is_unix(fd);
+    if is_unix && !header.msg_name.is_null() && header.msg_namelen > 0 {
+        // Connected already: the kernel refuses it.
+        return Some(Verdict::Bypass);
+    }
+    if header.msg_controllen != 0 && !is_unix {
         // Time stamps and the like belong to the kernel's stream.
         if let Slot::Record(_) = table::get(fd) {
             crate::conn::handover::to_kernel(fd, Reason::Call);
@@ -124,8 +153,13 @@ pub(super) unsafe fn send_message(fd: c_int, msg: *const msghdr, flags: c_int) -
         return Some(Verdict::Bypass);
     };
     let mut control = control(&header);
+    // Descriptors and credentials travel by the kernel, behind what a ring has carried.
+    let quick = match control.len {
+        0 => Quick::Try,
+        _ => Quick::Refused,
+    };
     let mut bytes = Buffers::with_control(list, &mut control);
-    transmit_from(fd, &mut bytes, Buffers::total(list), flags, Quick::Try)
+    transmit_from(fd, &mut bytes, Buffers::total(list), flags, quick)
 }
 
 /// The control data of a message, none yet written.
@@ -135,6 +169,7 @@ fn control(header: &msghdr) -> ControlData {
         len: header.msg_controllen,
         written: 0,
         flags: 0,
+        asked: 0,
     }
 }
 

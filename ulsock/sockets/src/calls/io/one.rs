@@ -2,14 +2,16 @@
 
 use libc::{c_int, c_void, iovec, sockaddr, socklen_t};
 
-use super::{Carry, KERNEL_ONLY, Quick, Way, awake, decide, receive, transmit};
+use super::sender;
+use super::{Carry, KERNEL_ONLY, Quick, Way, awake, decide, receive, transmit, young};
 use crate::conn::buffers::{MOST_AT_ONCE, Piece, TwoPieces};
 use crate::conn::{self, Handle};
 use crate::runtime::cancel;
 use crate::state::process_group::ProcessGroup;
 use crate::state::record::{Record, State};
-use crate::state::table::{self, Attention, Word};
+use crate::state::table::{self, Attention, Slot, Word};
 use crate::state::verdict::Verdict;
+use crate::state::young::YoungCall;
 use os::access;
 use os::pointer::{Fault, fault, is_bad};
 
@@ -91,7 +93,7 @@ fn plain(fd: c_int, way: Way, buf: *mut c_void, len: usize, flags: c_int) -> Opt
     if !usual || record.state() == State::Managed {
         return None;
     }
-    match decide(family, number, record, fd, way) {
+    match decide(family, number, record, fd, way, flags) {
         Carry::Verdict(verdict) => Some(match way {
             Way::In => awake::receive(record, fd, (buf, len), flags, verdict),
             Way::Out => verdict,
@@ -111,7 +113,9 @@ fn receive_alone(record: &Record, fd: c_int, place: (*mut c_void, usize), flags:
     match awake::receive(record, fd, place, flags, Verdict::Bypass) {
         Verdict::Done(result) => First::Done(result),
         Verdict::Fail(error) => First::Failed(error),
-        Verdict::Bypass | Verdict::Kernel(_) | Verdict::Counted(_) => First::Foreign,
+        Verdict::Bypass | Verdict::Kernel(_) | Verdict::Counted(_) | Verdict::Young(_) => {
+            First::Foreign
+        }
     }
 }
 
@@ -123,8 +127,19 @@ pub enum First {
     Done(isize),
     /// Failed with this errno.
     Failed(c_int),
-    /// Neither: go on with [`read`], [`recv`], [`write()`] or [`send`].
+    /// On a young connection: call the real function, then `YoungCall::done`.
+    Young(YoungCall),
+    /// None of them: go on with [`read`], [`recv`], [`write()`] or [`send`].
     Other,
+}
+
+/// A call that was not done at once: the kernel's, if the connection is young.
+#[inline(never)]
+fn young_first(fd: c_int, way: Way, flags: c_int, word: Word) -> First {
+    match word.slot() {
+        Slot::Young(life) => young::first(fd, life, way, flags).map_or(First::Other, First::Young),
+        _ => First::Other,
+    }
 }
 
 /// The usual case of [`read`] and [`recv`].
@@ -134,8 +149,10 @@ pub enum First {
 #[inline(always)]
 pub unsafe fn recv_first(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) -> First {
     match table::attention(fd) {
-        Attention::Attended(word) => receive_first(fd, buf, len, flags, word)
-            .map_or(First::Other, |n| First::Done(n as isize)),
+        Attention::Attended(word) => match receive_first(fd, buf, len, flags, word) {
+            Some(n) => First::Done(n as isize),
+            None => young_first(fd, Way::In, flags, word),
+        },
         Attention::LeftAlone(word) => match awake::concerned(word) {
             Some(record) => receive_alone(record, fd, (buf, len), flags),
             None => First::Foreign,
@@ -151,8 +168,10 @@ pub unsafe fn recv_first(fd: c_int, buf: *mut c_void, len: usize, flags: c_int) 
 #[inline(always)]
 pub unsafe fn send_first(fd: c_int, buf: *const c_void, len: usize, flags: c_int) -> First {
     match table::attention(fd) {
-        Attention::Attended(word) => transmit_first(fd, buf, len, flags, word)
-            .map_or(First::Other, |n| First::Done(n as isize)),
+        Attention::Attended(word) => match transmit_first(fd, buf, len, flags, word) {
+            Some(n) => First::Done(n as isize),
+            None => young_first(fd, Way::Out, flags, word),
+        },
         Attention::LeftAlone(_) => {
             awake::note_sent();
             First::Foreign
@@ -238,9 +257,10 @@ fn is_refused(buf: *const c_void, len: usize) -> bool {
     len > MOST_AT_ONCE && fault(buf, len) == Some(Fault::Refused)
 }
 
-/// Would the kernel take this address along, and it is ours to ignore?
+/// Would the kernel take this address along, and it is ours to ignore? A Unix socket that is connected refuses any.
 pub fn takes_address(fd: c_int, addr: *const sockaddr, len: socklen_t) -> bool {
     table::attended(fd).is_some()
+        && (len == 0 || !sender::is_unix(fd))
         && len as usize <= size_of::<libc::sockaddr_storage>()
         && access::is_readable(addr, len as usize)
 }
@@ -264,15 +284,17 @@ pub unsafe fn recvfrom(
 ) -> Verdict {
     // SAFETY: the program's own arguments; `recv` checks the buffer.
     let verdict = unsafe { recv(fd, buf, len, flags) };
-    if matches!(verdict, Verdict::Done(_)) && !addr.is_null() {
+    if let Verdict::Done(n) = verdict
+        && !addr.is_null()
+    {
         // SAFETY: any bytes are a length.
         let room = unsafe { access::load(addrlen) };
         if room.is_some_and(|room| room > i32::MAX as socklen_t) {
             return Verdict::Fail(libc::EINVAL);
         }
-        // A TCP socket names no sender. As in the kernel, what has been received is gone if that
-        // cannot be told.
-        if room.is_none() || !access::store(addrlen, 0) {
+        // As in the kernel, what has been received is gone if its sender cannot be told.
+        let told = room.is_some_and(|room| sender::tell(fd, (len, n), addr.cast(), room, addrlen));
+        if !told {
             return Verdict::Fail(libc::EFAULT);
         }
     }

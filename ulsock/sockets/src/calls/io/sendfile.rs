@@ -75,6 +75,6 @@ unsafe fn send_from(
     }
     match (result, source.error) {
         (Some(Ok(0)), Some(error)) => Some(Verdict::Fail(error.raw_os_error())),
-        (result, _) => verdict(handle, Way::Out, result),
+        (result, _) => verdict(handle, (Way::Out, 0), result),
     }
 }

@@ -93,7 +93,11 @@ impl Found {
             Verdict::Fail(error) if uring::nop_tells_results() => self.becomes_nop(-error),
             // The kernel's set is as ours: it finds the same error.
             Verdict::Fail(libc::EBADF) => self.names_nothing(),
-            Verdict::Fail(_) | Verdict::Bypass | Verdict::Kernel(_) | Verdict::Counted(_) => {}
+            Verdict::Fail(_)
+            | Verdict::Bypass
+            | Verdict::Kernel(_)
+            | Verdict::Counted(_)
+            | Verdict::Young(_) => {}
         }
     }
 
@@ -149,7 +153,7 @@ fn return_one(fd: RawFd) {
     match table::get(fd) {
         // Whoever waits for it by an io_uring does not ask us first.
         Slot::Epoll(set) => epoll::only_by_kernel(set, fd, Rest::StandIn),
-        Slot::Record(_) | Slot::Fresh => for_good::return_for_uring(fd),
+        Slot::Record(_) | Slot::Fresh | Slot::Young(_) => for_good::return_for_uring(fd),
         Slot::Uring(_) => end::is_watched(fd),
         Slot::Foreign | Slot::Internal | Slot::Listener => {}
     }

@@ -283,7 +283,7 @@ pub fn must_return(fd: i32) -> bool {
     match word.slot() {
         Slot::Foreign | Slot::Listener => false,
         Slot::Uring(_) => urings::any_is_served(),
-        Slot::Internal | Slot::Fresh | Slot::Epoll(_) => true,
+        Slot::Internal | Slot::Fresh | Slot::Young(_) | Slot::Epoll(_) => true,
         Slot::Record(number) => {
             process_group::own().is_some_and(|family| !family.record(number).has(flag::BY_URING))
         }

@@ -54,6 +54,10 @@ pub fn quickly(entry: &Sqe) -> Option<i32> {
     };
     match first {
         First::Done(result) => Some(result as i32),
+        First::Young(call) => {
+            call.done(0);
+            None
+        }
         First::Failed(_) | First::Foreign | First::Other => None,
     }
 }
@@ -109,6 +113,11 @@ fn outcome(verdict: Verdict, call: libc::c_long, entry: &Sqe, flags: c_int) -> O
         Verdict::Done(result) => result as i32,
         Verdict::Fail(error) => -error,
         Verdict::Bypass | Verdict::Counted(_) => return Outcome::Kernel,
+        // One that an io_uring names is young no more.
+        Verdict::Young(call) => {
+            call.done(0);
+            return Outcome::Kernel;
+        }
         Verdict::Kernel(inflight) => {
             let [fd, len, flags] = [entry.fd as usize, entry.len as usize, flags as usize];
             // SAFETY: as the program has asked for, without waiting.

@@ -61,7 +61,10 @@ impl Conn<'_> {
     ) -> Result<TakeStep, Errno> {
         let tip = match &end {
             Ok(TakeStep::Eof) => Ok(()),
-            Err(error) => Err(*error),
+            Err(error) => {
+                self.keep_error(*error);
+                Err(*error)
+            }
             Ok(_) => return end,
         };
         self.judge_or_ask(rx, tip)

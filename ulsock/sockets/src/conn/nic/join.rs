@@ -13,6 +13,7 @@ use super::super::Conn;
 use super::super::begin::begin_tx;
 use super::patience::{LinkWait, allows_long_waits};
 use crate::state::engine;
+use crate::state::orders;
 use crate::state::record::{Role, flag};
 use os::backoff::Backoff;
 use os::random;
@@ -319,9 +320,14 @@ impl Conn<'_> {
         *tx = TxState::begin_on_ring(sent, NIC_LEVEL);
         *rx = RxState::begin_on_ring(received, NIC_LEVEL);
         self.note_carriers(Some(tx), Some(rx));
-        self.record.set(flag::UPGRADED | flag::NIC_USED);
+        self.record.set(flag::UPGRADED);
+        self.record.nic.note_use();
         self.record.clear(flag::JOINING);
         self.record.set_reason(Reason::None);
+        if orders::keep_on_kernel(self.record) {
+            // It came while the link was made: the next call looks.
+            self.record.set(flag::ORDERED);
+        }
         self.record.nic.begin();
         // The way back must not rot.
         let _ = sockopt::set_socket_keepalive(self.socket, true);

@@ -8,6 +8,7 @@ use rustix::net::{SendFlags, Shutdown};
 
 use super::super::{Conn, send};
 use crate::runtime::chaos;
+use crate::state::orders;
 use crate::state::record::{Owed, flag};
 use rendezvous::config::Step;
 use rendezvous::reason::Reason;
@@ -20,7 +21,11 @@ impl Conn<'_> {
         if self.stage(tx.state) == Stage::Linked {
             let tail = self.segment().freeze();
             self.failover(tx.state, |side| side.freeze());
-            self.record.set_reason(Reason::FailedOver);
+            self.record
+                .set_reason(match orders::keep_on_kernel(self.record) {
+                    true => Reason::Ordered,
+                    false => Reason::FailedOver,
+                });
             chaos::die_after(Step::Frozen);
             self.resume(tx, tail);
         }

@@ -36,37 +36,56 @@ fn is_verdict(error: Errno) -> bool {
     !of_the_call.contains(&error)
 }
 
+/// A verdict that nobody has been told.
+fn kept(word: u64) -> Option<Errno> {
+    let is_one = !matches!(word, 0 | TOLD);
+    is_one.then(|| Errno::from_raw_os_error(word as i32))
+}
+
 /// The program has been told this, past our own calls.
 fn was_told(record: &Record) {
     record.nic.error.store(TOLD, Ordering::Relaxed);
 }
 
 impl Conn<'_> {
+    /// Unix sockets have one verdict; all else speaks of the call.
+    fn is_verdict(&self, error: Errno) -> bool {
+        match self.record.is_unix() {
+            true => error == Errno::CONNRESET,
+            false => is_verdict(error),
+        }
+    }
+
     /// Seen where no call can report it.
     pub fn keep_error(&self, error: Errno) {
-        if !is_verdict(error) {
+        if !self.is_verdict(error) {
             return;
         }
-        let word = &self.record.nic.error;
-        if word.load(Ordering::Relaxed) == 0 && !self.record.has(flag::BROKEN) {
-            self.note_happening(Happening::Reset, 0, self.record.reason());
+        let word = self.record.nic.error.load(Ordering::Relaxed);
+        if kept(word).is_none() {
+            self.keep_instead_of(word, error);
         }
-        if matches!(word.load(Ordering::Relaxed), 0 | TOLD) {
-            word.store(error.raw_os_error() as u64, Ordering::Relaxed);
+    }
+
+    /// The same, unless there has been one.
+    pub(in crate::conn) fn keep_first_error(&self, error: Errno) {
+        if self.record.nic.error.load(Ordering::Relaxed) == 0 {
+            self.keep_error(error);
         }
     }
 
     /// A verdict that nobody has been told.
     pub(in crate::conn) fn untold(&self) -> Option<Errno> {
-        match self.record.nic.error.load(Ordering::Relaxed) {
-            0 | TOLD => None,
-            kept => Some(Errno::from_raw_os_error(kept as i32)),
-        }
+        kept(self.record.nic.error.load(Ordering::Relaxed))
     }
 
     /// What a call reports that has failed like this: the verdict, if nobody has been told.
     pub(in crate::conn) fn report(&self, error: Errno) -> Errno {
-        if !is_verdict(error) && error != Errno::PIPE {
+        if !self.is_verdict(error) && error != Errno::PIPE {
+            return error;
+        }
+        // A Unix socket that cannot send any more says so, and keeps its verdict for a receive.
+        if error == Errno::PIPE && self.record.is_unix() {
             return error;
         }
         self.keep_error(error);
@@ -81,6 +100,7 @@ impl Conn<'_> {
 
     /// The program asks for the error of its socket, of which the kernel says this: what it gets.
     pub fn take_verdict(&self, pending: Option<Errno>) -> Option<Errno> {
+        self.note_reset_by_peer();
         let verdict = self.untold().or(pending);
         if verdict.is_some() {
             was_told(self.record);
@@ -90,31 +110,72 @@ impl Conn<'_> {
 
     /// How a stream ends that the peer has not ended: with the verdict; and if that has been told, as in the kernel.
     pub(super) fn end_by_verdict(&self, end: Result<(), Errno>) -> Result<(), Errno> {
-        if end.is_ok() && self.is_over() {
-            return Ok(());
-        }
         let error = end.err().unwrap_or(Errno::CONNRESET);
-        self.keep_error(error);
-        Err(self.untold().unwrap_or(error))
+        if !self.is_verdict(error) {
+            return Err(error);
+        }
+        loop {
+            let word = self.record.nic.error.load(Ordering::Relaxed);
+            match kept(word) {
+                Some(verdict) => return Err(verdict),
+                None if end.is_ok() && word == TOLD && is_closed(self.socket) => return Ok(()),
+                None if self.keep_instead_of(word, error) => return Err(error),
+                None => {}
+            }
+        }
     }
 
     /// Before our own verdict, a reset: the kernel's comes first, and shutting the socket down would hide it.
     pub(in crate::conn) fn keep_reset(&self) {
-        if !self.record.has(flag::NIC) || self.is_over() {
+        if !self.record.has(flag::NIC) {
+            return;
+        }
+        let word = self.record.nic.error.load(Ordering::Relaxed);
+        if kept(word).is_some() || word == TOLD && is_closed(self.socket) {
             return;
         }
         let pending = sockopt::socket_error(self.socket).ok();
         let pending = pending.and_then(Result::err);
-        self.keep_error(pending.unwrap_or(Errno::CONNRESET));
+        self.keep_instead_of(word, pending.unwrap_or(Errno::CONNRESET));
     }
 
-    /// The verdict that ended the connection has been told.
-    fn is_over(&self) -> bool {
-        self.record.nic.error.load(Ordering::Relaxed) == TOLD && is_closed(self.socket)
+    /// Unless another thread has kept one, or told it, since the word was read: two that find out at the same moment
+    /// must not report two verdicts.
+    fn keep_instead_of(&self, word: u64, error: Errno) -> bool {
+        let (verdict, order) = (error.raw_os_error() as u64, Ordering::Relaxed);
+        let slot = &self.record.nic.error;
+        let keeps = slot.compare_exchange(word, verdict, order, order).is_ok();
+        if keeps && word == 0 && !self.record.has(flag::BROKEN) {
+            self.note_happening(Happening::Reset, 0, self.record.reason());
+        }
+        keeps
     }
 }
 
 /// The kernel has ended the connection, by an error: a peer that has merely closed leaves it in another state.
 fn is_closed(socket: BorrowedFd<'_>) -> bool {
     tcp::info(socket).is_ok_and(|info| info.state == TCP_CLOSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conn::managed;
+    use crate::testing::World;
+
+    /// Another thread has kept the kernel's verdict, and told it, between a look at the word and a verdict of our own.
+    #[test]
+    fn a_verdict_that_was_told_meanwhile_is_no_reset() {
+        let world = World::promoted();
+        world.client.run(|| {
+            let handle = managed(world.near.0).expect("a connection of ours");
+            let conn = Conn::enter(handle).expect("it is managed");
+            conn.keep_error(Errno::HOSTUNREACH);
+            let seen = conn.record.nic.error.load(Ordering::Relaxed);
+            assert_eq!(conn.report(Errno::PIPE), Errno::HOSTUNREACH);
+            assert!(!conn.keep_instead_of(seen, Errno::CONNRESET));
+            assert_eq!(conn.untold(), None);
+            assert_eq!(conn.report(Errno::PIPE), Errno::PIPE);
+        });
+    }
 }

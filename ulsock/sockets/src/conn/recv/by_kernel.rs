@@ -9,6 +9,7 @@ use rustix::net::RecvFlags;
 use super::{ReceiveRequest, TakeStep};
 use crate::conn::Conn;
 use crate::conn::buffers::Incoming;
+use crate::runtime::way::Way;
 use crate::state::record::{Counts, flag};
 use os::tcp;
 use rendezvous::rings::Rings;
@@ -57,11 +58,7 @@ impl Conn<'_> {
         };
         match into.kernel_recv(self.socket, most, flags) {
             Ok(n) => {
-                // What was written past the ring is in no count of the sender's, who judges by ours what is unread there.
-                if !self.record.has(flag::BROKEN) {
-                    let slots = rx.consumed(n as u64);
-                    self.ring_space(slots);
-                }
+                self.note_taken(rx, n as u64);
                 if rx.peek {
                     *shown = n as u64;
                 } else {
@@ -74,6 +71,16 @@ impl Conn<'_> {
             }
             Err(Errno::AGAIN) => Ok(TakeStep::Empty),
             Err(error) => Err(error),
+        }
+    }
+
+    /// What was written past the ring is in no count of the sender's, who judges by ours what is unread there.
+    fn note_taken(&self, rx: &mut Receiver<'_, Rings>, n: u64) {
+        if !self.record.has(flag::BROKEN) {
+            let slots = rx.consumed(n);
+            self.ring_space(slots);
+        } else if !rx.peek {
+            self.record.count_unix(Way::In, n as isize);
         }
     }
 

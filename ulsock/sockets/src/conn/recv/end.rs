@@ -93,7 +93,10 @@ impl Conn<'_> {
         }
         match end {
             Ok(TakeStep::Again) if rx.state.on_ring() => self.go_on_past_ring(),
-            Ok(TakeStep::Eof) => self.record.set(flag::PEER_FIN),
+            Ok(TakeStep::Eof) => {
+                self.note_reset_by_peer();
+                self.record.set(flag::PEER_FIN);
+            }
             _ => {}
         }
         if self.record.has(flag::NIC) && !self.record.has(flag::BROKEN) {

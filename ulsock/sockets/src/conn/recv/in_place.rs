@@ -22,6 +22,7 @@ pub unsafe fn view(fd: RawFd) -> Option<RingView> {
     let handle = managed(fd)?;
     crate::runtime::engine_flag::glance();
     let conn = Conn::enter(handle)?;
+    conn.heed_orders();
     conn.attend();
     if !conn.record.rx.gate.is_closed() || conn.record.has(UNUSUAL) {
         return None;

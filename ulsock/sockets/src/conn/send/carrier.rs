@@ -54,7 +54,14 @@ impl Conn<'_> {
         self.may_use_ring()
             && !tx.state.must_resend()
             && tx.settled()
-            && tcp::not_sent(self.socket).is_ok_and(|queued| queued == 0 || self.push_out(queued))
+            && self.kernel_holds_nothing_back(tx)
+    }
+
+    fn kernel_holds_nothing_back(&self, tx: &Sender<'_, Rings>) -> bool {
+        if self.record.is_unix() {
+            return self.counts_agree(tx);
+        }
+        tcp::not_sent(self.socket).is_ok_and(|queued| queued == 0 || self.push_out(queued))
     }
 
     /// After a message was put on the ring: wakes whom it concerns, and follows a wish that came

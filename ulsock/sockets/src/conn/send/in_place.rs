@@ -21,6 +21,7 @@ const UNUSUAL: u32 = flag::PINNED
     | flag::AWAY
     | flag::FAIL_OVER
     | flag::JOINING
+    | flag::ORDERED
     | flag::SHARED;
 
 /// Room for `len` bytes in the ring; `None` if they would not all go there now.

@@ -69,7 +69,7 @@ impl ClosedMember {
             told: member.told.once.then_some(member.told.end),
             is_in_answer: false,
             rest: conn.rest_in_ring()?,
-            lowat: conn.lowat() as u64,
+            lowat: conn.least_to_tell() as u64,
         })
     }
 

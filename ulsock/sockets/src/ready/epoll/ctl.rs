@@ -47,7 +47,7 @@ pub unsafe fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_eve
 #[inline(never)]
 fn follow(call: CtlCall, event: *const epoll_event) -> Verdict {
     let (slot, mut target) = (table::get(call.epfd), table::get(call.fd));
-    if call.op == EPOLL_CTL_ADD && target == Slot::Fresh {
+    if call.op == EPOLL_CTL_ADD && matches!(target, Slot::Fresh | Slot::Young(_)) {
         // It may be a connection when its events come.
         target =
             crate::state::give_record::give_record(call.fd).map_or(Slot::Foreign, Slot::Record);

@@ -131,7 +131,7 @@ fn examine_edge(member: &mut Member, conn: &Conn<'_>) -> Finding {
     };
     // Bytes are news even if somebody has read them meanwhile: what else holds is told again. But fewer than
     // SO_RCVLOWAT says wake nobody.
-    let counts = all & POLLIN != 0 || conn.lowat() == 1;
+    let counts = all & POLLIN != 0 || conn.least_to_tell() == 1;
     let news = !told.once
         || received > told.received
         || counts && end > told.end

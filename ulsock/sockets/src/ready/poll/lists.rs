@@ -33,7 +33,7 @@ pub struct Lists {
 
 impl Lists {
     pub(super) fn enter_gates(&mut self, record: &Record, handle: Handle, events: c_short) {
-        let out = POLLOUT | libc::POLLWRNORM;
+        let out = POLLOUT | libc::POLLWRNORM | libc::POLLWRBAND;
         if events & !out != 0 && record.rx.gate.enter() {
             self.gates.push((handle, Way::In));
         }

@@ -6,6 +6,7 @@
 //! connection, or jump away. A kernel call that is restarted may have to be ours (`restart`). A fault at a bad pointer of the program's is dealt with here (`fault`).
 
 mod deferred;
+mod disguise;
 pub mod fault;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
@@ -20,6 +21,7 @@ use crate::runtime::upcalls;
 use os::mask;
 
 pub use deferred::Deferred;
+pub use disguise::{Shown, init as disguise};
 
 const SIGNALS: usize = 65;
 
@@ -230,10 +232,12 @@ unsafe fn run(sig: c_int, info: *mut siginfo_t, context: *mut ucontext_t) {
             .swap(&raw const mark as usize, Ordering::Relaxed)
     });
     // SAFETY: the program installed a handler of this type at this address; one that takes the
-    // signal number alone ignores the other two registers.
+    // signal number alone ignores the other two registers. `info` and `context` are as the caller says.
     unsafe {
+        let undisguised = disguise::put_on(sig, info, context);
         let function = std::mem::transmute::<usize, Function>(action.address);
         function(sig, info, context.cast());
+        disguise::take_off(undisguised, context);
     }
     if let (Some(me), Some(outer)) = (me, outer) {
         me.handler_at.store(outer, Ordering::Relaxed);

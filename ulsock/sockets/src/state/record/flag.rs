@@ -34,8 +34,8 @@ pub const AWAY: u32 = 1 << 15;
 pub const NODELAY: u32 = 1 << 16;
 /// It has been shown to the daemon of this host: what it knows about promotions is there.
 pub const NIC: u32 = 1 << 17;
-/// The link to another host has carried it.
-pub const NIC_USED: u32 = 1 << 18;
+/// Somebody captures, or did: what is put into its ring is copied. See [`crate::state::capture`].
+pub const COPIED: u32 = 1 << 18;
 /// It is on its way to the link: no byte is accepted until it is there, or has given up.
 pub const JOINING: u32 = 1 << 19;
 /// What the kernel brings next may be a record of the other library's.
@@ -60,3 +60,5 @@ pub const LOOKED_UP: u32 = 1 << 28;
 pub const BY_URING: u32 = 1 << 29;
 /// The program writes into its ring: no memory of that is given back.
 pub const RESERVED: u32 = 1 << 30;
+/// Somebody outside has left word: what is asked is in the record and in the header of its family. See [`crate::state::orders`].
+pub const ORDERED: u32 = 1 << 31;

@@ -2,7 +2,7 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use netstack::failover;
 
@@ -38,12 +38,23 @@ pub struct Nic {
     pub sent_beyond: AtomicU64,
     pub read_beyond: AtomicU64,
     pub worth: Worth,
+    /// It has carried the connection.
+    used: AtomicU32,
 }
 
 // SAFETY: the cells are touched only under the sending lock.
 unsafe impl Sync for Nic {}
 
 impl Nic {
+    pub fn note_use(&self) {
+        self.used.store(1, Ordering::Relaxed);
+    }
+
+    /// Has the link carried the connection?
+    pub fn is_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed) != 0
+    }
+
     /// On the link from now on.
     pub fn begin(&self) {
         self.waits_at.store(NOTHING_WAITS, Ordering::Relaxed);
@@ -71,6 +82,7 @@ impl Nic {
     }
 
     pub(super) fn reset(&self) {
+        self.used.store(0, Ordering::Relaxed);
         for word in [
             &self.error,
             &self.seen,

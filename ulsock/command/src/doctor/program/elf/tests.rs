@@ -33,7 +33,7 @@ fn a_program_says_what_it_needs() {
     );
     let imports: Vec<_> = elf.imports.into_iter().collect();
     assert_eq!(imports, ["connect", "read", "socket"]);
-    assert!(!elf.is_go);
+    assert_eq!(elf.go, None);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn go_is_known_by_its_note() {
     bytes[64 + 32] = 24;
     bytes[128..148].copy_from_slice(b"\x04\0\0\0\x04\0\0\0\x04\0\0\0Go\0\0abcd");
     let elf = elf(&bytes);
-    assert!(elf.is_go && elf.interpreter.is_none());
+    assert!(matches!(elf.go, Some(Err(_))) && elf.interpreter.is_none());
 }
 
 /// Headers that lead anywhere: no panic, no memory without bound.

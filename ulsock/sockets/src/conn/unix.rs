@@ -1,0 +1,139 @@
+//! What is different about Unix sockets: who counts their bytes, and how they end.
+
+use std::sync::atomic::Ordering;
+
+use libc::{POLLWRBAND, c_short};
+use netstack::ring::Sender;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, sockopt};
+
+use super::Conn;
+use super::buffers::Incoming;
+use super::ready::OUT;
+use crate::state::record::flag;
+use os::{tcp, unix};
+use rendezvous::reason::Reason;
+use rendezvous::rings::Rings;
+
+/// Comparisons in vain. Once in a while the peer is between a receive and its count.
+const MOST_IN_VAIN: u32 = 1024;
+
+impl Conn<'_> {
+    /// Before the sending direction enters a ring for the first time, under its lock: do both ends count alike? Each has
+    /// counted for itself since the socket was there, and a call that went past us would shift all that follows: what
+    /// the other end has read, and what lies unread there, must be what we have sent.
+    pub(super) fn counts_agree(&self, tx: &Sender<'_, Rings>) -> bool {
+        let counts = &self.record.unix;
+        if counts.have_agreed() {
+            return true;
+        }
+        let before = counts.compare();
+        let read = || tx.shared.consumer.head.load(Ordering::Acquire);
+        let read_before = read();
+        let Some(unread) = self.unread_by_peer(before) else {
+            return false;
+        };
+        if read() != read_before {
+            return false;
+        }
+        let arrived = read_before.saturating_add(unread);
+        if arrived == tx.state.written {
+            counts.agree();
+            return true;
+        }
+        // What it has read may not be counted yet; more than was sent never is.
+        if arrived > tx.state.written || before >= MOST_IN_VAIN {
+            self.record.set(flag::PINNED);
+            self.record.set_reason(Reason::Uncounted);
+        }
+        false
+    }
+
+    /// That it has read all is cheap to ask. What it has not takes a question to sock_diag, which is asked less and
+    /// less often.
+    fn unread_by_peer(&self, asked_before: u32) -> Option<u64> {
+        if tcp::outq(self.socket) == Ok(0) {
+            return Some(0);
+        }
+        // The question takes memory, which a signal handler must not.
+        if !asked_before.is_power_of_two() || self.me.in_handler() {
+            return None;
+        }
+        let (_, peer) = self.record.inodes()?;
+        unix::unread_at(peer).ok().map(u64::from)
+    }
+
+    /// The peer has closed, or was killed: has it left bytes of ours unread in the ring? The kernel would say
+    /// ECONNRESET, once.
+    pub(super) fn note_unread_at_end(&self) {
+        // Both ends may have shut down what they send, and live.
+        let lives = self.peer_closed() || !self.record.tx.is_on_ring();
+        if lives || !self.record.is_unix() {
+            return;
+        }
+        let unread = self.lock_tx().is_some_and(|mut held| {
+            let mut tx = self.sender(held.state());
+            tx.state.on_ring() && tx.unread().is_ok_and(|unread| unread > 0)
+        });
+        if unread {
+            self.keep_first_error(Errno::CONNRESET);
+        }
+    }
+
+    /// The peer has said that it closes with bytes of ours unread.
+    pub(super) fn note_reset_by_peer(&self) {
+        if self.record.is_unix() && self.link.peer_has_reset() {
+            self.keep_first_error(Errno::CONNRESET);
+        }
+    }
+
+    /// The end of a Unix stream as the kernel tells it: what we have found out, once.
+    pub(super) fn has_pending_reset(&self) -> bool {
+        self.record.is_unix() && {
+            self.note_reset_by_peer();
+            self.untold().is_some()
+        }
+    }
+
+    /// With SO_PASSCRED the end of a Unix stream has credentials, too.
+    pub(super) fn take_notes_of_end(&self, into: &mut dyn Incoming, len: usize) {
+        if self.record.is_unix() {
+            let _ = into.kernel_recv(self.socket, len, RecvFlags::empty());
+        }
+    }
+
+    /// A receive that gets less than it wants, because of an error: of a Unix socket nobody is told of it any more
+    /// (`unix_stream_read_generic` in net/unix/af_unix.c takes it, and returns the bytes).
+    pub(super) fn lose_error(&self) {
+        if self.has_pending_reset() || self.record.is_unix() && self.ends_in_error() {
+            let pending = sockopt::socket_error(self.socket).ok();
+            self.take_verdict(pending.and_then(Result::err));
+        }
+    }
+
+    /// The peer has ended while a send waited for room: as in the kernel a reset, if it is one, and no signal.
+    pub(super) fn end_of_wait(&self) -> Errno {
+        match self.has_pending_reset() {
+            true => self.report(Errno::CONNRESET),
+            false => Errno::PIPE,
+        }
+    }
+
+    /// Bytes that have come to the kernel socket.
+    pub fn received_by_kernel(&self) -> u64 {
+        if self.record.is_unix() {
+            // First what was read: what is read meanwhile must not be counted twice.
+            let received = self.record.unix.received();
+            return received + tcp::inq(self.socket).map_or(0, u64::from);
+        }
+        tcp::info(self.socket).map_or(0, |info| info.bytes_received)
+    }
+
+    /// What tells of room: of TCP and of Unix sockets the kernel tells differently.
+    pub(super) fn out_events(&self) -> c_short {
+        match self.record.is_unix() {
+            true => OUT | POLLWRBAND,
+            false => OUT,
+        }
+    }
+}
