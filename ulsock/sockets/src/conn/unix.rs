@@ -17,6 +17,19 @@ use rendezvous::rings::Rings;
 
 /// Comparisons in vain. Once in a while the peer is between a receive and its count.
 const MOST_IN_VAIN: u32 = 1024;
+/// sock_diag is asked at comparisons 0, 1, 2, 4, 8..., and at every 32nd from there on: 10 us each.
+const REPEATED: u32 = 32;
+/// Looks at one comparison.
+const LOOKS: u32 = 4;
+
+/// How far the receiver has come.
+enum Counted {
+    So(u64),
+    /// It reads just now.
+    Moving,
+    /// Nobody was asked.
+    Unknown,
+}
 
 impl Conn<'_> {
     /// Before the sending direction enters a ring for the first time, under its lock: do both ends count alike? Each has
@@ -28,25 +41,48 @@ impl Conn<'_> {
             return true;
         }
         let before = counts.compare();
-        let read = || tx.shared.consumer.head.load(Ordering::Acquire);
-        let read_before = read();
-        let Some(unread) = self.unread_by_peer(before) else {
-            return false;
-        };
-        if read() != read_before {
-            return false;
-        }
-        let arrived = read_before.saturating_add(unread);
-        if arrived == tx.state.written {
-            counts.agree();
-            return true;
+        for look in 0..LOOKS {
+            match self.count_at_peer(tx, before) {
+                Counted::Unknown => return false,
+                Counted::So(arrived) if arrived == tx.state.written => {
+                    counts.agree();
+                    return true;
+                }
+                Counted::So(arrived) if arrived > tx.state.written => {
+                    self.disagree();
+                    return false;
+                }
+                // A receive that makes room wakes us: it may stand still on our CPU, done and not counted yet.
+                Counted::So(_) | Counted::Moving if look + 1 < LOOKS => {
+                    rustix::thread::sched_yield();
+                }
+                Counted::So(_) | Counted::Moving => {}
+            }
         }
         // What it has read may not be counted yet; more than was sent never is.
-        if arrived > tx.state.written || before >= MOST_IN_VAIN {
-            self.record.set(flag::PINNED);
-            self.record.set_reason(Reason::Uncounted);
+        if before >= MOST_IN_VAIN {
+            self.disagree();
         }
         false
+    }
+
+    #[cold]
+    fn disagree(&self) {
+        self.record.set(flag::PINNED);
+        self.record.set_reason(Reason::Uncounted);
+    }
+
+    /// What the receiver has counted, and what lies unread there.
+    fn count_at_peer(&self, tx: &Sender<'_, Rings>, asked_before: u32) -> Counted {
+        let read = || tx.shared.consumer.head.load(Ordering::Acquire);
+        let read_before = read();
+        let Some(unread) = self.unread_by_peer(asked_before) else {
+            return Counted::Unknown;
+        };
+        match read() == read_before {
+            true => Counted::So(read_before.saturating_add(unread)),
+            false => Counted::Moving,
+        }
     }
 
     /// That it has read all is cheap to ask. What it has not takes a question to sock_diag, which is asked less and
@@ -56,7 +92,8 @@ impl Conn<'_> {
             return Some(0);
         }
         // The question takes memory, which a signal handler must not.
-        if !asked_before.is_power_of_two() || self.me.in_handler() {
+        let is_time = asked_before.is_power_of_two() || asked_before.is_multiple_of(REPEATED);
+        if !is_time || self.me.in_handler() {
             return None;
         }
         let (_, peer) = self.record.inodes()?;
