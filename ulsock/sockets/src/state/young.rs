@@ -176,17 +176,17 @@ pub fn enter(fd: RawFd, life: u32, way: Way) -> Entered {
     })
 }
 
-/// Who must not stay leaves; if a record came meanwhile, its gate has been entered for us.
+/// Who must not stay leaves; if a record came meanwhile, of whichever life, its gate has been entered for us.
 #[cold]
 fn turned_away(entry: &Entry, refused: Entrance, way: Way) -> Entered {
-    let knew = matches!(refused, Entrance::Grown(_));
+    let knew = refused.found_record();
     if let Some(number) = entry.word.leave(way).filter(|_| !knew) {
         leave_gate(number, way);
     }
     match refused {
         Entrance::Grown(number) => Entered::Grown(number),
         Entrance::Full => Entered::Full,
-        Entrance::In | Entrance::Stale => Entered::Gone,
+        Entrance::In | Entrance::Stale { .. } => Entered::Gone,
     }
 }
 

@@ -28,9 +28,26 @@ fn another_life_is_not_entered() {
     let word = Word::new();
     let first = alive(&word);
     let second = alive(&word);
-    assert_eq!(word.enter(first, Way::In), Entrance::Stale);
+    let stale = Entrance::Stale { grown: false };
+    assert_eq!(word.enter(first, Way::In), stale);
     assert_eq!(word.leave(Way::In), None);
     assert_eq!(word.enter(second, Way::In), Entrance::In);
+}
+
+/// Who comes with an old life leaves a gate only if it was entered for him.
+#[test]
+fn a_stale_call_leaves_no_gate_of_others() {
+    let word = Word::new();
+    let (first, second) = (alive(&word), alive(&word));
+    let before = word.enter(first, Way::In);
+    assert!(!before.found_record(), "a record that comes now counts it");
+    let mut inside = [0, 0];
+    assert!(word.publish(7, |now| inside = now));
+    assert_eq!(inside, [0, 1]);
+    assert_eq!(word.leave(Way::In), Some(7));
+    let after = word.enter(first, Way::In);
+    assert_eq!(after, Entrance::Stale { grown: true });
+    assert!(after.found_record() && word.enter(second, Way::In).found_record());
 }
 
 #[test]
@@ -83,7 +100,7 @@ fn the_gates_come_out_even() {
         let call = || {
             start.wait();
             for _ in 0..50 {
-                let knew = word.enter(life, Way::In) != Entrance::In;
+                let knew = word.enter(life, Way::In).found_record();
                 if word.leave(Way::In).is_some() && !knew {
                     gate.fetch_sub(1, Ordering::SeqCst);
                 }

@@ -25,9 +25,18 @@ pub struct Word(AtomicU64);
 pub enum Entrance {
     In,
     Grown(u32),
-    /// Another life.
-    Stale,
+    /// Another life, with a record or without.
+    Stale {
+        grown: bool,
+    },
     Full,
+}
+
+impl Entrance {
+    /// Was there a record already? Then nobody has entered its gate for who came.
+    pub fn found_record(self) -> bool {
+        matches!(self, Entrance::Grown(_) | Entrance::Stale { grown: true })
+    }
 }
 
 /// A value of the word.
@@ -87,7 +96,8 @@ impl Word {
     pub fn enter(&self, life: u32, way: Way) -> Entrance {
         let before = Seen(self.0.fetch_add(unit(way), Ordering::SeqCst));
         if before.life() != life {
-            return Entrance::Stale;
+            let grown = before.record().is_some();
+            return Entrance::Stale { grown };
         }
         match before.record() {
             Some(number) => Entrance::Grown(number),
