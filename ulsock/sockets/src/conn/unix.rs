@@ -100,21 +100,26 @@ impl Conn<'_> {
         unix::unread_at(peer).ok().map(u64::from)
     }
 
-    /// The peer has closed, or was killed: has it left bytes of ours unread in the ring? The kernel would say
-    /// ECONNRESET, once.
+    /// The kernel socket has shown a hang-up: has a peer that was killed left bytes of ours unread in the ring? The kernel
+    /// would say ECONNRESET, once. Without a lock: it is asked with and without those of either direction.
     pub(super) fn note_unread_at_end(&self) {
-        // Both ends may have shut down what they send, and live.
-        let lives = self.peer_closed() || !self.record.tx.is_on_ring();
-        if lives || !self.record.is_unix() {
+        if !self.record.is_unix() || !self.record.tx.is_on_ring() {
             return;
         }
-        let unread = self.lock_tx().is_some_and(|mut held| {
-            let mut tx = self.sender(held.state());
-            tx.state.on_ring() && tx.unread().is_ok_and(|unread| unread > 0)
-        });
-        if unread {
+        if self.link.tx_shared().unread_in_ring(0) > 0 && self.is_left_alone() {
             self.keep_first_error(Errno::CONNRESET);
         }
+    }
+
+    /// Is the peer the reason of a hang-up? Both ends may have shut down what they send, and live: each has said so in
+    /// the ring. But our own end that reads no more shows the same, and the peer says nothing.
+    fn is_left_alone(&self) -> bool {
+        if self.peer_closed() {
+            return false;
+        }
+        // The question takes memory, which a signal handler must not.
+        let asks = || !self.me.in_handler() && unix::receiver_of(self.socket) == Ok(None);
+        !self.record.has(flag::SHUT_READING) || asks()
     }
 
     /// The peer has said that it closes with bytes of ours unread.

@@ -157,6 +157,10 @@ impl Program {
         self.shut_down(fd, libc::SHUT_RD, net::Shutdown::Read);
     }
 
+    pub fn shut_down_both(self, fd: Fd) {
+        self.shut_down(fd, libc::SHUT_RDWR, net::Shutdown::Both);
+    }
+
     fn shut_down(self, fd: Fd, how: c_int, kernel: net::Shutdown) {
         self.run(|| {
             api::shutdown(fd.0, how)

@@ -2,8 +2,9 @@
 
 use rustix::io::Errno;
 
+use crate::conn::{Conn, managed};
 use crate::runtime::way::Way;
-use crate::testing::{ON_KERNEL, ON_RINGS, World};
+use crate::testing::{Fd, ON_KERNEL, ON_RINGS, Program, World};
 use rendezvous::reason::Reason;
 
 fn promoted() -> World {
@@ -105,4 +106,45 @@ fn who_reads_no_more_lets_sends_fail() {
     assert_eq!(world.server.receive(world.far, 9), Ok(Vec::new()));
     assert_eq!(world.server.send(world.far, b"after"), Ok(5));
     assert_eq!(world.client.receive(world.near, 9), Ok(b"after".to_vec()));
+}
+
+/// What a thread that sleeps in a receive does when the kernel socket wakes it.
+fn wakes_by_kernel(program: Program, fd: Fd) {
+    program.run(|| {
+        let conn = managed(fd.0).and_then(Conn::enter).expect("it is managed");
+        conn.note_kernel_events(conn.kernel_events());
+    });
+}
+
+/// The peer lives, and has bytes of ours to read: that we read no more is no reset.
+#[test]
+fn ones_own_shutdown_is_not_the_peers_death() {
+    let world = promoted();
+    assert_eq!(world.client.send(world.near, b"quit"), Ok(4));
+    world.client.shut_down_both(world.near);
+    wakes_by_kernel(world.client, world.near);
+    assert_eq!(world.client.receive(world.near, 9), Ok(Vec::new()));
+    assert_eq!(world.server.receive(world.far, 9), Ok(b"quit".to_vec()));
+}
+
+#[test]
+fn two_that_read_no_more_live() {
+    let world = promoted();
+    assert_eq!(world.client.send(world.near, b"before"), Ok(6));
+    world.client.shut_down_receiving(world.near);
+    world.server.shut_down_receiving(world.far);
+    wakes_by_kernel(world.client, world.near);
+    assert_eq!(world.client.receive(world.near, 9), Ok(Vec::new()));
+}
+
+/// Killed, and we have shut down what we receive before: still a reset.
+#[test]
+fn a_death_is_seen_past_ones_own_shutdown() {
+    let world = promoted();
+    assert_eq!(world.client.send(world.near, b"unread"), Ok(6));
+    world.client.shut_down_receiving(world.near);
+    world.server.is_killed();
+    wakes_by_kernel(world.client, world.near);
+    assert_eq!(world.client.receive(world.near, 9), Err(Errno::CONNRESET));
+    assert_eq!(world.client.receive(world.near, 9), Ok(Vec::new()));
 }
