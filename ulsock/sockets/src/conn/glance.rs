@@ -87,6 +87,9 @@ impl Conn<'_> {
         side.asked.store(tick, Ordering::Relaxed);
         let mut fds = [PollFd::from_borrowed_fd(self.socket, PollFlags::RDHUP)];
         if poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0) {
+            if fds[0].revents().contains(PollFlags::HUP) {
+                self.note_unread_at_end();
+            }
             self.record.set(flag::LOOK | flag::PEER_FIN);
         }
     }

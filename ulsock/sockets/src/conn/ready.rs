@@ -63,7 +63,7 @@ impl Conn<'_> {
         if ask(&receiving) || ask(&sending) || urgent || self.kernel_spoke() {
             let kernel = self.events_of_link(self.kernel_events());
             events |= kernel & END;
-            if kernel & POLLHUP != 0 && self.has_pending_reset() {
+            if kernel & POLLHUP != 0 && self.hangs_up_in_reset() {
                 events |= POLLERR;
             }
             if ask(&receiving) || kernel & (POLLRDHUP | POLLHUP | POLLERR) != 0 {

@@ -89,7 +89,7 @@ fn transmit(
         let step = match conn.step(out, len - sent, flags) {
             Ok(step) => step,
             Err(error) if sent > 0 => {
-                conn.keep_error(error);
+                conn.end_after_part(error);
                 return Some(Ok(sent));
             }
             Err(error) => return Some(Err(fail(conn, error, flags, deadline.is_some()))),
@@ -345,11 +345,12 @@ impl Conn<'_> {
                 }
                 Err(Errno::INTR) => {}
                 // Under the lock: a receive of another thread would take what is left for the peer's end.
-                Err(error) => {
+                Err(error) if moved == 0 => {
                     self.keep_error(error);
-                    if moved == 0 {
-                        return Err(error);
-                    }
+                    return Err(error);
+                }
+                Err(error) => {
+                    self.end_after_part(error);
                     break;
                 }
             }

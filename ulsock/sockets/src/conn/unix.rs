@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use libc::{POLLWRBAND, c_short};
+use libc::{POLLHUP, POLLWRBAND, c_short};
 use netstack::ring::Sender;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, sockopt};
@@ -111,6 +111,20 @@ impl Conn<'_> {
         }
     }
 
+    /// The same for who has not heard the kernel socket.
+    pub(super) fn find_unread_at_end(&self) {
+        let may_be = self.record.is_unix() && self.record.tx.is_on_ring() && !self.peer_closed();
+        if may_be && self.kernel_events() & POLLHUP != 0 {
+            self.note_unread_at_end();
+        }
+    }
+
+    /// The kernel socket has hung up: does a poll tell of an error, too?
+    pub(super) fn hangs_up_in_reset(&self) -> bool {
+        self.note_unread_at_end();
+        self.has_pending_reset()
+    }
+
     /// Is the peer the reason of a hang-up? Both ends may have shut down what they send, and live: each has said so in
     /// the ring. But our own end that reads no more shows the same, and the peer says nothing.
     fn is_left_alone(&self) -> bool {
@@ -148,17 +162,32 @@ impl Conn<'_> {
     /// (`unix_stream_read_generic` in net/unix/af_unix.c takes it, and returns the bytes).
     pub(super) fn lose_error(&self) {
         if self.has_pending_reset() || self.record.is_unix() && self.ends_in_error() {
-            let pending = sockopt::socket_error(self.socket).ok();
-            self.take_verdict(pending.and_then(Result::err));
+            self.take_error();
         }
     }
 
-    /// The peer has ended while a send waited for room: as in the kernel a reset, if it is one, and no signal.
-    pub(super) fn end_of_wait(&self) -> Errno {
-        match self.has_pending_reset() {
-            true => self.report(Errno::CONNRESET),
-            false => Errno::PIPE,
+    /// A send that has moved bytes ends with this. TCP tells it to the next call. Of a Unix socket nobody is told of it
+    /// any more: each further piece takes the error (`sock_alloc_send_pskb` in net/core/sock.c).
+    pub(super) fn end_after_part(&self, error: Errno) {
+        self.keep_error(error);
+        if self.record.is_unix() && [Errno::PIPE, Errno::CONNRESET].contains(&error) {
+            self.take_error();
         }
+    }
+
+    /// The peer has ended while a send waited for room: as in the kernel a reset, if it is one, and no signal. The
+    /// kernel looks for the error first, and takes it (`sock_alloc_send_pskb`).
+    pub(super) fn end_of_wait(&self) -> Errno {
+        match self.take_error() {
+            Some(Errno::CONNRESET) => Errno::CONNRESET,
+            _ => Errno::PIPE,
+        }
+    }
+
+    /// The error of the socket, wherever it is. From here on it has been told.
+    fn take_error(&self) -> Option<Errno> {
+        let pending = sockopt::socket_error(self.socket).ok();
+        self.take_verdict(pending.and_then(Result::err))
     }
 
     /// Bytes that have come to the kernel socket.

@@ -101,6 +101,7 @@ impl Conn<'_> {
     /// The program asks for the error of its socket, of which the kernel says this: what it gets.
     pub fn take_verdict(&self, pending: Option<Errno>) -> Option<Errno> {
         self.note_reset_by_peer();
+        self.find_unread_at_end();
         let verdict = self.untold().or(pending);
         if verdict.is_some() {
             was_told(self.record);

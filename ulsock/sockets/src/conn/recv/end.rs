@@ -95,6 +95,7 @@ impl Conn<'_> {
             Ok(TakeStep::Again) if rx.state.on_ring() => self.go_on_past_ring(),
             Ok(TakeStep::Eof) => {
                 self.note_reset_by_peer();
+                self.find_unread_at_end();
                 self.record.set(flag::PEER_FIN);
             }
             _ => {}

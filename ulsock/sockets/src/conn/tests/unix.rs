@@ -1,9 +1,13 @@
 //! Unix sockets, where they are not as TCP.
 
+use std::sync::atomic::Ordering;
+
 use rustix::io::Errno;
 
+use crate::calls::options;
 use crate::conn::{Conn, managed};
 use crate::runtime::way::Way;
+use crate::state::record::{Record, flag};
 use crate::testing::{Fd, ON_KERNEL, ON_RINGS, Program, World};
 use rendezvous::reason::Reason;
 
@@ -110,8 +114,7 @@ fn who_reads_no_more_lets_sends_fail() {
 
 /// What a thread that sleeps in a receive does when the kernel socket wakes it.
 fn wakes_by_kernel(program: Program, fd: Fd) {
-    program.run(|| {
-        let conn = managed(fd.0).and_then(Conn::enter).expect("it is managed");
+    with_conn(program, fd, |conn| {
         conn.note_kernel_events(conn.kernel_events());
     });
 }
@@ -147,4 +150,91 @@ fn a_death_is_seen_past_ones_own_shutdown() {
     wakes_by_kernel(world.client, world.near);
     assert_eq!(world.client.receive(world.near, 9), Err(Errno::CONNRESET));
     assert_eq!(world.client.receive(world.near, 9), Ok(Vec::new()));
+}
+
+/// Its peer closes with bytes unread: in the ring, in the kernel socket, or in both.
+fn reset_with_unread(by_ring: bool, by_kernel: bool) -> World {
+    let world = promoted();
+    if by_ring {
+        assert_eq!(world.client.send(world.near, b"by ring"), Ok(7));
+    }
+    if by_kernel {
+        world.client.to_kernel(world.near);
+        assert_eq!(world.client.send(world.near, b"by kernel"), Ok(9));
+    }
+    world.server.close(world.far);
+    world
+}
+
+const UNREAD: [(bool, bool); 3] = [(true, false), (false, true), (true, true)];
+
+fn with_conn<R>(program: Program, fd: Fd, act: impl FnOnce(&Conn<'_>) -> R) -> R {
+    program.run(|| act(&managed(fd.0).and_then(Conn::enter).expect("it is managed")))
+}
+
+/// Whoever waits for room takes the error of the socket, and nobody is told again.
+#[test]
+fn a_send_that_has_waited_tells_of_the_reset_once() {
+    for (by_ring, by_kernel) in UNREAD {
+        let World { client, near, .. } = &reset_with_unread(by_ring, by_kernel);
+        let error = with_conn(*client, *near, |conn| conn.end_of_wait());
+        assert_eq!(error, Errno::CONNRESET, "{by_ring} {by_kernel}");
+        assert_eq!(client.receive(*near, 9), Ok(Vec::new()));
+        assert_eq!(client.send(*near, b"!"), Err(Errno::PIPE));
+    }
+}
+
+/// The bytes that it has moved are all that the send tells.
+#[test]
+fn a_send_that_has_moved_some_bytes_loses_the_reset() {
+    for (by_ring, by_kernel) in UNREAD {
+        let World { client, near, .. } = &reset_with_unread(by_ring, by_kernel);
+        with_conn(*client, *near, |conn| conn.end_after_part(Errno::PIPE));
+        let end = client.receive(*near, 9);
+        assert_eq!(end, Ok(Vec::new()), "{by_ring} {by_kernel}");
+    }
+}
+
+/// Who is killed gives no hint; whoever looks next finds out: a receive, a send, a question for the error.
+#[test]
+fn a_peer_that_was_killed_with_bytes_unread_is_a_reset() {
+    let world = killed_with_unread();
+    assert_eq!(world.client.receive(world.near, 9), Err(Errno::CONNRESET));
+    assert_eq!(world.client.receive(world.near, 9), Ok(Vec::new()));
+
+    let world = killed_with_unread();
+    with_conn(world.client, world.near, |conn| {
+        conn.record.tx.glanced.store(0, Ordering::Relaxed);
+        conn.record.tx.asked.store(0, Ordering::Relaxed);
+        conn.look_for_end(0);
+    });
+    assert_eq!(world.client.send(world.near, b"!"), Err(Errno::PIPE));
+    assert_eq!(world.client.receive(world.near, 9), Err(Errno::CONNRESET));
+
+    let world = killed_with_unread();
+    let error = || world.client.run(|| options::take_error(world.near.0));
+    assert_eq!(error(), Some(Errno::CONNRESET));
+    assert_eq!(error(), None);
+    assert_eq!(world.client.receive(world.near, 9), Ok(Vec::new()));
+}
+
+#[test]
+fn a_poll_after_a_kill_tells_of_the_reset() {
+    let world = killed_with_unread();
+    looks_at_kernel(&world);
+    let events = world.client.poll(world.near, libc::POLLIN);
+    assert_eq!(events, libc::POLLIN | libc::POLLHUP | libc::POLLERR);
+}
+
+/// A glance has shown that there is something to look at.
+fn looks_at_kernel(world: &World) {
+    let record = |record: &Record| record.set(flag::LOOK);
+    world.client.record(world.near, record);
+}
+
+fn killed_with_unread() -> World {
+    let world = promoted();
+    assert_eq!(world.client.send(world.near, b"unread"), Ok(6));
+    world.server.is_killed();
+    world
 }
