@@ -53,6 +53,8 @@ const UPCALLS: &Upcalls = &Upcalls {
         // SAFETY: a record of the family mapping, which is never unmapped.
         unsafe { &*record.cast::<Record>() }.kernel_call_ended(way, 0);
     },
+    // SAFETY: an entry of the array, which is never unmapped.
+    young_call_left: |entry, way| unsafe { young::left(entry, way) },
     caller_left: conn::kept::left,
     leave_set: epoll::leave,
     end_doze: epoll::end_doze,

@@ -107,12 +107,11 @@ fn is_another(fd: c_int, way: Way) -> bool {
     let number = match table::get(fd) {
         Slot::Record(number) => number,
         Slot::Internal => return true,
-        Slot::Foreign
-        | Slot::Fresh
-        | Slot::Listener
-        | Slot::Epoll(_)
-        | Slot::Uring(_)
-        | Slot::Young(_) => return false,
+        Slot::Foreign | Slot::Fresh | Slot::Listener | Slot::Epoll(_) | Slot::Uring(_) => {
+            return false;
+        }
+        // What it moves must be counted.
+        Slot::Young(_) => return !young::is_inside(fd, way),
     };
     let Some(record) = crate::state::process_group::own().map(|family| family.record(number))
     else {
@@ -198,6 +197,8 @@ unsafe extern "C" fn again(call: *const [usize; 7]) -> isize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::young::Entered;
+    use crate::testing::World;
     use std::arch::asm;
 
     unsafe extern "C" fn sum(
@@ -258,5 +259,22 @@ mod tests {
         assert_eq!(by_hook_with(1, 1) as i32, -libc::ENOTCONN);
         // SAFETY: this thread's own.
         assert_eq!(unsafe { *libc::__errno_location() }, libc::EDOM);
+    }
+    /// The number meant another socket when the call was made: a young connection counts its own calls alone.
+    #[test]
+    fn a_call_that_comes_to_a_young_connection_is_counted() {
+        let world = World::over_unix();
+        let fd = world.near.0;
+        world.client.run(|| {
+            let Slot::Young(life) = table::get(fd) else {
+                panic!("it has no record yet");
+            };
+            assert!(is_another(fd, Way::In));
+            let Entered::Young(call) = young::enter(fd, life, Way::In) else {
+                panic!("it can be entered");
+            };
+            assert!(!is_another(fd, Way::In) && is_another(fd, Way::Out));
+            call.done(0);
+        });
     }
 }

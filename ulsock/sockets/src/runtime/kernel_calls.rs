@@ -1,4 +1,4 @@
-//! Kernel calls under way on plain connections, and calls of ours that sleep, by thread: who leaves one by a jump or is
+//! Kernel calls under way on plain and on young connections, and calls of ours that sleep, by thread: who leaves one by a jump or is
 //! cancelled in it would stay inside the gate, or keep the connection, for ever.
 //!
 //! The kernel restarts a call after a handler without our seeing it, so the call is not over when a
@@ -24,8 +24,10 @@ pub struct KernelCalls {
 /// All zero: none.
 #[derive(Clone, Copy)]
 struct KernelCall {
+    /// Or the entry of a young connection.
     record: *const (),
     way: Way,
+    is_young: bool,
     /// Of a call that keeps its connection: the record's number, plus one.
     keeps: u32,
     /// Where on the stack the call was made.
@@ -36,16 +38,22 @@ impl KernelCalls {
     /// Writes a call down; its place in the list, if it has one.
     #[inline]
     pub fn begin<Record>(&self, record: &'static Record, way: Way) -> Option<usize> {
-        self.note(std::ptr::from_ref(record).cast(), way, 0)
+        self.note(std::ptr::from_ref(record).cast(), way, false, 0)
+    }
+
+    /// The same of a call on a young connection.
+    #[inline]
+    pub fn begin_young<Entry>(&self, entry: &'static Entry, way: Way) -> Option<usize> {
+        self.note(std::ptr::from_ref(entry).cast(), way, true, 0)
     }
 
     /// The same for a call that keeps the connection of this number.
     pub fn begin_call(&self, number: u32) -> Option<usize> {
-        self.note(std::ptr::null(), Way::In, number + 1)
+        self.note(std::ptr::null(), Way::In, false, number + 1)
     }
 
     #[inline]
-    fn note(&self, record: *const (), way: Way, keeps: u32) -> Option<usize> {
+    fn note(&self, record: *const (), way: Way, is_young: bool, keeps: u32) -> Option<usize> {
         let mark = 0u8;
         let at = &raw const mark as usize;
         let mut count = self.count.load(Ordering::Relaxed);
@@ -58,6 +66,7 @@ impl KernelCalls {
         let flight = KernelCall {
             record,
             way,
+            is_young,
             keeps,
             at,
         };
@@ -118,7 +127,10 @@ impl KernelCalls {
         for index in first..count {
             let flight = self.get(index);
             if !flight.record.is_null() {
-                (upcalls::get().kernel_call_ended)(flight.record, flight.way);
+                match flight.is_young {
+                    true => (upcalls::get().young_call_left)(flight.record, flight.way),
+                    false => (upcalls::get().kernel_call_ended)(flight.record, flight.way),
+                }
             }
             if let Some(number) = flight.keeps.checked_sub(1) {
                 (upcalls::get().caller_left)(number);

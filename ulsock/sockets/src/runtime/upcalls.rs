@@ -15,6 +15,8 @@ pub struct Upcalls {
     pub let_go: fn(HeldPlace),
     /// The kernel call on this record, which was left by a jump, is over.
     pub kernel_call_ended: fn(*const (), Way),
+    /// The same of one on the young connection with this entry.
+    pub young_call_left: fn(*const (), Way),
     /// A call that kept the connection of this number was left.
     pub caller_left: fn(u32),
     /// A sleeper of this epoll set gets up; the same of a set that the kernel waits in.
@@ -39,6 +41,7 @@ pub struct Upcalls {
 const NONE: &Upcalls = &Upcalls {
     let_go: |_| {},
     kernel_call_ended: |_, _| {},
+    young_call_left: |_, _| {},
     caller_left: |_| {},
     leave_set: |_| {},
     end_doze: |_| {},

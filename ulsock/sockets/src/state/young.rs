@@ -15,6 +15,9 @@ mod tests;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use libc::c_int;
+
+use crate::runtime::thread::Thread;
 use crate::runtime::way::Way;
 use crate::state::process_group::{self, ProcessGroup};
 use crate::state::record::{Counts, Record};
@@ -157,6 +160,8 @@ pub struct YoungCall {
     way: Way,
     /// It takes nothing.
     peeks: bool,
+    /// Its place in the thread's list of kernel calls.
+    flight: Option<u8>,
 }
 
 /// `life` is what the table says of the number.
@@ -173,6 +178,7 @@ pub fn enter(fd: RawFd, life: u32, way: Way) -> Entered {
         entry,
         way,
         peeks: false,
+        flight: None,
     })
 }
 
@@ -199,8 +205,24 @@ fn leave_gate(number: u32, way: Way) {
 impl YoungCall {
     /// A receive that leaves the bytes where they are moves none.
     #[inline]
-    pub fn peeking(self, peeks: bool) -> YoungCall {
+    fn peeking(self, peeks: bool) -> YoungCall {
         YoungCall { peeks, ..self }
+    }
+
+    /// With these flags: one that may sleep is written down, for it may be left by a jump, or cancelled.
+    #[inline]
+    pub fn with_flags(self, flags: c_int) -> YoungCall {
+        let call = self.peeking(flags & libc::MSG_PEEK != 0);
+        let facts = call.entry.facts.load(Ordering::Relaxed);
+        if flags & libc::MSG_DONTWAIT != 0 || facts & NONBLOCK != 0 {
+            return call;
+        }
+        let flights = Thread::me().map(|me| &me.bed().flights);
+        let place = flights.and_then(|flights| flights.begin_young(call.entry, call.way));
+        YoungCall {
+            flight: place.map(|place| place as u8),
+            ..call
+        }
     }
 
     /// Ends the call and counts what it moved (the real function's return value). It makes no call that could change
@@ -208,6 +230,9 @@ impl YoungCall {
     #[inline]
     pub fn done(self, result: isize) {
         let entry = self.entry;
+        if let (Some(place), Some(me)) = (self.flight, Thread::known()) {
+            me.bed().flights.came_back(place.into());
+        }
         if result > 0 && !self.peeks {
             if self.way == Way::Out {
                 order::spoke_by_kernel();
@@ -220,13 +245,27 @@ impl YoungCall {
                 entry.hand_over(number);
             }
         }
-        if let Some(number) = entry.word.leave(self.way) {
-            leave_gate(number, self.way);
-        }
+        entry.leave(self.way);
     }
 }
 
+/// A call was left by a jump, or cancelled: it has moved nothing that anybody has got.
+///
+/// # Safety
+/// An entry of the array.
+pub unsafe fn left(entry: *const (), way: Way) {
+    // SAFETY: as the caller says; the array is never unmapped, and all in it is atomic.
+    unsafe { &*entry.cast::<Entry>() }.leave(way);
+}
+
 impl Entry {
+    #[inline]
+    fn leave(&self, way: Way) {
+        if let Some(number) = self.word.leave(way) {
+            leave_gate(number, way);
+        }
+    }
+
     #[inline]
     fn count(&self, way: Way) -> &AtomicU64 {
         match way {
@@ -328,6 +367,11 @@ fn move_in(record: &Record, entered: &mut [u32; 2], inside: [u32; 2]) {
             *have -= 1;
         }
     }
+}
+
+/// Is a call this way inside the kernel that was made on this young connection?
+pub fn is_inside(fd: RawFd, way: Way) -> bool {
+    entry(fd).is_some_and(|entry| entry.word.is_inside(way))
 }
 
 /// Is a call this way inside the kernel that was made when the connection was young, and has it this record now?

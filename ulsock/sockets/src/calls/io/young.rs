@@ -17,7 +17,7 @@ pub(super) fn first(fd: c_int, life: u32, way: Way, flags: c_int) -> Option<Youn
         return None;
     }
     match young::enter(fd, life, way) {
-        Entered::Young(call) => Some(call.peeking(flags & libc::MSG_PEEK != 0)),
+        Entered::Young(call) => Some(call.with_flags(flags)),
         _ => None,
     }
 }
@@ -34,11 +34,10 @@ pub(super) fn carry(fd: c_int, life: u32, way: Way, flags: c_int) -> Carry {
         return again(fd, way, flags);
     }
     match young::enter(fd, life, way) {
-        Entered::Young(call) => {
-            let peeks = flags & libc::MSG_PEEK != 0;
-            Carry::Verdict(Verdict::Young(call.peeking(peeks)))
-        }
+        Entered::Young(call) => Carry::Verdict(Verdict::Young(call.with_flags(flags))),
         Entered::Grown(number) => grown(fd, number, way, flags),
+        // Another life may be young, too.
+        Entered::Gone if table::get(fd) != Slot::Young(life) => super::carry(fd, way, flags),
         Entered::Gone | Entered::Full => again(fd, way, flags),
     }
 }
@@ -61,7 +60,7 @@ fn grown(fd: c_int, number: u32, way: Way, flags: c_int) -> Carry {
 fn again(fd: c_int, way: Way, flags: c_int) -> Carry {
     match (table::get(fd), process_group::own()) {
         (Slot::Record(number), Some(family)) => carry_record(family, number, fd, way, flags),
-        // Another life, or more calls than can be counted: what it moves is missing in the comparison of both ends.
+        // More calls than can be counted: what it moves is missing in the comparison of both ends.
         _ => Carry::Verdict(Verdict::Bypass),
     }
 }

@@ -6,8 +6,11 @@ use rustix::io::Errno;
 
 use crate::calls::options;
 use crate::conn::{Conn, managed};
+use crate::runtime::thread::Thread;
 use crate::runtime::way::Way;
 use crate::state::record::{Record, flag};
+use crate::state::table::{self, Slot};
+use crate::state::young::{self, Entered};
 use crate::testing::{Fd, ON_KERNEL, ON_RINGS, Program, World};
 use rendezvous::reason::Reason;
 
@@ -237,4 +240,32 @@ fn killed_with_unread() -> World {
     assert_eq!(world.client.send(world.near, b"unread"), Ok(6));
     world.server.is_killed();
     world
+}
+
+/// By a jump, or because its thread is cancelled there.
+#[test]
+fn a_call_that_was_left_is_not_inside() {
+    let world = World::over_unix();
+    let fd = world.near.0;
+    world.client.run(|| {
+        let Slot::Young(life) = table::get(fd) else {
+            panic!("it has no record yet");
+        };
+        for (flags, stays) in [(0, false), (libc::MSG_DONTWAIT, true)] {
+            let Entered::Young(call) = young::enter(fd, life, Way::In) else {
+                panic!("it can be entered");
+            };
+            let call = call.with_flags(flags);
+            assert!(young::is_inside(fd, Way::In));
+            Thread::me().expect("a thread").bed().flights.end_all();
+            assert_eq!(
+                young::is_inside(fd, Way::In),
+                stays,
+                "one that does not sleep"
+            );
+            if stays {
+                call.done(0);
+            }
+        }
+    });
 }

@@ -136,6 +136,10 @@ impl Word {
         }
     }
 
+    pub fn is_inside(&self, way: Way) -> bool {
+        self.get().inside(way) > 0
+    }
+
     pub fn has_inside(&self, number: u32, way: Way) -> bool {
         let seen = self.get();
         seen.record() == Some(number) && seen.inside(way) > 0
