@@ -23,10 +23,12 @@ const SO_TXTIME: c_int = 61;
 pub const TCP_INQ: c_int = 36;
 const TCP_TX_DELAY: c_int = 37;
 const SO_PASSPIDFD: c_int = 76;
+/// What Unix sockets have in place of TCP_INQ, since Linux 6.18.
+const SO_INQ: c_int = 84;
 
-/// With a value other than 0: time stamps and credentials that come as control data, delays on purpose.
+/// With a value other than 0: time stamps, counts and credentials that come as control data, delays on purpose.
 /// (SO_ZEROCOPY only permits MSG_ZEROCOPY, and a send with that flag goes to the kernel by itself.)
-pub const SWITCHES: [(c_int, c_int); 12] = [
+pub const SWITCHES: [(c_int, c_int); 13] = [
     (SOL_SOCKET, libc::SO_TIMESTAMP),
     (SOL_SOCKET, libc::SO_TIMESTAMPNS),
     (SOL_SOCKET, libc::SO_TIMESTAMPING),
@@ -37,6 +39,7 @@ pub const SWITCHES: [(c_int, c_int); 12] = [
     (SOL_SOCKET, libc::SO_PASSCRED),
     (SOL_SOCKET, libc::SO_PASSSEC),
     (SOL_SOCKET, SO_PASSPIDFD),
+    (SOL_SOCKET, SO_INQ),
     (IPPROTO_TCP, TCP_TX_DELAY),
     (IPPROTO_TCP, libc::TCP_REPAIR),
 ];
@@ -121,8 +124,16 @@ pub fn needs_kernel(socket: BorrowedFd<'_>) -> bool {
         length(*option, &mut room).is_ok() && room != [0; 16]
     });
     // A protocol on top has a name; a filter a number of instructions, told when there is no room.
-    on || length((IPPROTO_TCP, libc::TCP_ULP), &mut room).is_ok_and(|len| len > 0)
+    on || peeks_on(socket)
+        || length((IPPROTO_TCP, libc::TCP_ULP), &mut room).is_ok_and(|len| len > 0)
         || tcp::has_filter(socket)
+}
+
+/// Does each peek begin behind the one before? The kernel keeps the place (SO_PEEK_OFF); without one it is -1.
+fn peeks_on(socket: BorrowedFd<'_>) -> bool {
+    let mut place = [0; 4];
+    let asked = os::getsockopt(socket, SOL_SOCKET, libc::SO_PEEK_OFF, &mut place);
+    asked == Ok(place.len()) && c_int::from_ne_bytes(place) >= 0
 }
 
 os::process_wide! {
@@ -145,4 +156,26 @@ pub fn load_inq(record: &Record, socket: BorrowedFd<'_>) {
 #[inline]
 pub fn inq_is_used() -> bool {
     INQ_USED.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::{AsFd, AsRawFd};
+    use std::os::unix::net::UnixStream;
+
+    /// Set before it was one of ours to watch.
+    #[test]
+    fn a_place_to_peek_at_needs_the_kernel() {
+        let (socket, _peer) = UnixStream::pair().expect("a pair");
+        assert!(!needs_kernel(socket.as_fd()));
+        for (place, needs) in [(0_i32, true), (7, true), (-1, false)] {
+            let value = (&raw const place).cast();
+            let (fd, len) = (socket.as_raw_fd(), size_of_val(&place) as u32);
+            // SAFETY: the number is there for the call.
+            let set = unsafe { libc::setsockopt(fd, SOL_SOCKET, libc::SO_PEEK_OFF, value, len) };
+            assert_eq!(set, 0);
+            assert_eq!(needs_kernel(socket.as_fd()), needs, "{place}");
+        }
+    }
 }
