@@ -166,6 +166,7 @@ pub fn fork_parent(child: i32) {
         return;
     }
     // Backwards.
+    young::after_fork();
     if let Some(family) = process_group::own() {
         fork_counts::parent_goes_on(family, child < 0);
     }
@@ -182,6 +183,7 @@ pub fn forked() {
     if !process::is_on() {
         return;
     }
+    young::after_fork();
     if let Some(family) = process_group::own() {
         fork_counts::parent_goes_on(family, false);
     }
@@ -203,6 +205,7 @@ pub fn fork_child() {
     control::lock::unlock_after_fork();
     // 2. Who it is; what belongs to its parent's threads and engine is forgotten.
     note_new_process();
+    opening::leave_young_to_parent();
     // 3. A name, waiters and a control state of its own. What the parent had is kept mapped (connections may still
     // be drained through it) but no longer spoken for.
     if let Some(family) = process_group::own() {

@@ -21,6 +21,7 @@ use crate::ready::epoll;
 use crate::runtime::process;
 use crate::runtime::signal::fault;
 use crate::runtime::thread::Thread;
+use crate::state;
 use crate::state::begin::begin as begin_process;
 use crate::state::give_record::{claim, give_back, give_record, note_number};
 use crate::state::journal::Happening;
@@ -58,9 +59,21 @@ pub fn socket_opened(fd: RawFd, domain: c_int, kind: c_int, protocol: c_int) {
 
 /// Before fork: the child will hold these sockets too.
 pub fn give_records_to_all() {
+    state::young::before_fork();
     for (fd, _) in table::unrecorded() {
         give_record(fd);
     }
+}
+
+/// In the child of a fork: connections that became young while it was under way are its parent's. No count knows of what the
+/// child moves.
+pub fn leave_young_to_parent() {
+    let is_young = |(_, slot): &(RawFd, Slot)| matches!(slot, Slot::Young(_));
+    let young = table::unrecorded().filter(is_young);
+    state::young::forget(young.map(|(fd, slot)| {
+        table::change(fd, slot, Slot::Foreign);
+        fd
+    }));
 }
 
 /// Before a new program is started that gets those of the sockets without a record which `stays_open` names: none of them

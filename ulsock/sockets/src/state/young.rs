@@ -53,6 +53,26 @@ os::process_wide! {
     static ENTRIES: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
     /// There has been one.
     static USED: AtomicBool = AtomicBool::new(false);
+    /// Forks under way.
+    static FORKS: AtomicU32 = AtomicU32::new(0);
+}
+
+/// Before fork: what is born from here on gets a record at once, in which the child is counted.
+pub fn before_fork() {
+    FORKS.fetch_add(1, Ordering::SeqCst);
+}
+
+/// In the parent.
+pub fn after_fork() {
+    FORKS.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// In the child, whose parent's threads are not there: nobody forks, and nobody is inside the entries of these numbers.
+pub fn forget(numbers: impl Iterator<Item = RawFd>) {
+    FORKS.store(0, Ordering::SeqCst);
+    for entry in numbers.filter_map(entry) {
+        entry.word.forget();
+    }
 }
 
 /// Load time. Without memory for it connections get records at once.
@@ -82,7 +102,7 @@ fn entry(fd: RawFd) -> Option<&'static Entry> {
 /// caller's own: nobody else knows yet that it is a new socket.
 #[inline]
 pub fn born(fd: RawFd, facts: u32, history: u32, after: u32) -> Option<u32> {
-    let entry = entry(fd)?;
+    let entry = entry(fd).filter(|_| FORKS.load(Ordering::SeqCst) == 0)?;
     let last = entry.word.idle()?;
     for count in [&entry.sent, &entry.received] {
         count.store(0, Ordering::Relaxed);

@@ -1,6 +1,9 @@
 //! How a Unix connection gets by without a record ([`crate::state::young`]), and how it gets one when it needs it: at the data
 //! call from which on an upgrade is worth while, or before something can reach the socket in a second way.
 
+#[cfg(test)]
+mod tests;
+
 use std::os::fd::RawFd;
 
 use super::{give_back, note_number, note_opened};

@@ -91,6 +91,11 @@ impl Word {
         begun.is_ok().then_some(life)
     }
 
+    /// As if it had never been used.
+    pub fn forget(&self) {
+        self.0.store(0, Ordering::SeqCst);
+    }
+
     /// Whatever it says, the caller is inside, and leaves.
     #[inline]
     pub fn enter(&self, life: u32, way: Way) -> Entrance {
