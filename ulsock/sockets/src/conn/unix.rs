@@ -17,6 +17,8 @@ use rendezvous::rings::Rings;
 
 /// Comparisons in vain. Once in a while the peer is between a receive and its count.
 const MOST_IN_VAIN: u32 = 1024;
+/// Comparisons, of those, that have found the same number of bytes missing, one after the other.
+const MOST_ALIKE: u32 = 32;
 /// sock_diag is asked at comparisons 0, 1, 2, 4, 8..., and at every 32nd from there on: 10 us each.
 const REPEATED: u32 = 32;
 /// Looks at one comparison.
@@ -24,7 +26,10 @@ const LOOKS: u32 = 4;
 
 /// How far the receiver has come.
 enum Counted {
-    So(u64),
+    So {
+        read: u64,
+        arrived: u64,
+    },
     /// It reads just now.
     Moving,
     /// Nobody was asked.
@@ -41,27 +46,34 @@ impl Conn<'_> {
             return true;
         }
         let before = counts.compare();
+        let mut short = None;
         for look in 0..LOOKS {
             match self.count_at_peer(tx, before) {
                 Counted::Unknown => return false,
-                Counted::So(arrived) if arrived == tx.state.written => {
+                Counted::So { arrived, .. } if arrived == tx.state.written => {
                     counts.agree();
                     return true;
                 }
-                Counted::So(arrived) if arrived > tx.state.written => {
+                Counted::So { arrived, .. } if arrived > tx.state.written => {
                     self.disagree();
                     return false;
                 }
-                // A receive that makes room wakes us: it may stand still on our CPU, done and not counted yet.
-                Counted::So(_) | Counted::Moving if look + 1 < LOOKS => {
-                    rustix::thread::sched_yield();
+                Counted::So { read, arrived } if look == 0 || short == Some((read, arrived)) => {
+                    short = Some((read, arrived));
                 }
-                Counted::So(_) | Counted::Moving => {}
+                Counted::So { .. } | Counted::Moving => short = None,
+            }
+            // A receive that makes room wakes us: it may stand still on our CPU, done and not counted yet.
+            if look + 1 < LOOKS {
+                rustix::thread::sched_yield();
             }
         }
-        // What it has read may not be counted yet; more than was sent never is.
-        if before >= MOST_IN_VAIN {
-            self.disagree();
+        // What it has read may not be counted yet, now and then; but not the same number of bytes at each comparison.
+        if let Some((read, arrived)) = short {
+            let alike = counts.note_shortage(tx.state.written - arrived, read);
+            if before >= MOST_IN_VAIN && alike >= MOST_ALIKE {
+                self.disagree();
+            }
         }
         false
     }
@@ -80,7 +92,10 @@ impl Conn<'_> {
             return Counted::Unknown;
         };
         match read() == read_before {
-            true => Counted::So(read_before.saturating_add(unread)),
+            true => Counted::So {
+                read: read_before,
+                arrived: read_before.saturating_add(unread),
+            },
             false => Counted::Moving,
         }
     }

@@ -63,6 +63,39 @@ fn who_never_agrees_is_left_alone() {
     assert_eq!(reason, Reason::Uncounted);
 }
 
+/// A receiver that is always found between a receive and its count, each time another one.
+#[test]
+fn who_is_behind_with_the_count_agrees_some_time() {
+    let mut world = World::over_unix();
+    let one_more = |record: &Record| record.count_unix(Way::Out, 1);
+    world.client.record(world.near, one_more);
+    while !world
+        .client
+        .record(world.near, |record| record.tx.gate.is_closed())
+    {
+        world.round_trip();
+    }
+    let count = |change: i64| {
+        with_conn(world.client, world.near, |conn| {
+            let mut held = conn.lock_tx().expect("the lock");
+            let written = &mut held.state().written;
+            *written = written.wrapping_add_signed(change);
+        });
+    };
+    for _ in 0..1000 {
+        count(1);
+        world.round_trip();
+        count(-1);
+        world.round_trip();
+    }
+    assert_ne!(
+        world.client.record(world.near, |record| record.reason()),
+        Reason::Uncounted
+    );
+    count(-1);
+    world.promote();
+}
+
 /// Peeked bytes are counted when they are taken.
 #[test]
 fn a_peek_is_not_counted() {

@@ -16,13 +16,21 @@ pub struct UnixCounts {
     agreed: AtomicU32,
     /// How often they were compared.
     comparisons: AtomicU32,
+    /// The bytes that were missing at the last comparison, where the receiver stood then, and at how many comparisons it
+    /// was the same number.
+    missing: AtomicU64,
+    read: AtomicU64,
+    alike: AtomicU32,
 }
 
 in_shared_memory!(UnixCounts {
     sent,
     received,
     agreed,
-    comparisons
+    comparisons,
+    missing,
+    read,
+    alike
 });
 
 impl UnixCounts {
@@ -36,6 +44,7 @@ impl UnixCounts {
         self.received.store(received, Ordering::Relaxed);
         self.agreed.store(0, Ordering::Relaxed);
         self.comparisons.store(0, Ordering::Relaxed);
+        self.alike.store(0, Ordering::Relaxed);
     }
 
     /// Several threads may be in kernel calls at once.
@@ -67,5 +76,21 @@ impl UnixCounts {
     /// One more comparison: how many there were before.
     pub fn compare(&self) -> u32 {
         self.comparisons.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A comparison has found so many bytes missing, with the receiver at `read`; at how many it was the same number. A
+    /// receiver that stands where it stood may still be in the same receive. Under the lock of the sending direction.
+    pub fn note_shortage(&self, missing: u64, read: u64) -> u32 {
+        let (same, order) = (self.missing.load(Ordering::Relaxed), Ordering::Relaxed);
+        let alike = match self.alike.load(order) {
+            0 => 1,
+            _ if missing != same => 1,
+            alike if self.read.load(order) == read => alike,
+            alike => alike.saturating_add(1),
+        };
+        self.missing.store(missing, order);
+        self.read.store(read, order);
+        self.alike.store(alike, order);
+        alike
     }
 }
