@@ -360,7 +360,7 @@ impl Conn<'_> {
                 false => None,
             };
         }
-        if wanted & OUT != 0 && self.record.tx.gate.is_closed() {
+        if wanted & self.out_events() != 0 && self.record.tx.gate.is_closed() {
             (armed.space, armed.capped) = self.arm_space(name, armed)?;
         }
         Some(armed)
@@ -458,7 +458,7 @@ impl Conn<'_> {
         if !self.record.has(flag::PEER_FIN) {
             events |= POLLRDHUP;
         }
-        if wanted & OUT != 0 && self.sends_by_kernel() {
+        if wanted & self.out_events() != 0 && self.sends_by_kernel() {
             events |= POLLOUT;
         }
         events

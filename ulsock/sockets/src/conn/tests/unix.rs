@@ -11,7 +11,7 @@ use crate::runtime::way::Way;
 use crate::state::record::{Record, flag};
 use crate::state::table::{self, Slot};
 use crate::state::young::{self, Entered};
-use crate::testing::{Fd, ON_KERNEL, ON_RINGS, Program, World};
+use crate::testing::{Fd, ON_KERNEL, ON_RINGS, On, Program, World};
 use rendezvous::reason::Reason;
 
 fn promoted() -> World {
@@ -301,4 +301,36 @@ fn a_call_that_was_left_is_not_inside() {
             }
         }
     });
+}
+
+/// Unix sockets tell of room by this event, too.
+#[test]
+fn room_is_waited_for_by_each_of_its_names() {
+    let world = promoted();
+    while world
+        .client
+        .send(world.near, &[0; 1 << 12])
+        .is_ok_and(|_| world.client.carriers(world.near)[0] == On::Ring)
+    {
+        let is_full = |conn: &Conn<'_>| {
+            let armed = conn.arm(libc::POLLWRBAND, 1).expect("a slot");
+            conn.disarm(armed);
+            armed.space.is_some()
+        };
+        if with_conn(world.client, world.near, is_full) {
+            return;
+        }
+    }
+    panic!("it never waits for room");
+}
+
+#[test]
+fn room_in_the_kernel_is_waited_for_by_each_of_its_names() {
+    let world = promoted();
+    world.client.to_kernel(world.near);
+    world.round_trip();
+    let asked = with_conn(world.client, world.near, |conn| {
+        conn.kernel_interest(libc::POLLWRBAND)
+    });
+    assert_ne!(asked & libc::POLLOUT, 0);
 }
