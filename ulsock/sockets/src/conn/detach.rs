@@ -84,18 +84,9 @@ fn make_plain(conn: &Conn<'_>) -> bool {
         return false;
     }
     // A direction that was not begun has been counted there all the time.
-    let counts = &record.unix;
-    let sent = if record.tx.gate.is_closed() {
-        tx.written
-    } else {
-        counts.sent()
-    };
-    let received = if record.rx.gate.is_closed() {
-        rx.pos
-    } else {
-        counts.received()
-    };
-    counts.put(sent, received);
+    let sent = record.tx.gate.is_closed().then_some(tx.written);
+    let received = record.rx.gate.is_closed().then_some(rx.pos);
+    record.unix.put(sent, received);
     (*tx, *rx) = (TxState::default(), RxState::default());
     begin_again(record);
     record.set_state(State::Plain);

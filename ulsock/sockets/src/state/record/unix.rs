@@ -35,13 +35,16 @@ in_shared_memory!(UnixCounts {
 
 impl UnixCounts {
     pub fn reset(&self) {
-        self.put(0, 0);
+        self.put(Some(0), Some(0));
     }
 
-    /// As counted elsewhere.
-    pub fn put(&self, sent: u64, received: u64) {
-        self.sent.store(sent, Ordering::Relaxed);
-        self.received.store(received, Ordering::Relaxed);
+    /// As counted elsewhere, each direction that was: in the other one calls may be about to add what they have moved.
+    pub fn put(&self, sent: Option<u64>, received: Option<u64>) {
+        for (count, elsewhere) in [(&self.sent, sent), (&self.received, received)] {
+            if let Some(bytes) = elsewhere {
+                count.store(bytes, Ordering::Relaxed);
+            }
+        }
         self.agreed.store(0, Ordering::Relaxed);
         self.comparisons.store(0, Ordering::Relaxed);
         self.alike.store(0, Ordering::Relaxed);
@@ -92,5 +95,36 @@ impl UnixCounts {
         self.read.store(read, order);
         self.alike.store(alike, order);
         alike
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call that is inside adds what it has moved, whenever.
+    #[test]
+    fn a_direction_that_was_counted_here_goes_on() {
+        let counts = UnixCounts::default();
+        counts.add(Way::In, 3);
+        counts.put(Some(7), None);
+        counts.add(Way::In, 4);
+        assert_eq!((counts.sent(), counts.received()), (7, 7));
+    }
+
+    #[test]
+    fn a_shortage_is_the_same_while_the_receiver_reads_on() {
+        let counts = UnixCounts::default();
+        let found = [
+            (1, 10),
+            (1, 10),
+            (1, 11),
+            (1, 12),
+            (2, 13),
+            (2, 13),
+            (1, 14),
+        ];
+        let alike = found.map(|(missing, read)| counts.note_shortage(missing, read));
+        assert_eq!(alike, [1, 1, 2, 3, 1, 1, 1]);
     }
 }
