@@ -1,10 +1,14 @@
 //! Readiness of connections on rings, level and edge.
 
+use std::os::fd::BorrowedFd;
+
 use libc::{EPOLLET, EPOLLIN, EPOLLOUT, EPOLLRDHUP, POLLIN, POLLOUT, POLLRDHUP};
+use rustix::net::RecvFlags;
 
 use crate::calls::api;
 use crate::ready::epoll;
 use crate::state::process_group;
+use crate::state::record::Record;
 use crate::testing::World;
 
 const IN: u32 = EPOLLIN as u32;
@@ -130,4 +134,28 @@ fn what_holds_is_news_to_a_member_that_becomes_ours_again() {
     });
     assert_eq!(world.server.epoll_wait(set), [(world.far, IN)]);
     assert_eq!(world.server.epoll_wait(set), []);
+}
+
+/// Another thread's receive is in the middle: what it has taken from a Unix socket is not there any more, and not counted.
+#[test]
+fn bytes_behind_those_that_are_not_counted_yet_are_told() {
+    let world = World::over_unix();
+    let gate = |act: fn(&Record)| world.server.record(world.far, act);
+    gate(|record| assert!(record.rx.gate.enter()));
+    while !world.server.is_managed(world.far) {
+        world.round_trip();
+    }
+    let set = world.server.epoll();
+    world.server.epoll_add(set, world.far, EPOLLIN | EPOLLET);
+    assert_eq!(world.client.send(world.near, b"these, many"), Ok(11));
+    assert_eq!(world.server.epoll_wait(set), [(world.far, IN)]);
+    assert_eq!(world.server.epoll_wait(set), []);
+    // SAFETY: the test holds it open.
+    let socket = unsafe { BorrowedFd::borrow_raw(world.far.0) };
+    let taken = rustix::net::recv(socket, &mut [0; 99], RecvFlags::DONTWAIT);
+    assert_eq!(taken.map(|(n, _)| n), Ok(11));
+    assert_eq!(world.client.send(world.near, b"new"), Ok(3));
+    assert_eq!(world.server.epoll_wait(set), [(world.far, IN)]);
+    assert_eq!(world.server.epoll_wait(set), []);
+    gate(|record| record.rx.gate.leave());
 }

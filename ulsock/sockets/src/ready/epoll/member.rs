@@ -121,12 +121,14 @@ impl Member {
     }
 
     /// The kernel tells something of one of ours. What it tells after the program's own end of the stream wakes whoever waits,
-    /// and so it is news: that the peer has acknowledged the end, for one.
+    /// and so it is news: that the peer has acknowledged the end, for one. So are bytes that the kernel has told of while
+    /// nobody can say where the stream ends.
     pub fn hear(&mut self, events: u32, conn: &Conn<'_>) {
         let is_echo = std::mem::take(&mut self.echoes);
         let ended =
             events & ALWAYS != 0 || events & EPOLLIN as u32 == 0 && conn.record.has(flag::SHUT);
-        if self.is_edge() && ended && !is_echo {
+        let bytes = events & EPOLLIN as u32 != 0 && conn.counts_late();
+        if self.is_edge() && (ended || bytes) && !is_echo {
             self.told.once = false;
         }
     }
