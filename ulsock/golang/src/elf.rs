@@ -23,14 +23,19 @@ const SHT_DYNSYM: u32 = 11;
 
 /// A file, or bytes in a test.
 pub trait Source {
+    fn size(&self) -> Option<u64>;
+
     /// Exactly so many bytes.
     fn at(&self, offset: u64, len: usize) -> Option<Vec<u8>>;
 }
 
 impl Source for File {
+    fn size(&self) -> Option<u64> {
+        Some(self.metadata().ok()?.len())
+    }
+
     fn at(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
-        let size = self.metadata().ok()?.len();
-        (offset.checked_add(len as u64)? <= size).then_some(())?;
+        (offset.checked_add(len as u64)? <= self.size()?).then_some(())?;
         let mut bytes = vec![0; len];
         self.read_exact_at(&mut bytes, offset).ok()?;
         Some(bytes)
@@ -38,6 +43,10 @@ impl Source for File {
 }
 
 impl Source for [u8] {
+    fn size(&self) -> Option<u64> {
+        Some(self.len() as u64)
+    }
+
     fn at(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
         let start = usize::try_from(offset).ok()?;
         Some(self.get(start..start.checked_add(len)?)?.to_vec())
@@ -108,7 +117,9 @@ pub fn parts<S: Source + ?Sized>(file: &S) -> Option<Vec<Part>> {
     let loaded = table
         .chunks_exact(PART)
         .filter(|part| u32_at(part, 0) == Some(PT_LOAD));
-    let mut left = MOST_LOADED;
+    // Parts that lie over each other would have the same bytes read, and searched, many times. Linkers let two of them share
+    // a page of the file, but no byte of it.
+    let mut left = MOST_LOADED.min(file.size()?);
     let part = |header: &[u8]| {
         let size = u64_at(header, 32)?;
         left = left.checked_sub(size)?;

@@ -33,7 +33,7 @@ impl<'a> Image<'a> {
 }
 
 impl<'a> Segment<'a> {
-    fn bytes(&self, address: u64, len: usize) -> Option<&'a [u8]> {
+    pub fn bytes(&self, address: u64, len: usize) -> Option<&'a [u8]> {
         let at = usize::try_from(address.checked_sub(self.address)?).ok()?;
         self.bytes.get(at..at.checked_add(len)?)
     }

@@ -2,7 +2,7 @@
 
 use crate::elf::Elf;
 use crate::functions::{ALL, Function, Known, NEEDED, Patch};
-use crate::image::Image;
+use crate::image::{Image, Segment};
 use crate::pclntab::Pclntab;
 use crate::refusal::Refusal;
 
@@ -77,37 +77,38 @@ fn named(table: &Pclntab<'_>) -> Vec<Named> {
 
 /// Where the instructions may begin, by those of `Syscall6`: newer versions do not say it.
 fn searched<'a>(image: &'a Image<'_>, named: &'a [Named]) -> impl Iterator<Item = u64> + 'a {
-    let positions = image.codes().flat_map(|segment| {
+    let is_there = |segment: &Segment<'_>, address: u64| {
+        let mut known = ALL
+            .iter()
+            .filter(|known| known.function == Function::Syscall6);
+        known.any(|known| is_code(known, segment.bytes(address, known.extent())))
+    };
+    // Compared in the segment that is walked: a look through all of them at every step would take as many times longer.
+    let places = image.codes().flat_map(move |segment| {
         let skipped = (segment.address.wrapping_neg() % STEP as u64) as usize;
         (skipped..segment.bytes.len())
             .step_by(STEP)
             .filter_map(|at| segment.address.checked_add(at as u64))
+            .filter(move |address| is_there(segment, *address))
     });
-    let is_there = |address: &u64| {
-        let mut known = ALL
-            .iter()
-            .filter(|known| known.function == Function::Syscall6);
-        known.any(|known| is_at(image, known, *address))
-    };
     let of_syscall6 = |named: &&Named| {
         let mut known = ALL
             .iter()
             .filter(|known| known.function == Function::Syscall6);
         known.any(|known| known.names.contains(&named.name))
     };
-    positions
-        .filter(is_there)
-        .take(MOST_PLACES)
-        .flat_map(move |address| {
-            let named = named.iter().filter(of_syscall6);
-            named.filter_map(move |named| address.checked_sub(named.offset.into()))
-        })
+    places.take(MOST_PLACES).flat_map(move |address| {
+        let named = named.iter().filter(of_syscall6);
+        named.filter_map(move |named| address.checked_sub(named.offset.into()))
+    })
 }
 
 fn is_at(image: &Image<'_>, known: &Known, address: u64) -> bool {
-    image
-        .code(address, known.extent())
-        .is_some_and(|code| known.is(code))
+    is_code(known, image.code(address, known.extent()))
+}
+
+fn is_code(known: &Known, code: Option<&[u8]>) -> bool {
+    code.is_some_and(|code| known.is(code))
 }
 
 /// The function, if it is where the table says: of the entries of its name at least one has its instructions (another may

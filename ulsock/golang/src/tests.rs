@@ -254,6 +254,23 @@ fn other_versions_and_threads_are_refused() {
     assert_eq!(made.examine(), Err(Refusal::OwnThreads));
 }
 
+/// All of the file, that many times: each byte would be searched for each of them.
+#[test]
+fn segments_over_each_other_are_refused() {
+    let mut file = made("go1.27.0").file();
+    let (head, size) = (64, 56);
+    let segment = file[head..head + size].to_vec();
+    assert!(examine_file(file.as_slice()).is_ok());
+    for count in [2, 16] {
+        for index in 1..count {
+            file[head + index * size..][..size].copy_from_slice(&segment);
+        }
+        file[56] = count as u8;
+        let refused = Err(Refusal::Part("list of segments"));
+        assert_eq!(examine_file(file.as_slice()), refused, "{count} segments");
+    }
+}
+
 #[test]
 fn whatever_the_file_holds() {
     let whole: Vec<Vec<u8>> = ["go1.19.1", "go1.27.1"]
