@@ -4,6 +4,7 @@
 //! Whatever is not exactly as expected: nothing is written, and the program runs on kernel TCP.
 
 mod calls;
+mod exports;
 mod patch;
 mod patience;
 mod program;

@@ -21,13 +21,45 @@ pub struct Toolchain {
     root: PathBuf,
 }
 
-/// Whether a program is linked with libc, without which ulsock is not loaded.
+/// How a program is linked. Without libc ulsock is not loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Linked {
     /// As `go build` does it where a C compiler is installed.
     ByDefault,
     /// `CGO_ENABLED=0`: a static program.
     Statically,
+    /// Without the note by which Go's linker names its programs, as for builds that can be reproduced.
+    WithoutNote,
+    /// The same by the C compiler, which makes other tables of symbols.
+    WithoutNoteByC,
+    /// At an address that the loader chooses.
+    Pie,
+    /// With the race detector, whose C code sees all that goroutines share.
+    Race,
+}
+
+impl Linked {
+    /// A name for what is built so.
+    fn kind(self) -> &'static str {
+        match self {
+            Linked::ByDefault => "",
+            Linked::Statically => "-static",
+            Linked::WithoutNote => "-no-note",
+            Linked::WithoutNoteByC => "-no-note-c",
+            Linked::Pie => "-pie",
+            Linked::Race => "-race",
+        }
+    }
+
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Linked::ByDefault | Linked::Statically => &[],
+            Linked::WithoutNote => &["-ldflags=-buildid="],
+            Linked::WithoutNoteByC => &["-ldflags=-buildid= -linkmode=external"],
+            Linked::Pie => &["-buildmode=pie"],
+            Linked::Race => &["-race"],
+        }
+    }
 }
 
 impl Toolchain {
@@ -45,6 +77,13 @@ impl Toolchain {
         chosen.swap_remove(0)
     }
 
+    /// Has it the race detector's C code? PyPI's wheels leave it out.
+    pub fn has_race(&self) -> bool {
+        let folder = self.root.join("src/runtime/race");
+        let places = ["race_linux_amd64.syso", "internal/amd64v1/race_linux.syso"];
+        places.iter().any(|place| folder.join(place).exists())
+    }
+
     /// The minor release; Debian 12's is 1.19.
     fn minor(&self) -> u32 {
         let number = self.version.split('.').nth(1);
@@ -53,17 +92,15 @@ impl Toolchain {
 
     /// Builds a program of `tests/programs/go`, unless nothing has changed since.
     pub fn program(&self, name: &str, linked: Linked) -> PathBuf {
-        let kind = match linked {
-            Linked::ByDefault => "",
-            Linked::Statically => "-static",
-        };
+        let kind = linked.kind();
         let folder = cache().join("programs").join(format!("{name}{kind}"));
         fs::create_dir_all(&folder).expect("a folder for programs");
         // Its name tells in `ulsock top` which it is.
         let made = folder.join(format!("{name}-{}", self.version));
         let source = manifest().join("programs/go").join(name);
         let mut go = self.go(linked);
-        let go = go.args(["build", "-o"]).arg(&made).args(sources(&source));
+        let go = go.arg("build").args(linked.options()).arg("-o").arg(&made);
+        let go = go.args(sources(&source));
         succeeded(&format!("go build {name}, {}", self.version), go.output());
         made
     }
@@ -72,6 +109,10 @@ impl Toolchain {
     /// toolchain's own version, as in a new module.
     fn go(&self, linked: Linked) -> Command {
         let cache = cache();
+        let cgo = match linked {
+            Linked::Statically => "0",
+            _ => "1",
+        };
         let mut go = Command::new(self.root.join("bin/go"));
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("GO") || name == "LD_PRELOAD" {
@@ -87,14 +128,7 @@ impl Toolchain {
             .env("GOENV", "off")
             .env("GOPATH", cache.join("path"))
             .env("GOCACHE", cache.join("built").join(&self.version))
-            .env(
-                "CGO_ENABLED",
-                if linked == Linked::ByDefault {
-                    "1"
-                } else {
-                    "0"
-                },
-            );
+            .env("CGO_ENABLED", cgo);
         go
     }
 }

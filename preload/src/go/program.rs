@@ -5,12 +5,17 @@ use std::fs::File;
 use std::slice::from_raw_parts;
 
 use golang::{Image, Program, Refusal, Segment};
-use libc::{Elf64_Phdr, PF_R, PF_X, PT_LOAD, PT_NOTE, c_void, dl_phdr_info};
+use libc::{Elf64_Phdr, PF_R, PF_X, PT_DYNAMIC, PT_LOAD, PT_NOTE, c_void, dl_phdr_info};
+
+use super::exports::{self, Name};
 
 /// What the linker of Go names its programs with: a name of four bytes, a description of any length, type 4.
 const NAME_LEN: &[u8] = &[4, 0, 0, 0];
 const NAME: &[u8] = b"\x04\0\0\0Go\0\0";
 const NOTE: usize = 16;
+/// By which C code finds the goroutine's stack: every Go program with cgo gives it to libraries, also where the linker was
+/// told to write no note (`-buildid=`, as for builds that can be reproduced).
+const OF_CGO: Name = Name::of(c"_cgo_topofstack");
 
 /// As the loader describes the program; it stays loaded for ever.
 struct Loaded {
@@ -74,13 +79,25 @@ fn is_loaded(loaded: &Loaded, note: &Elf64_Phdr) -> bool {
     })
 }
 
-/// Costs other programs a look at a few bytes.
+/// Costs other programs a look at a few bytes, and at their table of symbols.
 pub fn is_go() -> bool {
     let loaded = Loaded::program();
-    let mut notes = loaded.of(PT_NOTE).filter(|note| is_loaded(&loaded, note));
+    has_note(&loaded) || exports_of_cgo(&loaded)
+}
+
+fn has_note(loaded: &Loaded) -> bool {
+    let mut notes = loaded.of(PT_NOTE).filter(|note| is_loaded(loaded, note));
     notes.any(|header| {
         let is_name = |note: &[u8]| note.starts_with(NAME_LEN) && note.ends_with(NAME);
         loaded.bytes(header).windows(NOTE).any(is_name)
+    })
+}
+
+fn exports_of_cgo(loaded: &Loaded) -> bool {
+    loaded.of(PT_DYNAMIC).next().is_some_and(|header| {
+        let dynamic = loaded.base + header.p_vaddr as usize;
+        // SAFETY: by this section the loader has linked the program with the library that we are.
+        unsafe { exports::has(loaded.base, dynamic as *const [u64; 2], &OF_CGO) }
     })
 }
 

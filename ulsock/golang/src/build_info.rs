@@ -1,6 +1,6 @@
 //! Which Go has made the program (Go's debug/buildinfo/buildinfo.go).
 
-use crate::elf::Elf;
+use crate::elf::{Elf, Section};
 use crate::image::Image;
 
 const MAGIC: &[u8] = b"\xff Go buildinf:";
@@ -10,9 +10,13 @@ const HEADER: usize = 32;
 /// More than any version has.
 const LONGEST: u8 = 127;
 
+pub(crate) fn section(elf: &Elf) -> Option<Section> {
+    elf.section(&[".go.buildinfo"])
+}
+
 /// In plain characters.
 pub(crate) fn version(elf: &Elf, image: &Image<'_>) -> Option<String> {
-    let section = elf.section(&[".go.buildinfo"])?;
+    let section = section(elf)?;
     let header = image.bytes(section.address, HEADER + 1)?;
     let is_known = header.starts_with(MAGIC) && header[MAGIC.len() + 1] & INLINE != 0;
     let len = header[HEADER];

@@ -144,6 +144,21 @@ pub struct Elf {
 impl Elf {
     /// `None`: not an ELF file for this machine, or a broken one.
     pub fn of<S: Source + ?Sized>(file: &S) -> Option<Elf> {
+        let mut elf = Elf::without_symbols(file)?;
+        let headers = &elf.headers;
+        let dynamic = headers.iter().find(|header| header.kind == SHT_DYNSYM);
+        let strings = dynamic.and_then(|header| headers.get(header.link as usize));
+        let strings = strings.filter(|header| header.kind == SHT_STRTAB);
+        let read =
+            |header: Option<&Header>| header.and_then(|header| header.read(file, MOST_STRINGS));
+        let (symbols, strings) = (read(dynamic), read(strings));
+        elf.symbols = symbols.unwrap_or_default();
+        elf.strings = strings.unwrap_or_default();
+        Some(elf)
+    }
+
+    /// The sections alone.
+    pub fn without_symbols<S: Source + ?Sized>(file: &S) -> Option<Elf> {
         let head = file.at(0, HEADER)?;
         // 64 bits, little endian.
         head.starts_with(b"\x7fELF\x02\x01").then_some(())?;
@@ -166,17 +181,11 @@ impl Elf {
         let headers: Vec<Header> = table.chunks_exact(SECTION).filter_map(header).collect();
         let names = headers.get(usize::from(u16_at(&head, 62)?))?;
         let names = names.read(file, MOST_NAMES)?;
-        let dynamic = headers.iter().find(|header| header.kind == SHT_DYNSYM);
-        let strings = dynamic.and_then(|header| headers.get(header.link as usize));
-        let strings = strings.filter(|header| header.kind == SHT_STRTAB);
-        let read =
-            |header: Option<&Header>| header.and_then(|header| header.read(file, MOST_STRINGS));
-        let (symbols, strings) = (read(dynamic), read(strings));
         Some(Elf {
-            symbols: symbols.unwrap_or_default(),
-            strings: strings.unwrap_or_default(),
             headers,
             names,
+            symbols: Vec::new(),
+            strings: Vec::new(),
         })
     }
 

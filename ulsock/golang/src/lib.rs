@@ -31,6 +31,12 @@ pub struct Program {
     pub functions: Vec<Found>,
 }
 
+/// Has the file what every Go program tells of its build? For those that do not bear the note of Go's linker, which
+/// `-buildid=` leaves out.
+pub fn has_build_info<S: Source + ?Sized>(file: &S) -> bool {
+    Elf::without_symbols(file).is_some_and(|elf| build_info::section(&elf).is_some())
+}
+
 /// Looks at a program that is known to be Go's: at its file, and at what is loaded of it.
 pub fn examine<S: Source + ?Sized>(file: &S, image: &Image<'_>) -> Result<Program, Refusal> {
     let elf = Elf::of(file).ok_or(Refusal::Part("list of sections"))?;

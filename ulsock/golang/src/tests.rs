@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::functions::{ALL, Function, Known};
-use crate::{Program, Refusal, Source, Version, examine_file};
+use crate::{Program, Refusal, Source, Version, examine_file, has_build_info};
 
 const TEXT: usize = 0x400;
 /// What the C compiler has put before Go's instructions.
@@ -269,6 +269,17 @@ fn segments_over_each_other_are_refused() {
         let refused = Err(Refusal::Part("list of segments"));
         assert_eq!(examine_file(file.as_slice()), refused, "{count} segments");
     }
+}
+
+#[test]
+fn what_is_said_of_the_build_is_found_without_a_note() {
+    let mut file = made("go1.27.0").file();
+    assert!(has_build_info(file.as_slice()));
+    let name = b".go.buildinfo";
+    let at = file.windows(name.len()).position(|part| part == name);
+    file[at.expect("its name")] = b'_';
+    assert!(!has_build_info(file.as_slice()));
+    assert!(!has_build_info(&b"\x7fELF\x02\x01"[..]));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::talk;
 
 const SUBJECTS: &str = "ping echo relay closed handed stacks";
 
-fn doctor(program: &Path) -> String {
+pub(super) fn doctor(program: &Path) -> String {
     let mut doctor = Command::new(built("ulsock"));
     let output = doctor.args(["doctor", "--"]).arg(program).output();
     let output = output.expect("ulsock doctor runs");

@@ -133,7 +133,7 @@ impl<'a, S: Source + ?Sized> Image<'a, S> {
     fn read(&self, asked: &[&'static str]) -> Option<Elf> {
         let mut elf = Elf {
             interpreter: self.interpreter(),
-            go: self.has_go_note().then(|| golang::examine_file(self.file)),
+            go: self.is_go().then(|| golang::examine_file(self.file)),
             ..Elf::default()
         };
         let Some(dynamic) = self.dynamic() else {
@@ -228,6 +228,12 @@ impl<'a, S: Source + ?Sized> Image<'a, S> {
         };
         let known = (0..count.min(MOST_HEADERS)).find_map(len);
         known.unwrap_or_else(|| strings.saturating_sub(symbols))
+    }
+
+    /// By the note or, where Go's linker was told to write none, by what it says of the build. What the preload library
+    /// looks for instead (`exports_of_cgo` in preload/src/go/program.rs) is not in static programs.
+    fn is_go(&self) -> bool {
+        self.has_go_note() || golang::has_build_info(self.file)
     }
 
     /// The linker of Go names each of its programs in a note.
