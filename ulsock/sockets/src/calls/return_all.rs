@@ -26,10 +26,11 @@ pub fn before_spawn() {
 }
 
 /// Before a child that duplicates descriptors on the way to its program, which nobody tells us of: as before a spawn, and
-/// what has a duplicate returns, too, for such a one may be meant.
+/// what has a duplicate returns, too, for such a one may be meant. The caller is Go's runtime, which has blocked all signals,
+/// and keeps the thread's processor: from the next collection on all goroutines wait for it.
 pub fn before_vfork() {
     let survives = |fd| !closes_on_exec(fd) || is_duplicated(fd);
-    return_those(Reason::Exec, survives, Rest::Ours);
+    return_those(Reason::Exec, survives, Rest::OursSoon);
 }
 
 /// Has the connection several numbers, or had it?

@@ -24,6 +24,9 @@ use rendezvous::reason::Reason;
 const RESEND_TIME: Duration = Duration::from_millis(100);
 /// How long our own bytes may take into a kernel socket that is full.
 const FLUSHING: Duration = Duration::from_secs(2);
+/// For both, where everything else in the program waits for us: some turns of a CPU, so that a peer that is about to answer
+/// does, and less than a program's own limits of time are.
+const STANDSTILL: Duration = Duration::from_millis(20);
 
 /// What to do about bytes that the peer does not send again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,8 @@ pub enum Rest {
     StandInIfAlone,
     /// We go on reading ourselves, as far as we know.
     Ours,
+    /// The same, and no other thread of the program gets on meanwhile.
+    OursSoon,
 }
 
 /// Returns connections to the kernel for good, exactly.
@@ -41,10 +46,7 @@ pub fn hand_over(handles: &[Handle], reason: Reason, rest: Rest) {
     // All wishes first: the peers serve them at the same time.
     handles.iter().for_each(|handle| demote(*handle, reason));
     let mut left = handles.to_vec();
-    let limits = Limits {
-        peers: Deadline::after(RESEND_TIME),
-        flushing: Deadline::after(FLUSHING),
-    };
+    let limits = Limits::of(rest);
     let mut backoff = Backoff::default();
     loop {
         // In turn: whoever does not answer must not take the others' time.
@@ -84,6 +86,19 @@ struct Limits {
     flushing: Deadline,
 }
 
+impl Limits {
+    fn of(rest: Rest) -> Limits {
+        let [peers, flushing] = match rest {
+            Rest::OursSoon => [STANDSTILL; 2],
+            Rest::StandIn | Rest::StandInIfAlone | Rest::Ours => [RESEND_TIME, FLUSHING],
+        };
+        Limits {
+            peers: Deadline::after(peers),
+            flushing: Deadline::after(flushing),
+        }
+    }
+}
+
 #[derive(PartialEq, Eq)]
 enum HandoverStep {
     Again,
@@ -105,7 +120,7 @@ fn step(handle: Handle, limits: &Limits, rest: Rest) -> HandoverStep {
     let is_replaced = match rest {
         Rest::StandIn => true,
         Rest::StandInIfAlone => alone,
-        Rest::Ours => false,
+        Rest::Ours | Rest::OursSoon => false,
     };
     match unread {
         Unread::InKernel { skip: 0 } | Unread::None if flushed => {
