@@ -55,6 +55,7 @@ func init() {
 		{"threads", serveEcho, callThreads},
 		{"datagrams", serveEcho, callDatagrams},
 		{"listeners", serveEcho, callListeners},
+		{"faults", serveEcho, callFaults},
 	}
 }
 

@@ -97,3 +97,21 @@ func callThreads(s *session) {
 	}
 	fmt.Printf(" %d threads", threads)
 }
+
+// A pointer to nothing is followed between round trips: the fault becomes a panic, which the program recovers from.
+func callFaults(s *session) {
+	const faults = 200
+	for index := 0; index < faults; index++ {
+		s.roundTrip(100)
+		func() {
+			defer func() {
+				if recover() == nil {
+					fail("no panic")
+				}
+			}()
+			var none *session
+			fmt.Print(none.port)
+		}()
+	}
+	fmt.Printf(" %d faults", faults)
+}

@@ -1,5 +1,5 @@
 //! Go against C, in both roles: redis-server and nginx with clients of Go, servers of Go with redis-benchmark, redis-cli,
-//! curl, ab and wrk.
+//! curl, ab and wrk; and both in one program.
 
 use tests::ends::{Ends, Side};
 use tests::go::newest;
@@ -8,6 +8,22 @@ use tests::ports;
 
 use super::{same_as_kernel, web};
 use crate::programs::nginx::Nginx;
+
+/// C code in the program itself, with sockets of its own and with Go's.
+#[test]
+fn c_in_the_same_program() {
+    let (echo, mixed) = (newest("echo"), newest("mixed"));
+    same_as_kernel(Rings::Most, |place| {
+        let port = ports::free();
+        let server = place.program(Side::Server, &echo);
+        let server = server.args(&format!("serve 127.0.0.1:{port}")).piped();
+        let server = server.start().listening(port);
+        let client = place.program(Side::Client, &mixed);
+        let text = client.arg(port.to_string()).run();
+        server.succeed();
+        text
+    });
+}
 
 #[test]
 fn client_of_redis() {

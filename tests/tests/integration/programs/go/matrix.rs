@@ -10,7 +10,7 @@ use super::{talk, talk_client, talk_server};
 
 const SUBJECTS: &str = "ping echo many half-close raw closed commands stacks";
 /// For ways to link: that the program is served at all, and is the same when it is.
-const FEW: &str = "ping echo closed commands";
+const FEW: &str = "ping echo closed commands faults";
 
 #[test]
 fn every_toolchain() {

@@ -53,9 +53,10 @@ fn processes_and_signals() {
     same_as_kernel_in(&["default", "at once", CHAOS], scene, on_rings);
 }
 
-/// Goroutines that are preempted, whose stacks grow and move, and that end their thread.
+/// Goroutines that are preempted, whose stacks grow and move, that follow a pointer to nothing, and that end their thread.
 #[test]
 fn stacks_and_threads() {
     let program = newest("talk");
-    same_as_kernel(Rings::Most, |place| talk(place, &program, "stacks threads"));
+    let subjects = "stacks threads faults";
+    same_as_kernel(Rings::Most, |place| talk(place, &program, subjects));
 }
