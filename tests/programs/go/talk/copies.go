@@ -12,8 +12,8 @@ import (
 
 const relayBytes = 6 << 20
 
-// A proxy: it connects to the echo of this process, and copies both ways.
-func serveRelay(s *session) {
+// A proxy: it connects to the echo of this process, and copies both ways; how much came to it.
+func proxy(s *session) int64 {
 	upstream := open(s.port, numberOf("echo"), s.seed)
 	defer upstream.Close()
 	back := make(chan struct{})
@@ -25,11 +25,30 @@ func serveRelay(s *session) {
 	}()
 	copied, err := io.Copy(upstream.TCPConn, s.TCPConn)
 	check(err)
-	if copied != relayBytes {
-		fail("%d bytes relayed", copied)
-	}
 	check(upstream.CloseWrite())
 	<-back
+	return copied
+}
+
+func serveRelay(s *session) {
+	if copied := proxy(s); copied != relayBytes {
+		fail("%d bytes relayed", copied)
+	}
+}
+
+func serveRelayed(s *session) {
+	proxy(s)
+}
+
+// Short ones, there and back.
+func callRelayed(s *session) {
+	const trips = 2000
+	for trip := 0; trip < trips; trip++ {
+		s.roundTrip(64)
+	}
+	check(s.CloseWrite())
+	ends(s)
+	fmt.Printf(" %d round trips", trips)
 }
 
 func callRelay(s *session) {

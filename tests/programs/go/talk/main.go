@@ -56,6 +56,7 @@ func init() {
 		{"datagrams", serveEcho, callDatagrams},
 		{"listeners", serveEcho, callListeners},
 		{"faults", serveEcho, callFaults},
+		{"relayed", serveRelayed, callRelayed},
 	}
 }
 

@@ -4,6 +4,9 @@
 
 use libc::c_int;
 
+use crate::promote::hope;
+use crate::state::record::Record;
+
 pub use crate::calls::descriptors::{close, close_range, dup_over, duped, fd_opened, shutdown};
 pub use crate::calls::io::{
     First, read, readv, recv, recv_first, recvfrom, recvmmsg, recvmsg, send, send_first,
@@ -76,11 +79,12 @@ pub fn to_program(fd: c_int) {
     crate::conn::handover::to_kernel(fd, rendezvous::reason::Reason::Exec);
 }
 
-/// Is a program that can copy by itself to do so, instead of splicing from this connection? Its bytes come in a ring; or it
-/// is a Unix socket, of which nobody but us counts what is taken.
+/// Is a program that can copy by itself to do so, instead of splicing from this connection? Its bytes come in a ring, or are
+/// likely to do so soon; or it is a Unix socket, of which nobody but us counts what is taken.
 pub fn is_better_copied(fd: c_int) -> bool {
     let record = crate::state::process_group::record_of(fd);
-    crate::calls::io::is_unix(fd) || record.is_some_and(|(_, _, record)| record.rx.is_on_ring())
+    let on_ring = |record: &Record| record.rx.is_on_ring() || hope::is_likely(record, fd);
+    crate::calls::io::is_unix(fd) || record.is_some_and(|(_, _, record)| on_ring(record))
 }
 
 /// A call of the kernel's has found no room on this connection.

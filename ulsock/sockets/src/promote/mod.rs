@@ -11,6 +11,7 @@ mod by_daemon;
 mod confirm;
 mod elsewhere;
 pub mod for_good;
+pub mod hope;
 pub mod rules;
 mod stay;
 mod translated;

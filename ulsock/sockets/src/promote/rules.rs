@@ -17,9 +17,14 @@ use rendezvous::config::rules::{Direction, Rule, Rules};
 impl Attempt<'_> {
     /// It is to stay on the kernel.
     pub(super) fn is_kept_by_rule(&self) -> bool {
-        let rules = &process::config().rules;
-        !rules.are_none() && keeps(rules, self.record, self.socket)
+        keep(self.record, self.socket)
     }
+}
+
+/// The same of a connection that nobody looks at.
+pub(super) fn keep(record: &Record, socket: BorrowedFd<'_>) -> bool {
+    let rules = &process::config().rules;
+    !rules.are_none() && keeps(rules, record, socket)
 }
 
 #[cold]

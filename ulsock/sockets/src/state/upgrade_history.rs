@@ -23,6 +23,8 @@ const FIRST: u32 = 8;
 /// Connections between two choices, and how many of the past are remembered.
 const TERM: u32 = 16;
 const MEMORY: u32 = 64;
+/// From how many that were tried on it is told that trying is in vain.
+const SOME: u32 = 4;
 
 /// Costs in quarters of a kernel call, as measured with round trips of 64 B: the upgrade of a
 /// connection, both ends together (50 to 65; in programs whose threads hand work on to each other it saves more); one
@@ -76,6 +78,13 @@ impl History {
             0 => FIRST,
             after => after,
         }
+    }
+
+    /// Of the last ones that were to be upgraded, and were some, three of four were not.
+    fn is_in_vain(&self) -> bool {
+        let tried = self.tried.load(Ordering::Relaxed);
+        tried >= 8 * SOME
+            && 4 * u64::from(self.failed.load(Ordering::Relaxed)) >= 3 * u64::from(tried)
     }
 
     /// A connection has ended after so many calls.
@@ -208,6 +217,12 @@ pub fn set_after(record: &Record, after: Option<u32>) {
     record.next_look.store(after, Ordering::Relaxed);
 }
 
+/// Did earlier connections of its history try in vain, as a rule? What is told is forgotten with the connections that end
+/// meanwhile, and then some try again.
+pub fn is_in_vain(record: &Record) -> bool {
+    history(record).is_in_vain()
+}
+
 /// A socket has got its record before it is a connection: no call of it is one to look at.
 pub fn not_yet(record: &Record) {
     record.next_look.store(u32::MAX, Ordering::Relaxed);
@@ -308,6 +323,22 @@ mod tests {
         assert_eq!(history.after(), 2);
         run(&history, &[8], true, 300);
         assert_eq!(run(&history, &[8], true, 16), 0);
+    }
+
+    #[test]
+    fn what_was_tried_in_vain_is_tried_again_later() {
+        let history = History::new();
+        assert!(!history.is_in_vain());
+        run(&history, &[50], false, 3);
+        assert!(!history.is_in_vain(), "after three");
+        run(&history, &[50], false, 1);
+        assert!(history.is_in_vain());
+        // Such as are spliced count no calls.
+        run(&history, &[0], false, 1000);
+        assert!(!history.is_in_vain(), "a thousand later");
+        run(&history, &[50], true, 4);
+        run(&history, &[50], false, 4);
+        assert!(!history.is_in_vain(), "every other one was upgraded");
     }
 
     #[test]

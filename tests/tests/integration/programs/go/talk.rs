@@ -31,6 +31,22 @@ fn copies() {
     same_as_kernel_in(&["at once", CHAOS], scene, on_rings);
 }
 
+/// A proxy copies by io.Copy from its first call on, before its connections have rings, and gets them all the same.
+#[test]
+fn relays() {
+    let program = newest("talk");
+    let scene = |subject| {
+        let program = &program;
+        move |place: &Place| talk(place, program, subject)
+    };
+    same_as_kernel_in(&["default", "at once"], scene("relayed"), |place| {
+        place.check(Rings::Most);
+    });
+    // Most of these bytes are in the kernel's buffers before there is a ring.
+    same_as_kernel_in(&["default"], scene("relay"), on_rings);
+    same_as_kernel_in(ONE_END, scene("relayed relay"), Place::check_quiet);
+}
+
 #[test]
 fn ends_and_options() {
     let program = newest("talk");
