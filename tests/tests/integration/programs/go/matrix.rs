@@ -47,7 +47,11 @@ fn is_served(toolchain: &Toolchain, linked: Linked) {
     }
     let place = Place::new(Ends::Both).eager();
     assert_eq!(talk(&place, &program, FEW), kernel, "{program:?}");
-    place.check(Rings::Most);
+    match linked {
+        // It ends inside the race detector's own C code, past all hooks, and writes no report.
+        Linked::Race => place.check_quiet(),
+        _ => place.check(Rings::Most),
+    }
     let said = doctor(&program);
     assert!(said.contains("by Go ("), "{program:?}: {said}");
 }
