@@ -39,7 +39,7 @@ fn relays() {
         let program = &program;
         move |place: &Place| talk(place, program, subject)
     };
-    same_as_kernel_in(&["default", "at once"], scene("relayed"), |place| {
+    same_as_kernel_in(&["default"], scene("relayed"), |place| {
         place.check(Rings::Most);
     });
     // Most of these bytes are in the kernel's buffers before there is a ring.
