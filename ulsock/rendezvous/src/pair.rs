@@ -53,6 +53,16 @@ pub struct Claim {
     pub conn: u32,
 }
 
+/// What has become of a bell that was to be rung.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Nobody sleeps there, who waits has seen it by itself.
+    Awake,
+    Rung,
+    /// We have no bell yet of one that sleeps: it is rung when that comes.
+    Later,
+}
+
 /// Who is at the other end of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Other {
@@ -264,24 +274,27 @@ impl Pair {
     }
 
     /// Wakes the peer's waiter that a wire names, as the peer wrote it: a waiter's number, and for
-    /// an epoll set the board to post on. `false` when it sleeps and we have no bell of it: it is rung when that comes.
-    pub fn ring(&self, segment: &PairSegment, theirs: SideNumber, conn: u32, name: u32) -> bool {
+    /// an epoll set the board to post on.
+    pub fn ring(&self, segment: &PairSegment, theirs: SideNumber, conn: u32, name: u32) -> Heard {
         let (waiter, board) = ((name & 0xffff) as usize, (name >> 16) as usize);
         if waiter >= WAITERS || board > BOARDS {
-            return true;
+            return Heard::Awake;
         }
         if board > 0 {
             segment.board(theirs, board - 1).post(conn);
         }
         fence(Ordering::SeqCst);
         if self.peer_asleep(waiter) == Some(false) {
-            return true;
+            return Heard::Awake;
         }
         // A daemon reads its programs' mail in their turns, and is told by the channel when there is some.
         if self.ringer(waiter).is_none() && self.is_mine() && !self.is_daemon() {
             self.receive();
         }
-        self.ring_bell(waiter) || self.ring_early(waiter)
+        match self.ring_bell(waiter) || self.ring_early(waiter) {
+            true => Heard::Rung,
+            false => Heard::Later,
+        }
     }
 
     fn ring_bell(&self, waiter: usize) -> bool {
