@@ -253,11 +253,11 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(place: &Place, command: &str) -> Terminal {
+    fn start(place: &Place, [width, height]: [&str; 2], command: &str) -> Terminal {
         let socket = place.folder().join("tmux").display().to_string();
         let terminal = Terminal { socket };
         let run_dir = format!("ULSOCK_RUN_DIR={}", place.run_dir().display());
-        let words = ["-x", "180", "-y", "40", "-e", &run_dir, command];
+        let words = ["-x", width, "-y", height, "-e", &run_dir, command];
         terminal.tmux(&[&["-f", "/dev/null", "new-session", "-d"], &words[..]].concat());
         terminal
     }
@@ -302,7 +302,7 @@ fn top_in_a_terminal() {
     let place = Place::new(Ends::Both);
     let pair = Pair::start(&place);
     let top = format!("{} top; sleep 60", built("ulsock").display());
-    let terminal = Terminal::start(&place, &top);
+    let terminal = Terminal::start(&place, ["180", "40"], &top);
     terminal.shows(&[
         "2 programs, 6 connections: 6 shm",
         "idle",
@@ -334,5 +334,49 @@ fn top_in_a_terminal() {
             .contains("ulsock top")
     });
     drop(terminal);
+    pair.end();
+}
+
+/// As many terminals begin: what matters most is there, and nothing of it is cut off.
+#[test]
+fn top_in_a_narrow_terminal() {
+    if kernel_only() {
+        return;
+    }
+    let place = Place::new(Ends::Both);
+    let pair = Pair::start(&place);
+    let top = format!("{} top; sleep 60", built("ulsock").display());
+    let terminal = Terminal::start(&place, ["80", "24"], &top);
+    terminal.shows(&["PROGRAM", "LOCAL", "PEER", "CARRIER", "OUT/S", "REASON"]);
+    terminal.shows(&["% in vain", "echo_epoll"]);
+    let screen = terminal.tmux(&["capture-pane", "-p"]);
+    let idle = screen.lines().find(|line| line.starts_with("idle "));
+    let idle: Vec<_> = idle.expect("the client").split_whitespace().collect();
+    let addresses = idle
+        .iter()
+        .filter(|it| it.parse::<std::net::SocketAddr>().is_ok());
+    assert_eq!(addresses.count(), 2, "{screen}");
+    assert!(idle.contains(&"shm"), "{screen}");
+    terminal.press(&["2"]);
+    terminal.shows(&["PROGRAM", "+ idle", "+ echo_epoll", "LIVE", "OUT/S"]);
+    drop(terminal);
+    pair.end();
+}
+
+/// Who spins, and never sleeps, needs no bell.
+#[test]
+fn only_sleepers_are_woken() {
+    if kernel_only() {
+        return;
+    }
+    let place = Place::new(Ends::both()).with("ULSOCK_SPIN_US", -1);
+    let pair = Pair::start(&place);
+    let stats = json(&place, "stats --json");
+    let sum = |name: &str| -> u64 {
+        let programs = stats["programs"].as_array().expect("programs").iter();
+        programs.map(|it| it[name].as_u64().expect(name)).sum()
+    };
+    assert!(sum("wake_ups") <= 2 * sum("waits_slept") + 4, "{stats}");
+    assert!(sum("waits_awake") > 0, "{stats}");
     pair.end();
 }

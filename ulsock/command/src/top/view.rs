@@ -1,5 +1,6 @@
 //! Draws what is shown.
 
+mod columns;
 mod connections;
 mod detail;
 mod links;
@@ -73,7 +74,7 @@ fn summary(live: &Live) -> Vec<Line<'static>> {
         carrier_text(format!("{} kernel", on("kernel")), "kernel"),
     ];
     let second = format!(
-        "sent {}/s, {} messages/s; waits: {}",
+        "sent {}/s, {} msgs/s; waits: {}",
         bytes(rate(|it| it.tx_bytes) as u64),
         count(rate(|it| it.messages) / 2.0),
         waits_text(&waits)
@@ -86,7 +87,7 @@ fn waits_text(waits: &WaitCounts) -> String {
         None => "none".to_owned(),
         Some(shares) => {
             let [awake, slept, in_vain] = shares.map(|it| 100.0 * it);
-            format!("{awake:.0} % awake, {slept:.0} % asleep; {in_vain:.0} % spun in vain")
+            format!("{awake:.0} % awake, {slept:.0} % asleep, {in_vain:.0} % in vain")
         }
     }
 }

@@ -1,27 +1,27 @@
 //! A line for each connection.
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Rect};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{Cell, Row};
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span, Text};
 
 use super::super::live::Live;
 use super::super::model::Connection;
-use super::{carrier_style, draw_table, say};
+use super::columns::{Column, draw_columns};
+use super::{carrier_style, say};
 use crate::amount::{address, age, bytes, count};
 
-const HEADINGS: &[(&str, Constraint)] = &[
-    ("PROGRAM", Constraint::Length(18)),
-    ("PID", Constraint::Length(8)),
-    ("LOCAL", Constraint::Fill(2)),
-    ("PEER", Constraint::Fill(2)),
-    ("CARRIER", Constraint::Length(10)),
-    ("OUT/S", Constraint::Length(10)),
-    ("IN/S", Constraint::Length(10)),
-    ("MSGS/S", Constraint::Length(7)),
-    ("RING FILL", Constraint::Length(10)),
-    ("AGE", Constraint::Length(7)),
-    ("REASON", Constraint::Fill(1)),
+const COLUMNS: &[Column] = &[
+    Column::kept("PROGRAM"),
+    Column::of_rank(3, "PID"),
+    Column::kept_in_part("LOCAL"),
+    Column::kept_in_part("PEER"),
+    Column::kept("CARRIER"),
+    Column::kept("OUT/S"),
+    Column::of_rank(1, "IN/S"),
+    Column::of_rank(2, "MSGS/S"),
+    Column::of_rank(4, "RING FILL"),
+    Column::of_rank(5, "AGE"),
+    Column::kept("REASON"),
 ];
 const BAR: usize = 5;
 
@@ -36,27 +36,26 @@ pub fn draw(frame: &mut Frame, live: &Live, area: Rect) {
         };
         return say(frame, area, text);
     }
-    let rows = connections.iter().map(|it| row(it, ""));
-    draw_table(frame, area, HEADINGS, rows, Some(live.screen.selected));
+    let rows = connections.iter().map(|it| row(it)).collect();
+    draw_columns(frame, area, COLUMNS, rows, live.screen.selected);
 }
 
-/// What stands before the program's name says that it is part of something.
-pub fn row(connection: &Connection, before: &str) -> Row<'static> {
+fn row(connection: &Connection) -> Vec<Text<'static>> {
     let (row, rates) = (&connection.row, &connection.rates);
     let carriers = connection.carriers();
-    Row::new([
-        Cell::from(format!("{before}{}", row.program)),
-        Cell::from(row.pid.to_string()),
-        Cell::from(address(row.local)),
-        Cell::from(address(row.peer)),
-        Cell::from(carriers.clone()).style(carrier_style(&carriers)),
-        Cell::from(bytes(rates.tx_bytes as u64)),
-        Cell::from(bytes(rates.rx_bytes as u64)),
-        Cell::from(count(rates.messages)),
-        Cell::from(fill(connection)),
-        Cell::from(age(connection.age())),
-        Cell::from(row.reason),
-    ])
+    vec![
+        Text::from(row.program.clone()),
+        Text::from(row.pid.to_string()),
+        Text::from(address(row.local)),
+        Text::from(address(row.peer)),
+        Text::styled(carriers.clone(), carrier_style(&carriers)),
+        Text::from(bytes(rates.tx_bytes as u64)),
+        Text::from(bytes(rates.rx_bytes as u64)),
+        Text::from(count(rates.messages)),
+        Text::from(fill(connection)),
+        Text::from(age(connection.age())),
+        Text::from(row.reason),
+    ]
 }
 
 /// A bar and a number.

@@ -1,32 +1,32 @@
 //! A line for each program, and under it its connections if it is opened.
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Rect};
+use ratatui::layout::Rect;
 use ratatui::style::Stylize;
 use ratatui::text::Text;
-use ratatui::widgets::{Cell, Row};
 
 use super::super::live::Live;
 use super::super::model::{Connection, Program, shares};
 use super::super::screen::Line;
-use super::{carrier_style, draw_table, say};
+use super::columns::{Column, draw_columns};
+use super::{carrier_style, say};
 use crate::amount::{address, bytes, count};
 
-const HEADINGS: &[(&str, Constraint)] = &[
-    ("PROGRAM", Constraint::Fill(2)),
-    ("PID", Constraint::Length(8)),
-    ("PROCS", Constraint::Length(5)),
-    ("LIVE", Constraint::Length(6)),
-    ("ON RINGS", Constraint::Length(9)),
-    ("OUT/S", Constraint::Length(10)),
-    ("IN/S", Constraint::Length(10)),
-    ("AWAKE", Constraint::Length(6)),
-    ("SLEPT", Constraint::Length(6)),
-    ("IN VAIN", Constraint::Length(7)),
-    ("WAKES/S", Constraint::Length(7)),
-    ("UP", Constraint::Length(6)),
-    ("DOWN", Constraint::Length(6)),
-    ("RUNS IN", Constraint::Fill(1)),
+const COLUMNS: &[Column] = &[
+    Column::kept_in_part("PROGRAM"),
+    Column::kept("PID"),
+    Column::of_rank(6, "PROCS"),
+    Column::kept("LIVE"),
+    Column::kept("ON RINGS"),
+    Column::kept("OUT/S"),
+    Column::kept("IN/S"),
+    Column::of_rank(2, "AWAKE"),
+    Column::of_rank(3, "SLEPT"),
+    Column::of_rank(4, "IN VAIN"),
+    Column::of_rank(5, "WAKES/S"),
+    Column::of_rank(7, "UP"),
+    Column::of_rank(8, "DOWN"),
+    Column::of_rank(1, "RUNS IN"),
 ];
 
 pub fn draw(frame: &mut Frame, live: &Live, area: Rect) {
@@ -40,56 +40,56 @@ pub fn draw(frame: &mut Frame, live: &Live, area: Rect) {
         }
         Line::Connection(connection) => connection_row(connection),
     });
-    draw_table(frame, area, HEADINGS, rows, Some(live.screen.selected));
+    draw_columns(frame, area, COLUMNS, rows.collect(), live.screen.selected);
 }
 
-fn program_row(program: &Program, is_opened: bool) -> Row<'static> {
+fn program_row(program: &Program, is_opened: bool) -> Vec<Text<'static>> {
     let (row, rates) = (&program.row, &program.rates);
     let shares = shares(&program.waits);
     let share = |n: usize| shares.map_or("-".to_owned(), |all| format!("{:.0} %", 100.0 * all[n]));
     let happened = &row.happened;
-    Row::new([
-        Cell::from(format!(
+    vec![
+        Text::from(format!(
             "{} {}",
             if is_opened { "-" } else { "+" },
             row.program
         )),
-        Cell::from(row.pid.to_string()),
-        Cell::from(row.processes.to_string()),
-        Cell::from(row.live.to_string()),
-        Cell::from(row.upgraded.to_string()),
-        Cell::from(bytes(rates.tx_bytes as u64)),
-        Cell::from(bytes(rates.rx_bytes as u64)),
-        Cell::from(share(0)),
-        Cell::from(share(1)),
-        Cell::from(share(2)),
-        Cell::from(count(program.wake_ups)),
-        Cell::from(count(
+        Text::from(row.pid.to_string()),
+        Text::from(row.processes.to_string()),
+        Text::from(row.live.to_string()),
+        Text::from(row.upgraded.to_string()),
+        Text::from(bytes(rates.tx_bytes as u64)),
+        Text::from(bytes(rates.rx_bytes as u64)),
+        Text::from(share(0)),
+        Text::from(share(1)),
+        Text::from(share(2)),
+        Text::from(count(program.wake_ups)),
+        Text::from(count(
             (happened.promoted_shm + happened.promoted_nic) as f64,
         )),
-        Cell::from(count((happened.left_shm + happened.left_nic) as f64)),
-        Cell::from(program.place.clone()),
-    ])
+        Text::from(count((happened.left_shm + happened.left_nic) as f64)),
+        Text::from(program.place.clone()),
+    ]
 }
 
-fn connection_row(connection: &Connection) -> Row<'static> {
+fn connection_row(connection: &Connection) -> Vec<Text<'static>> {
     let (row, rates) = (&connection.row, &connection.rates);
     let carriers = connection.carriers();
     let ends = format!("    {} > {}", address(row.local), address(row.peer));
-    Row::new([
-        Cell::from(Text::from(ends).dim()),
-        Cell::from(row.pid.to_string()),
-        Cell::from(""),
-        Cell::from(""),
-        Cell::from(carriers.clone()).style(carrier_style(&carriers)),
-        Cell::from(bytes(rates.tx_bytes as u64)),
-        Cell::from(bytes(rates.rx_bytes as u64)),
-        Cell::from(""),
-        Cell::from(""),
-        Cell::from(""),
-        Cell::from(""),
-        Cell::from(""),
-        Cell::from(""),
-        Cell::from(row.reason),
-    ])
+    vec![
+        Text::from(ends).dim(),
+        Text::from(row.pid.to_string()),
+        Text::from(""),
+        Text::from(""),
+        Text::styled(carriers.clone(), carrier_style(&carriers)),
+        Text::from(bytes(rates.tx_bytes as u64)),
+        Text::from(bytes(rates.rx_bytes as u64)),
+        Text::from(""),
+        Text::from(""),
+        Text::from(""),
+        Text::from(""),
+        Text::from(""),
+        Text::from(""),
+        Text::from(row.reason),
+    ]
 }
