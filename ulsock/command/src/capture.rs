@@ -82,7 +82,7 @@ impl End {
 
 pub fn run(options: &CaptureOptions) -> Outcome {
     descriptors::have_all();
-    let run_dir = preload::open_run_dir(&preload::configuration()?)?;
+    let reach = options.selection.reach(&preload::configuration()?)?;
     let failed = |error: io::Error| Failure::work(format!("cannot capture: {error}"));
     let mut end = End::by_signals().map_err(failed)?;
     let after = |seconds| Instant::now().checked_add(Duration::from_secs(seconds));
@@ -92,7 +92,7 @@ pub fn run(options: &CaptureOptions) -> Outcome {
         Some(file) => pcapng_output(file, options.snaplen)?,
         None => Box::new(TextOutput::new()),
     };
-    let totals = follow::follow(&run_dir, &options.selection, output.as_mut(), say, &end);
+    let totals = follow::follow(&reach, &options.selection, output.as_mut(), say, &end);
     let _ = writeln!(io::stderr(), "{}", summary(&totals.map_err(failed)?));
     Ok(ExitCode::SUCCESS)
 }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use rendezvous::rundir::RunDir;
+use sockets::observe::Reach;
 use sockets::orders::Order;
 
 use crate::descriptors;
@@ -94,9 +94,9 @@ impl From<&CtlOrder> for Task {
 
 pub fn run(options: &CtlOptions) -> Outcome {
     descriptors::have_all();
-    let run_dir = preload::open_run_dir(&preload::configuration()?)?;
     let task = Task::from(&options.order);
-    let answer = give(&task, &run_dir)?;
+    let reach = task.selection.reach(&preload::configuration()?)?;
+    let answer = give(&task, &reach)?;
     let text = match task.json {
         true => serde_json::to_string_pretty(&answer)
             .map_err(|why| Failure::work(format!("cannot write JSON: {why}")))?,
@@ -106,8 +106,8 @@ pub fn run(options: &CtlOptions) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn give(task: &Task, run_dir: &RunDir) -> Result<Answer, Failure> {
-    let targets = Targets::find(run_dir, &task.selection, task.all);
+fn give(task: &Task, reach: &Reach) -> Result<Answer, Failure> {
+    let targets = Targets::find(reach, &task.selection, task.all);
     if targets.is_empty() {
         let refused = targets.refused.into_iter().next();
         return Err(refused.map_or_else(|| nothing_found(task), Failure::work));

@@ -9,8 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use rendezvous::rundir::RunDir;
-use sockets::observe::{Follower, News};
+use sockets::observe::{Follower, News, Reach};
 
 use crate::descriptors;
 use crate::failure::{Failure, Outcome};
@@ -38,8 +37,8 @@ pub struct EventsOptions {
 
 pub fn run(options: &EventsOptions) -> Outcome {
     descriptors::have_all();
-    let run_dir = preload::open_run_dir(&preload::configuration()?)?;
-    match follow(options, &run_dir) {
+    let reach = options.selection.reach(&preload::configuration()?)?;
+    match follow(options, &reach) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         // Whoever read us has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
@@ -47,7 +46,7 @@ pub fn run(options: &EventsOptions) -> Outcome {
     }
 }
 
-fn follow(options: &EventsOptions, run_dir: &RunDir) -> io::Result<()> {
+fn follow(options: &EventsOptions, reach: &Reach) -> io::Result<()> {
     let mut follower = match options.past || options.once {
         true => Follower::with_past(),
         false => Follower::default(),
@@ -57,7 +56,7 @@ fn follow(options: &EventsOptions, run_dir: &RunDir) -> io::Result<()> {
         eprintln!("What happens from now on to programs that run on ulsock; Ctrl-C ends it.");
     }
     loop {
-        follower.find_programs(run_dir);
+        follower.find_programs(reach);
         let found = Instant::now();
         loop {
             print(options, &follower.news(), &mut out)?;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
-use rendezvous::rundir::RunDir;
+use sockets::observe::Reach;
 
 use crate::descriptors;
 use crate::failure::{Failure, Outcome};
@@ -34,21 +34,24 @@ pub struct MetricsOptions {
     /// Print what would be served, and exit
     #[arg(long)]
     once: bool,
+    /// Also programs with other run directories, as in containers
+    #[arg(long)]
+    all: bool,
 }
 
 pub fn run(options: &MetricsOptions) -> Outcome {
     descriptors::have_all();
     let config = preload::configuration()?;
-    let run_dir = preload::open_run_dir(&config)?;
+    let reach = crate::selection::reach(options.all, &config)?;
     if options.once {
         let mut programs = Programs::default();
-        programs.find(&run_dir);
+        programs.find(&reach);
         crate::print::all(&text(&mut programs, &config.run_dir))?;
         return Ok(ExitCode::SUCCESS);
     }
     let server = Server::bind(options.listen)?;
     crate::print::all(&format!("serving http://{}/metrics\n", server.address()))?;
-    server.serve(run_dir, &config.run_dir);
+    server.serve(reach, &config.run_dir);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -72,14 +75,14 @@ impl Server {
     }
 
     /// For ever.
-    pub fn serve(self, run_dir: RunDir, path: &Path) {
+    pub fn serve(self, reach: Reach, path: &Path) {
         let programs = Arc::new(Mutex::new(Programs::default()));
         let found = Arc::clone(&programs);
         let path = path.to_owned();
         let finder = std::thread::Builder::new().name("metrics".to_owned());
         let finder = finder.spawn(move || {
             loop {
-                lock(&found).find(&run_dir);
+                lock(&found).find(&reach);
                 std::thread::sleep(FIND);
             }
         });

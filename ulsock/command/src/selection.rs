@@ -3,7 +3,11 @@
 use std::net::IpAddr;
 
 use clap::Args;
-use sockets::observe::{Endpoint, ProgramRow};
+use rendezvous::config::Config;
+use sockets::observe::{Endpoint, ProgramRow, Reach};
+
+use crate::failure::Failure;
+use crate::preload;
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct Selection {
@@ -19,6 +23,9 @@ pub struct Selection {
     /// Only connections with this port at either end
     #[arg(long)]
     port: Option<u16>,
+    /// Also programs with other run directories, as in containers
+    #[arg(long)]
+    all: bool,
 }
 
 /// Which programs a subcommand is about.
@@ -30,6 +37,9 @@ pub struct ProgramSelection {
     /// Only the program of this process, with those that it has forked
     #[arg(long)]
     pid: Option<u32>,
+    /// Also programs with other run directories, as in containers
+    #[arg(long)]
+    all: bool,
 }
 
 impl From<&ProgramSelection> for Selection {
@@ -37,12 +47,26 @@ impl From<&ProgramSelection> for Selection {
         Selection {
             program: programs.program.clone(),
             pid: programs.pid,
+            all: programs.all,
             ..Selection::default()
         }
     }
 }
 
+/// Where programs are looked for. All only if asked for: an order or a capture shall not reach into containers unasked,
+/// and root's list shall not differ from a user's by more than whose programs it has.
+pub fn reach(all: bool, config: &Config) -> Result<Reach, Failure> {
+    match all {
+        true => Ok(Reach::All),
+        false => Ok(Reach::of(&preload::open_run_dir(config)?)),
+    }
+}
+
 impl Selection {
+    pub fn reach(&self, config: &Config) -> Result<Reach, Failure> {
+        reach(self.all, config)
+    }
+
     /// The process that is asked for.
     pub fn pid(&self) -> Option<u32> {
         self.pid

@@ -5,12 +5,13 @@ pub mod snapshot;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use rendezvous::rundir::RunDir;
+use sockets::observe::Reach;
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;
 use tabled::settings::{Alignment, Style};
@@ -45,9 +46,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub fn run(options: &StatsOptions) -> Outcome {
-    let run_dir = preload::open_run_dir(&preload::configuration()?)?;
-    let before = before(options, &run_dir)?;
-    let mut now = Snapshot::take(&run_dir, &options.selection);
+    let reach = options.selection.reach(&preload::configuration()?)?;
+    let before = before(options, &reach)?;
+    let mut now = Snapshot::take(&reach, &options.selection);
     if let Some(before) = before {
         now.subtract(&before);
     }
@@ -60,17 +61,16 @@ pub fn run(options: &StatsOptions) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn before(options: &StatsOptions, run_dir: &RunDir) -> Result<Option<Snapshot>, Failure> {
+fn before(options: &StatsOptions, reach: &Reach) -> Result<Option<Snapshot>, Failure> {
     if let Some(time) = options.during {
-        let before = Snapshot::take(run_dir, &options.selection);
+        let before = Snapshot::take(reach, &options.selection);
         std::thread::sleep(time);
         return Ok(Some(before));
     }
     let Some(file) = &options.since else {
         return Ok(None);
     };
-    let text = fs::read_to_string(file)
-        .map_err(|why| Failure::setup(format!("--since {}: {why}", file.display())))?;
+    let text = fs::read_to_string(file).map_err(|why| Failure::setup(unread(file, &why)))?;
     let before = serde_json::from_str(&text).map_err(|why| {
         Failure::setup(format!(
             "--since {}: {why}; it must be a file that `ulsock stats --json` has written",
@@ -78,6 +78,18 @@ fn before(options: &StatsOptions, run_dir: &RunDir) -> Result<Option<Snapshot>, 
         ))
     })?;
     Ok(Some(before))
+}
+
+/// Many tools take a time here.
+fn unread(file: &Path, why: &io::Error) -> String {
+    let shown = file.display();
+    match why.kind() {
+        io::ErrorKind::NotFound => format!(
+            "--since {shown}: there is no such file, and programs keep no history: `--for SECONDS` counts from now on; \
+             or keep a look with `ulsock stats --json > FILE`, and name FILE here later"
+        ),
+        _ => format!("--since {shown}: {why}"),
+    }
 }
 
 fn text(now: &Snapshot) -> String {

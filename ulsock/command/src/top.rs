@@ -16,8 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use rendezvous::rundir::RunDir;
-use sockets::observe;
+use sockets::observe::{self, Reach};
 
 use crate::descriptors;
 use crate::failure::{Failure, Outcome};
@@ -41,11 +40,11 @@ pub struct TopOptions {
 pub fn run(options: &TopOptions) -> Outcome {
     descriptors::have_all();
     let config = preload::configuration()?;
-    let run_dir = preload::open_run_dir(&config)?;
+    let reach = options.selection.reach(&config)?;
     let is_list = options.once || options.json || !io::stdout().is_terminal();
     let shown = match is_list || !io::stdin().is_terminal() {
-        true => show(options, &run_dir),
-        false => live::run(&options.selection, &run_dir, &config.run_dir),
+        true => show(options, &reach),
+        false => live::run(&options.selection, &reach, &config.run_dir),
     };
     match shown {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -55,10 +54,10 @@ pub fn run(options: &TopOptions) -> Outcome {
     }
 }
 
-fn show(options: &TopOptions, run_dir: &RunDir) -> io::Result<()> {
+fn show(options: &TopOptions, reach: &Reach) -> io::Result<()> {
     let mut out = io::stdout().lock();
     loop {
-        let mut rows = observe::live(run_dir);
+        let mut rows = observe::live(reach);
         rows.retain(|row| {
             let ends = [row.local, row.peer];
             options.selection.has(row.pid, &row.program, ends)

@@ -380,3 +380,82 @@ fn only_sleepers_are_woken() {
     assert!(sum("waits_awake") > 0, "{stats}");
     pair.end();
 }
+
+/// Programs with another run directory, only for who asks for them.
+#[test]
+fn other_run_directories() {
+    if kernel_only() {
+        return;
+    }
+    let [place, other] = [Place::new(Ends::both()), Place::new(Ends::both())];
+    let pair = Pair::start(&other);
+    let pid = pair.client.pid();
+    let of = |words: &str| -> bool {
+        let rows = json(&place, words);
+        let rows = rows.as_array().or_else(|| rows["programs"].as_array());
+        rows.expect("rows").iter().any(|row| row["pid"] == pid)
+    };
+    for words in ["top --once --json", "stats --json"] {
+        assert!(!of(words), "{words}");
+        assert!(of(&format!("{words} --all")), "{words} --all");
+    }
+    let events = looker(&place, &format!("events --once --json --all --pid {pid}")).run();
+    assert!(!parsed(&events).is_empty(), "{events}");
+    let page = looker(&place, "metrics --once --all").run();
+    assert!(page.contains("program=\"idle\""), "{page}");
+    pair.end();
+}
+
+/// In a pid namespace of its own a process knows itself by another number than we do.
+#[test]
+fn numbers_of_processes_are_the_viewers() {
+    if kernel_only() {
+        return;
+    }
+    let place = Place::new(Ends::both());
+    let port = ports::free();
+    let server = place.own(Side::Server, "echo_epoll");
+    let server = server.args(&format!("port={port}")).piped().start();
+    let mut server = server.listening(port);
+    let idle = built("idle").display().to_string();
+    let words = format!("--pid --fork {idle} port={port} conns=1 rounds={ROUNDS} wait=epoll");
+    let mut client = place.program(Side::Client, "unshare").args(&words).start();
+    client.prints("idle");
+    let rows = json(&place, "top --once --json --program idle");
+    let pid = rows[0]["pid"].as_u64().expect("a number");
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).expect("it runs");
+    assert_eq!(
+        (rows[0]["program"].as_str(), name.trim()),
+        (Some("idle"), "idle")
+    );
+    assert_ne!(pid, u64::from(client.pid()), "its child");
+    let events = looker(&place, &format!("events --once --json --pid {pid}")).run();
+    assert!(
+        events.contains("opened") && events.contains("promoted"),
+        "{events}"
+    );
+    let told = looker(&place, &format!("doctor {pid}")).start().wait();
+    assert!(told.output.contains("1 connection: shm"), "{}", told.output);
+    server.tell("poke\n");
+    client.succeed();
+    server.succeed();
+}
+
+/// What people try first is answered.
+#[test]
+fn words_that_are_not_what_was_meant() {
+    let place = Place::new(Ends::both());
+    let stats = looker(&place, "stats --since 5m").start().wait();
+    assert_eq!(stats.status.code(), Some(2), "{}", stats.output);
+    let errors = format!("{}{}", stats.output, stats.errors);
+    for text in ["no history", "--for SECONDS", "--json > FILE"] {
+        assert!(errors.contains(text), "{text:?} in {errors}");
+    }
+    let doctor = looker(&place, "doctor sh").start().wait();
+    assert!(doctor.output.starts_with("program sh"), "{}", doctor.output);
+    let ulsock = built("ulsock").display().to_string();
+    let words = format!("{ulsock} doctor sh | head -1; test ${{PIPESTATUS[0]}} -le 1");
+    let head = Command::new("bash").args(["-c", &words]).output();
+    let head = head.expect("bash runs");
+    assert!(head.status.success() && head.stderr.is_empty(), "{head:?}");
+}

@@ -92,14 +92,14 @@ fn capture(options: &ExtcapOptions, fifo: &Path) -> Outcome {
         ));
     }
     descriptors::have_all();
-    let run_dir = preload::open_run_dir(&preload::configuration()?)?;
+    let reach = options.selection.reach(&preload::configuration()?)?;
     let failed = |error| Failure::work(format!("cannot capture into {}: {error}", fifo.display()));
     let end = End::by_signals().map_err(failed)?;
     let fifo = OpenOptions::new().write(true).open(fifo).map_err(failed)?;
     let mut output = PcapngOutput::begin(fifo, SNAPLEN).map_err(failed)?;
     // It takes every word for an error.
     let say = |_: &str| {};
-    follow::follow(&run_dir, &options.selection, &mut output, say, &end).map_err(failed)?;
+    follow::follow(&reach, &options.selection, &mut output, say, &end).map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,8 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use rendezvous::rundir::RunDir;
 use sockets::capture::{Begun, Capture, Copied, SLOTS, Totals, now};
+use sockets::observe::{self, Endpoint, ProgramRow, Reach};
 
 use super::End;
 use super::order::Order;
@@ -28,11 +28,13 @@ struct Following<'a> {
     output: &'a mut dyn Output,
     /// What there is to say meanwhile.
     say: fn(&str),
+    /// It has been said that Unix streams are left out.
+    says_unix: bool,
     written: Totals,
 }
 
 pub fn follow(
-    run_dir: &RunDir,
+    reach: &Reach,
     selection: &Selection,
     output: &mut dyn Output,
     say: fn(&str),
@@ -44,9 +46,10 @@ pub fn follow(
         selection,
         output,
         say,
+        says_unix: false,
         written: Totals::default(),
     };
-    let ended = following.until(run_dir, end);
+    let ended = following.until(reach, end);
     following.capture.switch_off();
     let ended = ended.and_then(|()| following.rest());
     let Following {
@@ -67,15 +70,15 @@ pub fn follow(
 }
 
 impl Following<'_> {
-    fn until(&mut self, run_dir: &RunDir, end: &End) -> io::Result<()> {
-        self.find(run_dir);
+    fn until(&mut self, reach: &Reach, end: &End) -> io::Result<()> {
+        self.find(reach);
         if self.capture.programs() == 0 {
             (self.say)("no program to capture yet: none that fits runs on ulsock as your user");
         }
         let (mut found, mut renewed) = (Instant::now(), Instant::now());
         while !end.has_come(self.written.bytes) && !self.output.is_closed() {
             if found.elapsed() > FIND {
-                self.find(run_dir);
+                self.find(reach);
                 found = Instant::now();
             }
             if renewed.elapsed() > RENEW {
@@ -91,10 +94,24 @@ impl Following<'_> {
         Ok(())
     }
 
-    fn find(&mut self, run_dir: &RunDir) {
-        let (wanted, say) = (|row: &_| self.selection.has_any(row), self.say);
+    fn find(&mut self, reach: &Reach) {
+        let (selection, say, says_unix) = (self.selection, self.say, &mut self.says_unix);
+        let wanted = |row: &ProgramRow| selection.has_any(row);
+        // Their addresses fit into no TCP header.
+        let has_unix = |row: &ProgramRow| {
+            let mut rows = row.connection_rows.iter();
+            rows.any(|it| {
+                let ends = [it.local, it.peer];
+                let is_unix = matches!(it.local, Some(Endpoint::Unix(_)));
+                is_unix && selection.has(it.pid, &it.program, ends)
+            })
+        };
+        if !*says_unix && observe::programs(reach).iter().any(has_unix) {
+            *says_unix = true;
+            say("Unix streams are not captured");
+        }
         self.capture
-            .find_programs(run_dir, wanted, |pid, program, begun| match begun {
+            .find_programs(reach, wanted, |pid, program, begun| match begun {
                 Begun::Yes => {}
                 Begun::Full => {
                     say(&format!(

@@ -5,8 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use rendezvous::reason::Reason;
-use rendezvous::rundir::RunDir;
-use sockets::observe::{self, ConnectionRow, Endpoint, ProgramRow};
+use sockets::observe::{self, ConnectionRow, Endpoint, ProgramRow, Reach};
 use sockets::orders::{Order, OrderedFamily, Standing};
 
 use crate::selection::Selection;
@@ -43,9 +42,9 @@ type Name = (PathBuf, Endpoint, Endpoint);
 
 impl Targets {
     /// `all`: whole programs are ordered, and their connections looked at.
-    pub fn find(run_dir: &RunDir, selection: &Selection, all: bool) -> Targets {
+    pub fn find(reach: &Reach, selection: &Selection, all: bool) -> Targets {
         let (mut programs, mut refused) = (Vec::new(), Vec::new());
-        observe::each_program(run_dir, |row, found| match OrderedFamily::open(found) {
+        observe::each_program(reach, |row, found| match OrderedFamily::open(found) {
             Ok(memory) => programs.push(Program {
                 network: std::fs::read_link(format!("/proc/{}/ns/net", row.pid)).ok(),
                 row,

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rendezvous::rundir::RunDir;
-use sockets::observe::{Follower, ProgramRow};
+use sockets::observe::{Follower, ProgramRow, Reach};
 
 use super::exposition::{Exposition, Kind};
 use crate::stats::snapshot::ProgramStats;
@@ -33,8 +32,8 @@ struct Sums {
 }
 
 impl Programs {
-    pub fn find(&mut self, run_dir: &RunDir) {
-        self.follower.find_programs(run_dir);
+    pub fn find(&mut self, reach: &Reach) {
+        self.follower.find_programs(reach);
         let ended: Vec<ProgramRow> = self
             .follower
             .programs()

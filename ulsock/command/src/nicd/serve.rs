@@ -154,10 +154,10 @@ pub fn run(options: &ServeOptions) -> Outcome {
 
 /// Beside the daemon.
 fn serve(server: metrics::Server, config: &Config) -> Result<(), Failure> {
-    let run_dir = preload::open_run_dir(config)?;
+    let reach = crate::selection::reach(false, config)?;
     let path = config.run_dir.clone();
     let thread = std::thread::Builder::new().name("metrics".to_owned());
-    let started = thread.spawn(move || server.serve(run_dir, &path));
+    let started = thread.spawn(move || server.serve(reach, &path));
     let started = started.map(drop);
     started.map_err(|why| Failure::setup(format!("cannot start a thread for --metrics: {why}")))
 }

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use rendezvous::rundir::RunDir;
 use serde::{Deserialize, Serialize};
-use sockets::observe::{self, ProgramRow};
+use sockets::observe::{self, ProgramRow, Reach};
 
 use crate::selection::Selection;
 use crate::utc;
@@ -54,8 +53,8 @@ pub struct ProgramStats {
 }
 
 impl Snapshot {
-    pub fn take(run_dir: &RunDir, selection: &Selection) -> Snapshot {
-        let programs = observe::programs(run_dir).into_iter();
+    pub fn take(reach: &Reach, selection: &Selection) -> Snapshot {
+        let programs = observe::programs(reach).into_iter();
         let selected = programs.filter(|it| selection.has_any(it));
         let mut programs: Vec<ProgramStats> = selected.map(ProgramStats::from).collect();
         programs.sort_by(|a, b| (&a.program, a.pid).cmp(&(&b.program, b.pid)));

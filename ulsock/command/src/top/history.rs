@@ -3,9 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use sockets::journal::Event;
-use sockets::observe::{ConnectionRow, Follower, ProgramEvent};
-
-use rendezvous::rundir::RunDir;
+use sockets::observe::{ConnectionRow, Follower, ProgramEvent, Reach};
 
 /// Of one connection: a program that moves it to and fro fills no memory.
 const EVENTS: usize = 64;
@@ -34,8 +32,8 @@ impl History {
     }
 
     /// Looks for news, and forgets connections that are not there any more.
-    pub fn look(&mut self, run_dir: &RunDir, live: &[ConnectionRow]) {
-        self.follower.find_programs(run_dir);
+    pub fn look(&mut self, reach: &Reach, live: &[ConnectionRow]) {
+        self.follower.find_programs(reach);
         let news = self.follower.news();
         self.missed += news.missed;
         for ProgramEvent { family, event, .. } in news.events {

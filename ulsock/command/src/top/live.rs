@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use ::nicd::Status;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use rendezvous::rundir::RunDir;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use sockets::observe::Reach;
 
 use super::history::History;
 use super::model::Model;
@@ -26,14 +26,14 @@ pub struct Live {
     pub links: Option<Arc<Status>>,
 }
 
-pub fn run(selection: &Selection, run_dir: &RunDir, path: &Path) -> io::Result<()> {
+pub fn run(selection: &Selection, reach: &Reach, path: &Path) -> io::Result<()> {
     let links = Links::ask(path.to_owned())?;
     let is_to_end = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGHUP, SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&is_to_end))?;
     }
     let ended = ratatui::try_init()
-        .and_then(|mut terminal| follow(&mut terminal, selection, run_dir, &links, &is_to_end));
+        .and_then(|mut terminal| follow(&mut terminal, selection, reach, &links, &is_to_end));
     // Also if only a part of it was set up.
     ratatui::try_restore()?;
     ended
@@ -42,7 +42,7 @@ pub fn run(selection: &Selection, run_dir: &RunDir, path: &Path) -> io::Result<(
 fn follow(
     terminal: &mut DefaultTerminal,
     selection: &Selection,
-    run_dir: &RunDir,
+    reach: &Reach,
     links: &Links,
     is_to_end: &AtomicBool,
 ) -> io::Result<()> {
@@ -52,7 +52,7 @@ fn follow(
         history: History::new(),
         links: None,
     };
-    live.look(selection, run_dir, links);
+    live.look(selection, reach, links);
     let mut next = Instant::now() + REFRESH;
     while !is_to_end.load(Ordering::Relaxed) {
         terminal.draw(|frame| view::draw(frame, &live))?;
@@ -66,7 +66,7 @@ fn follow(
         }
         if Instant::now() >= next {
             if !live.screen.is_paused {
-                live.look(selection, run_dir, links);
+                live.look(selection, reach, links);
             }
             next = Instant::now() + REFRESH;
         }
@@ -83,11 +83,11 @@ fn is_pressed(left: Duration) -> io::Result<bool> {
 }
 
 impl Live {
-    fn look(&mut self, selection: &Selection, run_dir: &RunDir, links: &Links) {
-        self.model.look(run_dir, selection);
+    fn look(&mut self, selection: &Selection, reach: &Reach, links: &Links) {
+        self.model.look(reach, selection);
         let connections = self.model.connections.iter();
         let live: Vec<_> = connections.map(|it| it.row.clone()).collect();
-        self.history.look(run_dir, &live);
+        self.history.look(reach, &live);
         self.links = links.status();
         self.screen.select(&self.model, 0);
     }

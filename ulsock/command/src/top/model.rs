@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Instant, SystemTime};
 
-use rendezvous::rundir::RunDir;
-use sockets::observe::{self, ConnectionRow, Endpoint, ProgramRow, WaitCounts};
+use sockets::observe::{self, ConnectionRow, Endpoint, ProgramRow, Reach, WaitCounts};
 
 use super::history::{Key, key};
 use super::place;
@@ -73,9 +72,9 @@ impl Connection {
 }
 
 impl Model {
-    pub fn look(&mut self, run_dir: &RunDir, selection: &Selection) {
+    pub fn look(&mut self, reach: &Reach, selection: &Selection) {
         let now = Instant::now();
-        let mut rows = observe::programs(run_dir);
+        let mut rows = observe::programs(reach);
         // The other end may be of a program that is not shown.
         let unread = unread(rows.iter().flat_map(|row| &row.connection_rows));
         rows.retain(|row| selection.has_any(row));

@@ -3,6 +3,7 @@
 //! It is read from what the programs have in memory for themselves (`process_group::found`), as far as we may. Nothing of that is trusted.
 
 mod follower;
+mod pids;
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
@@ -17,15 +18,16 @@ use crate::runtime::waits::Wait;
 use crate::state::journal::CarrierName;
 use crate::state::kernel_only;
 use crate::state::process_group::found::FoundFamily;
+pub use crate::state::process_group::found::Reach;
 use crate::state::process_group::{Header, MAGIC, RECORDS, found, offset_of};
 pub use crate::state::record::Endpoint;
 use crate::state::record::{Counts, Record, State, flag};
 use os::fds::Transient;
 use os::plain::plain;
 use rendezvous::reason::Reason;
-use rendezvous::rundir::RunDir;
 
 pub use follower::{Follower, News, ProgramEvent};
+pub(in crate::state) use pids::Pids;
 
 /// A live connection.
 #[derive(Clone, Debug)]
@@ -134,15 +136,15 @@ pub struct ProgramRow {
 }
 
 /// All that we may look at.
-pub fn programs(dir: &RunDir) -> Vec<ProgramRow> {
+pub fn programs(reach: &Reach) -> Vec<ProgramRow> {
     let mut rows = Vec::new();
-    each_program(dir, |program, _| rows.push(program));
+    each_program(reach, |program, _| rows.push(program));
     rows
 }
 
 /// The same, each with its memory.
-pub fn each_program(dir: &RunDir, mut each: impl FnMut(ProgramRow, &FoundFamily)) {
-    found::each(dir, |family| {
+pub fn each_program(reach: &Reach, mut each: impl FnMut(ProgramRow, &FoundFamily)) {
+    found::each(reach, |family| {
         if let Some(row) = program(&family) {
             each(row, &family);
         }
@@ -155,8 +157,8 @@ pub(in crate::state) fn program(family: &FoundFamily) -> Option<ProgramRow> {
 }
 
 /// Their live connections.
-pub fn live(dir: &RunDir) -> Vec<ConnectionRow> {
-    let programs = programs(dir).into_iter();
+pub fn live(reach: &Reach) -> Vec<ConnectionRow> {
+    let programs = programs(reach).into_iter();
     programs
         .flat_map(|program| program.connection_rows)
         .collect()
@@ -168,18 +170,12 @@ pub(in crate::state) fn name(pid: u32) -> Option<String> {
     Some(plain(name.trim_ascii_end()))
 }
 
-/// Of the same pid namespace as we are: numbers in its memory mean the same to us.
-pub(in crate::state) fn is_near(pid: u32) -> bool {
-    let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/pid")).ok();
-    namespace(&pid.to_string()) == namespace("self")
-}
-
-/// Where numbers say nothing, because the program is in a container or has ended, all processes have its name.
+/// Where numbers say nothing, because the program has ended, all processes have its name.
 fn row(family: &FoundFamily, program: String, lives: bool) -> Option<ProgramRow> {
-    let is_near = lives && is_near(family.pid);
-    let holder = |pid: u32| match is_near {
-        true => Some((pid, name(pid)?)),
-        false => Some((family.pid, program.clone())),
+    let pids = lives.then(|| Pids::of(family.pid));
+    let holder = |inner: u32| match pids.as_ref().map(|pids| pids.known(inner)) {
+        Some(Some(pid)) => Some((pid, name(pid)?)),
+        _ => Some((family.pid, program.clone())),
     };
     let header = read_header(&family.records)?;
     let highest = header.highest.load(Ordering::Relaxed).min(RECORDS as u32) as usize;

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use rendezvous::config::Config;
 use rendezvous::rundir::RunDir;
-use sockets::observe;
+use sockets::observe::{self, Reach};
 
-use super::{Process, state};
+use super::Process;
 use crate::doctor::findings::Findings;
 
 pub fn tell(findings: &mut Findings, process: &Process, config: &Config) {
@@ -24,7 +24,7 @@ pub fn tell(findings: &mut Findings, process: &Process, config: &Config) {
         Err(why) => return findings.bad("run directory", &format!("{shown}: {why}")),
     };
     findings.well("run directory", &format!("{shown}{}", difference(&path)));
-    tell_rows(findings, &dir, state::inner_pid(process));
+    tell_rows(findings, &Reach::of(&dir), process.pid);
 }
 
 /// From the one that this command uses itself.
@@ -42,9 +42,12 @@ fn difference(path: &Path) -> String {
     }
 }
 
-fn tell_rows(findings: &mut Findings, dir: &RunDir, pid: u32) {
+fn tell_rows(findings: &mut Findings, reach: &Reach, pid: u32) {
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
-    for row in observe::live(dir).into_iter().filter(|row| row.pid == pid) {
+    for row in observe::live(reach)
+        .into_iter()
+        .filter(|row| row.pid == pid)
+    {
         let carriers = match row.carrier_tx == row.carrier_rx {
             true => row.carrier_tx.to_owned(),
             false => format!("sends by {}, reads by {}", row.carrier_tx, row.carrier_rx),

@@ -42,16 +42,6 @@ pub fn effective_user(folder: &Path) -> Option<u32> {
         .ok()
 }
 
-/// Its number as it knows it itself.
-pub fn inner_pid(process: &Process) -> u32 {
-    let numbers = status(&process.entry(""), "NSpid").unwrap_or_default();
-    let inner = numbers
-        .split_whitespace()
-        .next_back()
-        .and_then(|text| text.parse().ok());
-    inner.unwrap_or(process.pid)
-}
-
 fn tell_filter(findings: &mut Findings, process: &Process) {
     match status(&process.entry(""), "Seccomp").as_deref() {
         Some("0") | None => findings.well("seccomp", "no filter of system calls"),

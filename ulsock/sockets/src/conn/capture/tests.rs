@@ -4,7 +4,11 @@ use crate::testing::World;
 
 fn capture(world: &World) -> Capture {
     let mut capture = Capture::default();
-    capture.find_programs(&world.run_dir(), |_| true, |_, _, _| {});
+    capture.find_programs(
+        &crate::state::observe::Reach::of(&world.run_dir()),
+        |_| true,
+        |_, _, _| {},
+    );
     assert_eq!(capture.programs(), 2);
     capture
 }

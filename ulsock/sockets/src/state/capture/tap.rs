@@ -19,7 +19,6 @@ use crate::state::process_group::found::{self, FoundFamily};
 use crate::state::process_group::writable::WritableFamily;
 use crate::state::process_group::{Front, Header, circle_offset};
 use crate::state::record::{State, flag};
-use rendezvous::rundir::RunDir;
 
 /// What has been captured, and what not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,9 +48,8 @@ struct Tap {
     /// How often it has run out.
     gaps: u64,
     /// As we find it, and it may not know itself.
-    pid: u32,
     program: String,
-    is_near: bool,
+    pids: observe::Pids,
     names: HashMap<u32, String>,
     reader: Reader,
     /// What had been copied when we began, and what we have read since.
@@ -77,16 +75,19 @@ impl Capture {
     /// wanted from now on; `told` hears how each began.
     pub fn find_programs(
         &mut self,
-        dir: &RunDir,
+        reach: &observe::Reach,
         wanted: impl Fn(&observe::ProgramRow) -> bool,
         mut told: impl FnMut(u32, &str, &Begun),
     ) {
         for tap in self.taps.values_mut().flatten() {
             tap.absent = (tap.absent + 1).min(ENDED);
         }
-        let is_complete = found::each(dir, |found| match self.taps.entry(found.inode) {
+        let is_complete = found::each(reach, |found| match self.taps.entry(found.inode) {
             Place::Occupied(mut place) => match place.get_mut() {
-                Some(tap) => tap.absent = 0,
+                Some(tap) => {
+                    tap.absent = 0;
+                    tap.pids.look_again(found.pid);
+                }
                 None => drop(found),
             },
             Place::Vacant(place) => {
@@ -204,9 +205,8 @@ impl Tap {
         let tap = Tap {
             lease: Some(lease),
             gaps: 0,
-            pid: found.pid,
             program,
-            is_near: observe::is_near(found.pid),
+            pids: observe::Pids::of(found.pid),
             names: HashMap::new(),
             reader: Reader::new(WORDS, load(&counters.reserved)),
             before,
@@ -272,12 +272,10 @@ impl Tap {
                 found.push(Copied::new(entry.about, entry.bytes()));
             });
         for mut copied in found {
-            if !self.is_near {
-                copied.pid = self.pid;
-            }
+            copied.pid = self.pids.of_any(copied.pid);
             self.read.entries += 1;
             self.read.bytes += copied.bytes.len() as u64;
-            let name = name(&mut self.names, self.is_near, &self.program, copied.pid);
+            let name = name(&mut self.names, &self.program, copied.pid);
             each(copied, name);
         }
         is_all
@@ -339,16 +337,7 @@ fn switch_on_held(Held(family): &Held<'_>) -> io::Result<Option<Lease>> {
     Ok(switch.begin(now()))
 }
 
-/// Where numbers say nothing, because the program is in a container, all processes have its name.
-fn name<'a>(
-    names: &'a mut HashMap<u32, String>,
-    is_near: bool,
-    program: &'a str,
-    pid: u32,
-) -> &'a str {
-    if !is_near {
-        return program;
-    }
+fn name<'a>(names: &'a mut HashMap<u32, String>, program: &'a str, pid: u32) -> &'a str {
     // Pids are what the program says: it may say any.
     if names.len() > 1000 {
         names.clear();

@@ -1,4 +1,5 @@
 use super::*;
+use crate::state::observe::Reach;
 use crate::state::process_group::ProcessGroup;
 use rendezvous::rundir::scratch::{Random, Scratch};
 use std::sync::atomic::Ordering;
@@ -7,7 +8,11 @@ const SECOND: u64 = 1_000_000_000;
 
 fn capture_all(dir: &Scratch) -> (Capture, Vec<Begun>) {
     let (mut capture, mut how) = (Capture::default(), Vec::new());
-    capture.find_programs(dir, |_| true, |_, _, begun| how.push(begun.clone()));
+    capture.find_programs(
+        &Reach::of(dir),
+        |_| true,
+        |_, _, begun| how.push(begun.clone()),
+    );
     (capture, how)
 }
 

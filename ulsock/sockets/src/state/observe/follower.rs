@@ -4,12 +4,11 @@ use std::collections::HashMap;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{ProgramRow, name, read_at, read_header, row};
+use super::{Pids, ProgramRow, Reach, name, read_at, read_header, row};
 use crate::state::journal::{ENTRIES, Event, Journal};
 use crate::state::process_group::Front;
 use crate::state::process_group::found::{self, FoundFamily};
 use os::fds::Transient;
-use rendezvous::rundir::RunDir;
 
 /// What has happened, and to whom.
 #[derive(Clone, Debug)]
@@ -41,6 +40,7 @@ pub struct Follower {
 struct Followed {
     family: FoundFamily,
     program: String,
+    pids: Pids,
     /// The next entry of each journal.
     next: [u64; 2],
     /// That was not there at the last look, although later ones may be.
@@ -63,11 +63,11 @@ impl Follower {
     }
 
     /// Looks for programs that have begun, or ended. Takes longer than [`news`](Follower::news).
-    pub fn find_programs(&mut self, dir: &RunDir) {
+    pub fn find_programs(&mut self, reach: &Reach) {
         for followed in self.followed.values_mut() {
             followed.absent = (followed.absent + 1).min(ENDED);
         }
-        let is_complete = found::each(dir, |family| self.found(family));
+        let is_complete = found::each(reach, |family| self.found(family));
         if !is_complete {
             for followed in self.followed.values_mut() {
                 followed.absent = 0;
@@ -83,6 +83,7 @@ impl Follower {
             if let Some(program) = program {
                 known.program = program;
                 known.family.pid = family.pid;
+                known.pids.look_again(family.pid);
             }
             return;
         }
@@ -96,6 +97,7 @@ impl Follower {
         self.followed.insert(
             family.inode,
             Followed {
+                pids: Pids::of(family.pid),
                 family,
                 program,
                 next,
@@ -173,11 +175,14 @@ impl Followed {
         *next = (*next).max(oldest).min(written);
         while *next < written {
             match journal.entry(*next) {
-                Some(event) => news.events.push(ProgramEvent {
-                    family: self.family.inode,
-                    program: self.program.clone(),
-                    event,
-                }),
+                Some(mut event) => {
+                    event.pid = self.pids.of_any(event.pid);
+                    news.events.push(ProgramEvent {
+                        family: self.family.inode,
+                        program: self.program.clone(),
+                        event,
+                    });
+                }
                 // It is being written just now; unless that was so at the last look, too: its writer was killed.
                 None if lives && *hole != Some(*next) => {
                     *hole = Some(*next);
@@ -215,7 +220,7 @@ mod tests {
         family.note(number, Happening::Opened, 0, Reason::None);
         let (mut new, mut with_past) = (Follower::default(), Follower::with_past());
         for follower in [&mut new, &mut with_past] {
-            follower.find_programs(&dir);
+            follower.find_programs(&Reach::of(&dir));
         }
         family.note(number, moved, 7, Reason::None);
         let news = with_past.news();
@@ -232,7 +237,7 @@ mod tests {
         let family = ProcessGroup::create(&dir).unwrap();
         let number = family.claim().unwrap();
         let mut follower = Follower::default();
-        follower.find_programs(&dir);
+        follower.find_programs(&Reach::of(&dir));
         for offset in 0..ENTRIES as u64 + 5 {
             family.note(number, Happening::Reset, offset, Reason::None);
         }
@@ -248,7 +253,7 @@ mod tests {
         let family = ProcessGroup::create(&dir).unwrap();
         let number = family.claim().unwrap();
         let mut follower = Follower::default();
-        follower.find_programs(&dir);
+        follower.find_programs(&Reach::of(&dir));
         family.note(number, Happening::Reset, 1, Reason::None);
         family.header().noted[1].fetch_add(1, Ordering::Relaxed);
         family.note(number, Happening::Reset, 3, Reason::None);
@@ -262,13 +267,13 @@ mod tests {
         let dir = Scratch::new();
         let family = ProcessGroup::create(&dir).unwrap();
         let mut follower = Follower::default();
-        follower.find_programs(&dir);
+        follower.find_programs(&Reach::of(&dir));
         let number = family.claim().unwrap();
         family.note(number, Happening::Opened, 0, Reason::None);
         drop(family);
         for _ in 0..ENDED {
             assert!(follower.followed.values().all(Followed::lives));
-            follower.find_programs(&dir);
+            follower.find_programs(&Reach::of(&dir));
         }
         assert_eq!(offsets(&follower.news()), [0]);
         let ended: Vec<_> = follower.programs().collect();

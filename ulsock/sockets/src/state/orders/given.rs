@@ -124,7 +124,9 @@ mod tests {
     /// The memory of the only family there.
     fn open(dir: &Scratch) -> OrderedFamily {
         let mut families = Vec::new();
-        found::each(dir, |found| families.push(OrderedFamily::open(&found)));
+        found::each(&found::Reach::of(dir), |found| {
+            families.push(OrderedFamily::open(&found))
+        });
         let family = families.pop().expect("a family");
         assert!(families.is_empty());
         family.expect("to be opened")
@@ -204,7 +206,7 @@ mod tests {
         let family = ProcessGroup::create(&dir).unwrap();
         family.header().magic.store(MAGIC + 1, Ordering::Relaxed);
         let mut opened = Vec::new();
-        found::each(&dir, |found| {
+        found::each(&found::Reach::of(&dir), |found| {
             opened.push(OrderedFamily::open(&found).is_ok())
         });
         assert_eq!(opened, [false]);

@@ -19,6 +19,9 @@ use os::is_regular;
 use rendezvous::rundir::RunDir;
 use shm::segment;
 
+/// What /proc says of the memory of any family begins so.
+const ANY: &str = "/memfd:ulsock-family.";
+
 /// The memory of a family.
 pub struct FoundFamily {
     /// One of its processes, as it was found.
@@ -28,11 +31,34 @@ pub struct FoundFamily {
     pub records: Transient,
 }
 
+/// Which programs are looked for, of those that may be looked at.
+#[derive(Clone, Debug)]
+pub enum Reach {
+    /// Those that meet in one run directory, by what /proc says where their memory is open.
+    Directory(Option<PathBuf>),
+    /// Also those in containers with run directories of their own.
+    All,
+}
+
+impl Reach {
+    pub fn of(dir: &RunDir) -> Reach {
+        Reach::Directory(link_of(dir).ok().map(|link| PathBuf::from(&*link)))
+    }
+
+    fn has(&self, target: &Path) -> bool {
+        match self {
+            Reach::Directory(link) => link.as_deref() == Some(target),
+            Reach::All => target
+                .as_os_str()
+                .as_encoded_bytes()
+                .starts_with(ANY.as_bytes()),
+        }
+    }
+}
+
 /// Calls `each` with the records of every family, once. The oldest process that is found of a family names it. `false`:
 /// some were not found because we are short of descriptors or of memory.
-pub fn each(dir: &RunDir, mut each: impl FnMut(FoundFamily)) -> bool {
-    let Ok(link) = link_of(dir) else { return true };
-    let link = PathBuf::from(&*link);
+pub fn each(reach: &Reach, mut each: impl FnMut(FoundFamily)) -> bool {
     let mut seen = HashSet::new();
     let mut is_complete = true;
     for process in numbers(Path::new("/proc")).into_iter().rev() {
@@ -40,7 +66,7 @@ pub fn each(dir: &RunDir, mut each: impl FnMut(FoundFamily)) -> bool {
         let Some(pid) = number.and_then(|number| number.parse().ok()) else {
             continue;
         };
-        for path in find(&process.join("fd"), &link) {
+        for path in find(&process.join("fd"), reach) {
             let records = match open_records(&path) {
                 Ok(records) => records,
                 Err(error) => {
@@ -77,9 +103,8 @@ fn numbers(folder: &Path) -> Vec<PathBuf> {
 
 /// A process is of one family; of two, if it is written for ulsock and preloaded, too. Those who only look, as we do, may
 /// hold the memory of many.
-fn find(fds: &Path, link: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let link = link.to_owned();
-    let is_it = move |fd: &PathBuf| read_link(fd).is_ok_and(|target| target == link);
+fn find<'a>(fds: &Path, reach: &'a Reach) -> impl Iterator<Item = PathBuf> + use<'a> {
+    let is_it = |fd: &PathBuf| read_link(fd).is_ok_and(|target| reach.has(&target));
     let may_write = |fd: &PathBuf| fd.symlink_metadata().is_ok_and(|it| it.mode() & 0o200 != 0);
     numbers(fds)
         .into_iter()
@@ -113,7 +138,7 @@ mod tests {
 
     fn count(dir: &RunDir) -> usize {
         let mut found = 0;
-        each(dir, |_| found += 1);
+        each(&Reach::of(dir), |_| found += 1);
         found
     }
 
@@ -123,6 +148,14 @@ mod tests {
         assert_eq!(count(&dir), 0);
         let family = ProcessGroup::create(&dir).unwrap();
         assert_eq!((count(&dir), count(&other)), (1, 0));
+        let elsewhere = ProcessGroup::create(&other).unwrap();
+        let mut inodes = Vec::new();
+        each(&Reach::All, |found| inodes.push(found.inode));
+        for family in [&family, &elsewhere] {
+            let inode = fstat(&family.memory).unwrap().st_ino;
+            assert!(inodes.contains(&inode), "whatever its directory");
+        }
+        drop(elsewhere);
         assert!(dir.names().is_empty(), "nothing that others could truncate");
         let second = ProcessGroup::create(&dir).unwrap();
         assert_eq!(count(&dir), 2, "by the other door");
@@ -163,9 +196,9 @@ mod tests {
             header
                 .highest
                 .fetch_and(127, std::sync::atomic::Ordering::Relaxed);
-            observe::live(&dir);
+            observe::live(&Reach::of(&dir));
             let mut follower = Follower::with_past();
-            follower.find_programs(&dir);
+            follower.find_programs(&Reach::of(&dir));
             follower.news();
         }
     }
