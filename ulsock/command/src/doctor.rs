@@ -26,26 +26,32 @@ pub struct DoctorOptions {
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
-    /// A process that runs: is it accelerated, and why not
-    #[arg(conflicts_with = "program")]
-    pid: Option<u32>,
+    /// A process that runs, by its number: is it accelerated, and why not. A word that is no number is a program
+    #[arg(value_name = "PID", conflicts_with = "program")]
+    subject: Option<OsString>,
     /// A program: what of it would be accelerated, and why not. It is not run
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
 pub fn run(options: &DoctorOptions) -> Outcome {
-    Ok(match (options.pid, options.program.first()) {
+    let number = |word: &OsString| word.to_str()?.parse().ok();
+    let pid: Option<u32> = options.subject.as_ref().and_then(number);
+    let program = match &options.subject {
+        Some(word) => std::slice::from_ref(word),
+        None => &options.program,
+    };
+    Ok(match (pid, program.first()) {
         (Some(pid), _) => {
             let mut findings = Findings::of(format!("process {pid}"), options.json);
             process::examine(&mut findings, pid);
             let verdict = of_process(findings.problems);
             findings.conclude(&verdict)
         }
-        (None, Some(program)) => {
-            let name = os::plain::plain(program.as_encoded_bytes());
+        (None, Some(name)) => {
+            let name = os::plain::plain(name.as_encoded_bytes());
             let mut findings = Findings::of(format!("program {name}"), options.json);
-            program::examine(&mut findings, &options.program);
+            program::examine(&mut findings, program);
             run_directory(&mut findings, Config::from_env().ok().as_ref());
             library(&mut findings);
             let verdict = of_program(findings.problems);

@@ -199,6 +199,12 @@ fn help(text: &mut String, run: &Run, figures: &Figures) -> Written {
     if broken > 0 {
         advice.push(format!("{broken} entries of the recording were not understood and are left out: the program writes where it should not, or was killed while it wrote."));
     }
+    if figures.calls.is_empty() {
+        advice.push(
+            "No call was recorded. Those of Go programs are not, nor those that do not go through libc."
+                .to_owned(),
+        );
+    }
     if advice.is_empty() {
         return writeln!(text, "\nThe figures show nothing that would help.");
     }
