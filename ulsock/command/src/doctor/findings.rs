@@ -29,6 +29,11 @@ struct Section {
     findings: Vec<Line>,
 }
 
+/// The exit status says how it has ended, whether anybody reads the lines or not.
+fn say(line: &str) {
+    let _ = crate::print::all(&format!("{line}\n"));
+}
+
 /// How much of it is bad is counted.
 pub struct Findings {
     in_json: bool,
@@ -41,7 +46,7 @@ impl Findings {
     /// `subject`: what is looked at, in a line.
     pub fn of(subject: String, in_json: bool) -> Findings {
         if !in_json {
-            println!("{subject}");
+            say(&subject);
         }
         Findings {
             in_json,
@@ -53,7 +58,7 @@ impl Findings {
 
     pub fn title(&mut self, text: &str) {
         if !self.in_json {
-            println!("\n{text}");
+            say(&format!("\n{text}"));
         }
         self.sections.push(Section {
             title: text.to_owned(),
@@ -99,12 +104,12 @@ impl Findings {
             },
         );
         if !self.in_json {
-            match (level, what) {
-                (Level::Ok, _) => println!("  ok   {what}: {text}"),
-                (Level::Bad, _) => println!("  BAD  {what}: {text}"),
-                (Level::Note, "") => println!("       {}", text.replace('\n', "\n       ")),
-                (Level::Note, _) => println!("       {what}: {text}"),
-            }
+            say(&match (level, what) {
+                (Level::Ok, _) => format!("  ok   {what}: {text}"),
+                (Level::Bad, _) => format!("  BAD  {what}: {text}"),
+                (Level::Note, "") => format!("       {}", text.replace('\n', "\n       ")),
+                (Level::Note, _) => format!("       {what}: {text}"),
+            });
         }
         if let Some(section) = self.sections.last_mut() {
             section.findings.push(Line {
@@ -124,9 +129,9 @@ impl Findings {
                 "verdict": verdict,
                 "sections": self.sections,
             });
-            println!("{all}");
+            say(&all.to_string());
         } else {
-            println!("\n{verdict}");
+            say(&format!("\n{verdict}"));
         }
         match self.problems {
             0 => ExitCode::SUCCESS,

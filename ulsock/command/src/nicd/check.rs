@@ -40,8 +40,8 @@ pub fn run(options: &CheckOptions) -> Outcome {
             let path = options.peers.path();
             let peers = Peers::load(path).map_err(|why| refusal(path, &why))?;
             let line = |peer: &Peer| peer.line.to_string();
-            println!("{}", table(&peers, "LINE", line));
-            println!("{}", place(options, &peers)?);
+            crate::print::all(&format!("{}\n", table(&peers, "LINE", line)))?;
+            crate::print::all(&format!("{}\n", place(options, &peers)?))?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -60,8 +60,8 @@ fn check_source(options: &CheckOptions, mut source: Box<dyn PeerSource>) -> Outc
         let origin = origins.get(&peer.control);
         origin.map_or_else(String::new, |it| (*it).clone())
     };
-    println!("{}", table(&sifted.peers, "ENTRY", origin));
-    println!("{}", place(options, &sifted.peers)?);
+    crate::print::all(&format!("{}\n", table(&sifted.peers, "ENTRY", origin)))?;
+    crate::print::all(&format!("{}\n", place(options, &sifted.peers)?))?;
     let refused = sifted.refused.iter();
     let refused = refused.map(|it| plain(format!("{}: {}", it.origin, it.why).as_bytes()));
     match refused.collect::<Vec<String>>() {

@@ -113,7 +113,7 @@ pub fn leave(options: &LeaveOptions) -> Outcome {
 }
 
 fn print(text: &str) -> Outcome {
-    println!("{text}");
+    crate::print::all(&format!("{text}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -22,7 +22,7 @@ pub fn run(options: &KeyOptions) -> Outcome {
         Some(identity) => identity,
         None => keep(options)?,
     };
-    println!("{}", identity.public());
+    crate::print::all(&format!("{}\n", identity.public()))?;
     Ok(ExitCode::SUCCESS)
 }
 

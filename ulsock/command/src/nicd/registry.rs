@@ -47,7 +47,7 @@ pub fn join(options: &JoinOptions, own: &Own, urls: &[String], prefix: &str) -> 
     let granted = lease.map(|ttl| registry.grant(ttl)).transpose();
     let granted = granted.map_err(away)?;
     put(&registry, own, granted, options.replace)?;
-    println!("{}: {}", own.name, own.line);
+    crate::print::all(&format!("{}: {}\n", own.name, own.line))?;
     match (lease, granted) {
         (Some(ttl), Some(granted)) => hold(&registry, own, ttl, granted),
         _ => Ok(ExitCode::SUCCESS),
