@@ -185,3 +185,35 @@ fn every_file_that_a_document_names_exists() {
         assert!(missing.is_empty(), "{document} names {missing:?}");
     }
 }
+
+/// Where a package puts the documents there is nothing of the repository but them.
+#[test]
+fn what_installed_documents_link_to_is_installed_with_them() {
+    let stage = fs::read_to_string(root().join("packaging/stage")).expect("the script");
+    let line = stage.lines().find(|line| line.contains("in docs/*.md"));
+    let words = line.expect("the documents").split_whitespace();
+    let patterns: Vec<_> = words
+        .filter_map(|word| word.trim_end_matches(';').strip_prefix("docs/"))
+        .collect();
+    let is_installed = |file: &str| {
+        patterns
+            .iter()
+            .any(|pattern| match pattern.strip_prefix('*') {
+                Some(end) => file.ends_with(end),
+                None => file == *pattern,
+            })
+    };
+    let mut missing = Vec::new();
+    for document in files().iter().filter(|file| file.starts_with("docs/")) {
+        if !document.ends_with(".md") {
+            continue;
+        }
+        for link in links(&prose(document)).filter(|link| !link.contains("://")) {
+            let file = link.split('#').next().unwrap_or_default();
+            if !file.is_empty() && !is_installed(file) {
+                missing.push(format!("{document}: {link}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:?} by {patterns:?}");
+}
