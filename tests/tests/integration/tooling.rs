@@ -14,4 +14,5 @@ mod keys;
 mod observed;
 mod packages;
 mod steering;
+mod terminal;
 mod trace;

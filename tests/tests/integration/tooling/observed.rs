@@ -1,4 +1,4 @@
-//! What `ulsock events`, `stats`, `metrics` and the live view of `top` show is what the programs do.
+//! What `ulsock events`, `stats` and `metrics` show is what the programs do.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -26,13 +26,13 @@ fn json(place: &Place, words: &str) -> Value {
 }
 
 /// Two programs, whose connections carry something and then wait.
-struct Pair {
+pub struct Pair {
     server: Running,
     client: Running,
 }
 
 impl Pair {
-    fn start(place: &Place) -> Pair {
+    pub fn start(place: &Place) -> Pair {
         let port = ports::free();
         let server = place.own(Side::Server, "echo_epoll");
         let server = server.args(&format!("port={port}")).piped().start();
@@ -44,7 +44,7 @@ impl Pair {
         Pair { server, client }
     }
 
-    fn end(mut self) {
+    pub fn end(mut self) {
         self.server.tell("poke\n");
         self.client.succeed();
         self.server.succeed();
@@ -247,122 +247,6 @@ fn links_of_the_daemon() {
     hosts.check(Nic::Most);
 }
 
-/// A terminal of its own, by tmux.
-struct Terminal {
-    socket: String,
-}
-
-impl Terminal {
-    fn start(place: &Place, [width, height]: [&str; 2], command: &str) -> Terminal {
-        let socket = place.folder().join("tmux").display().to_string();
-        let terminal = Terminal { socket };
-        let run_dir = format!("ULSOCK_RUN_DIR={}", place.run_dir().display());
-        let words = ["-x", width, "-y", height, "-e", &run_dir, command];
-        terminal.tmux(&[&["-f", "/dev/null", "new-session", "-d"], &words[..]].concat());
-        terminal
-    }
-
-    fn tmux(&self, words: &[&str]) -> String {
-        let tmux = Command::new("tmux")
-            .args(["-S", &self.socket])
-            .args(words)
-            .env_remove("TMUX")
-            .stdin(Stdio::null())
-            .output()
-            .expect("tmux runs");
-        String::from_utf8_lossy(&tmux.stdout).into_owned()
-    }
-
-    fn press(&self, keys: &[&str]) {
-        self.tmux(&[&["send-keys"], keys].concat());
-    }
-
-    fn shows(&self, texts: &[&str]) {
-        let mut last = String::new();
-        let what = format!("the terminal shows {texts:?}");
-        wait::until(&what, || {
-            last = self.tmux(&["capture-pane", "-p"]);
-            texts.iter().all(|text| last.contains(text))
-        });
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        self.tmux(&["kill-server"]);
-    }
-}
-
-/// As a user looks at it: the parts, a detail with its history, a filter, the help, the end.
-#[test]
-fn top_in_a_terminal() {
-    if kernel_only() {
-        return;
-    }
-    let place = Place::new(Ends::Both);
-    let pair = Pair::start(&place);
-    let top = format!("{} top; sleep 60", built("ulsock").display());
-    let terminal = Terminal::start(&place, ["180", "40"], &top);
-    terminal.shows(&[
-        "2 programs, 6 connections: 6 shm",
-        "idle",
-        "echo_epoll",
-        "RING FILL",
-    ]);
-    terminal.press(&["Enter"]);
-    terminal.shows(&[
-        "sends by shm, receives by shm",
-        "opened",
-        "promoted",
-        "(before: kernel)",
-    ]);
-    terminal.press(&["Escape"]);
-    terminal.press(&["/", "i", "d", "l", "e", "Enter"]);
-    terminal.shows(&["filter idle", "shm"]);
-    terminal.press(&["2", "Enter"]);
-    terminal.shows(&["- idle", "127.0.0.1", "RUNS IN"]);
-    terminal.press(&["3"]);
-    terminal.shows(&["no nicd runs here"]);
-    terminal.press(&["4"]);
-    terminal.shows(&["promoted to shm", "ON KERNEL TCP BECAUSE"]);
-    terminal.press(&["?"]);
-    terminal.shows(&["sort by the next column"]);
-    terminal.press(&["q"]);
-    wait::until("it has left the terminal as it was", || {
-        !terminal
-            .tmux(&["capture-pane", "-p"])
-            .contains("ulsock top")
-    });
-    drop(terminal);
-    pair.end();
-}
-
-/// As many terminals begin: what matters most is there, and nothing of it is cut off.
-#[test]
-fn top_in_a_narrow_terminal() {
-    if kernel_only() {
-        return;
-    }
-    let place = Place::new(Ends::Both);
-    let pair = Pair::start(&place);
-    let top = format!("{} top; sleep 60", built("ulsock").display());
-    let terminal = Terminal::start(&place, ["80", "24"], &top);
-    terminal.shows(&["PROGRAM", "LOCAL", "PEER", "CARRIER", "OUT/S", "REASON"]);
-    terminal.shows(&["% in vain", "echo_epoll"]);
-    let screen = terminal.tmux(&["capture-pane", "-p"]);
-    let idle = screen.lines().find(|line| line.starts_with("idle "));
-    let idle: Vec<_> = idle.expect("the client").split_whitespace().collect();
-    let addresses = idle
-        .iter()
-        .filter(|it| it.parse::<std::net::SocketAddr>().is_ok());
-    assert_eq!(addresses.count(), 2, "{screen}");
-    assert!(idle.contains(&"shm"), "{screen}");
-    terminal.press(&["2"]);
-    terminal.shows(&["PROGRAM", "+ idle", "+ echo_epoll", "LIVE", "OUT/S"]);
-    drop(terminal);
-    pair.end();
-}
-
 /// Who spins, and never sleeps, needs no bell.
 #[test]
 fn only_sleepers_are_woken() {
@@ -458,4 +342,47 @@ fn words_that_are_not_what_was_meant() {
     let head = Command::new("bash").args(["-c", &words]).output();
     let head = head.expect("bash runs");
     assert!(head.status.success() && head.stderr.is_empty(), "{head:?}");
+}
+
+/// By the checker of those who read it.
+#[test]
+fn the_page_is_as_prometheus_wants_it() {
+    let place = Place::new(Ends::both());
+    let pair = (!kernel_only()).then(|| Pair::start(&place));
+    let page = looker(&place, "metrics --once").run();
+    if let Some(pair) = pair {
+        pair.end();
+    }
+    let mut check = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool runs");
+    let mut input = check.stdin.take().expect("piped");
+    input.write_all(page.as_bytes()).expect("read");
+    drop(input);
+    let told = check.wait_with_output().expect("ended");
+    assert!(told.status.success(), "{told:?} in {page}");
+    assert!(told.stdout.is_empty() && told.stderr.is_empty(), "{told:?}");
+}
+
+/// As bpftrace finds them.
+#[test]
+fn probes_are_in_the_library() {
+    let library = built("libulsock_preload.so");
+    let notes = Command::new("readelf").arg("-n").arg(library).output();
+    let notes = notes.expect("readelf runs");
+    let notes = String::from_utf8_lossy(&notes.stdout).into_owned();
+    let names = [
+        "opened", "reset", "closed", "promoted", "demoted", "sleep", "wake",
+    ];
+    for name in names {
+        assert!(
+            notes.contains(&format!("    Name: {name}\n")),
+            "{name} in {notes}"
+        );
+    }
+    assert!(notes.contains("Provider: ulsock"), "{notes}");
 }
