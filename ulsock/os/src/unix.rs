@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::fstat;
 use rustix::io::{self, Errno};
-use rustix::net::{AddressFamily, SocketType, sockopt};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, sockopt};
 
 use super::{diag, tcp};
 
@@ -54,6 +54,28 @@ pub fn owner_of(
         uid.map_or(Err(Errno::BADMSG), |bytes| diag::u32_at(bytes, 0))
     };
     diag::body(answer, SOCKET)?.map(owner).transpose()
+}
+
+/// The name that the service has bound: of an accepted socket its own, of a connected one its peer's. An abstract name is
+/// behind a `@`; a pair has none.
+pub fn service_name(socket: BorrowedFd<'_>, accepted: bool) -> Vec<u8> {
+    let name = match accepted {
+        true => rustix::net::getsockname(socket).ok(),
+        false => rustix::net::getpeername(socket).ok().flatten(),
+    };
+    let name = name.and_then(|name| SocketAddrUnix::try_from(name).ok());
+    let Some(name) = name else {
+        return Vec::new();
+    };
+    match (name.path_bytes(), name.abstract_name()) {
+        (Some(path), _) => path
+            .split(|byte| *byte == 0)
+            .next()
+            .unwrap_or_default()
+            .to_vec(),
+        (None, Some(name)) => [b"@", name].concat(),
+        (None, None) => Vec::new(),
+    }
 }
 
 /// The socket with this number, if its other end is `own`: both name each other, so each is the other's end for life.
@@ -153,6 +175,30 @@ mod tests {
         assert_eq!(other_end(number(&there), number(&there)), Ok(None));
         let (stranger, _other) = UnixStream::pair().unwrap();
         assert_eq!(other_end(number(&here), number(&stranger)), Ok(None));
+    }
+
+    #[test]
+    fn names_of_services() {
+        use std::os::linux::net::SocketAddrExt;
+        use std::os::unix::net::SocketAddr;
+        let path = std::env::temp_dir().join(format!("ulsock-name-{}", std::process::id()));
+        let id = format!("ulsock-name-{}", std::process::id());
+        let listeners = [
+            UnixListener::bind(&path).unwrap(),
+            UnixListener::bind_addr(&SocketAddr::from_abstract_name(&id).unwrap()).unwrap(),
+        ];
+        let names = [path.to_str().unwrap().to_owned(), format!("@{id}")];
+        for (listener, name) in listeners.iter().zip(names) {
+            let address = listener.local_addr().unwrap();
+            let here = UnixStream::connect_addr(&address).unwrap();
+            let there = listener.accept().unwrap().0;
+            assert_eq!(service_name(here.as_fd(), false), name.as_bytes());
+            assert_eq!(service_name(there.as_fd(), true), name.as_bytes());
+        }
+        std::fs::remove_file(&path).unwrap();
+        let (here, there) = UnixStream::pair().unwrap();
+        assert_eq!(service_name(here.as_fd(), false), b"");
+        assert_eq!(service_name(there.as_fd(), true), b"");
     }
 
     #[test]

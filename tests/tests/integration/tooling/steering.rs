@@ -81,6 +81,35 @@ fn a_rule_for_a_port_of_one_program() {
     assert!(client.upgraded > 0 && client.ring_bytes() > 0, "{client:?}");
 }
 
+/// Of two Unix sockets of one server the rule names one, by a pattern.
+#[test]
+fn a_rule_for_a_unix_socket() {
+    if kernel_only() {
+        return;
+    }
+    let text = "[[rule]]\npath = ['@none', '*/kept.sock']\ncarrier = 'kernel'\n";
+    for (name, is_kept) in [("kept.sock", true), ("free.sock", false)] {
+        let place = configured(Place::new(Ends::both()), text);
+        let socket = place.folder().join(name);
+        let server = place.server("redis-server").args("--port 0 --dir");
+        let server = server.arg(place.folder()).args("--save").arg("");
+        let server = server.args("--unixsocket").arg(&socket).start();
+        let server = server.listening_at(&socket);
+        let benchmark = place.client("redis-benchmark").args("-s").arg(&socket);
+        let output = benchmark.args("-q -n 3000 -c 4 -t set,get").run();
+        assert!(output.contains("GET"), "{output}");
+        let cli = place.client("redis-cli").args("-s").arg(&socket);
+        cli.args("shutdown nosave").run();
+        server.succeed();
+        place.check_quiet();
+        for side in [Side::Server, Side::Client] {
+            let report = place.report(side).0;
+            assert_eq!(report.ring_bytes() == 0, is_kept, "{name}: {report:?}");
+            assert_eq!(reasons(&place, side, "rule") > 0, is_kept, "{report:?}");
+        }
+    }
+}
+
 /// By the name under which it was started: the file behind redis-server may have another.
 #[test]
 fn a_rule_for_a_program() {

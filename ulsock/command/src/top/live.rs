@@ -1,6 +1,6 @@
 //! The live view: looks once a second, and draws after each look and each key.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use ::nicd::Status;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use sockets::observe::Reach;
 
@@ -57,12 +59,17 @@ fn follow(
     while !is_to_end.load(Ordering::Relaxed) {
         terminal.draw(|frame| view::draw(frame, &live))?;
         let left = next.saturating_duration_since(Instant::now());
-        if is_pressed(left)?
-            && let Event::Key(key) = event::read()?
-            && key.kind != KeyEventKind::Release
-            && !keys::press(key, &mut live.screen, &live.model)
-        {
-            return Ok(());
+        match wait_for_input(left)? {
+            Input::Gone => return Ok(()),
+            Input::Something => {
+                if let Event::Key(key) = event::read()?
+                    && key.kind != KeyEventKind::Release
+                    && !keys::press(key, &mut live.screen, &live.model)
+                {
+                    return Ok(());
+                }
+            }
+            Input::Nothing => {}
         }
         if Instant::now() >= next {
             if !live.screen.is_paused {
@@ -74,11 +81,51 @@ fn follow(
     Ok(())
 }
 
+/// What there is to read at the terminal.
+enum Input {
+    Nothing,
+    Something,
+    /// The terminal has been closed. Who asks crossterm then never hears from it again: it reads the end of the file in a loop.
+    Gone,
+}
+
 /// A signal ends the wait.
-fn is_pressed(left: Duration) -> io::Result<bool> {
-    match event::poll(left) {
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-        polled => polled,
+fn wait_for_input(left: Duration) -> io::Result<Input> {
+    // Without it crossterm reads the controlling terminal.
+    if !io::stdin().is_terminal() {
+        return heard(left);
+    }
+    // Keys that have come together are read one by one.
+    for wait in [Duration::ZERO, left] {
+        if is_terminal_gone(wait)? {
+            return Ok(Input::Gone);
+        }
+        if let Input::Something = heard(Duration::ZERO)? {
+            return Ok(Input::Something);
+        }
+    }
+    Ok(Input::Nothing)
+}
+
+/// Waits until there is something at the terminal, or the size of its window changes.
+fn is_terminal_gone(wait: Duration) -> io::Result<bool> {
+    let stdin = io::stdin();
+    let mut terminal = [PollFd::new(&stdin, PollFlags::IN)];
+    let wait = Timespec::try_from(wait).unwrap_or_default();
+    match rustix::event::poll(&mut terminal, Some(&wait)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let found = terminal[0].revents();
+    Ok(found.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL))
+}
+
+fn heard(wait: Duration) -> io::Result<Input> {
+    match event::poll(wait) {
+        Ok(true) => Ok(Input::Something),
+        Ok(false) => Ok(Input::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Input::Nothing),
+        Err(error) => Err(error),
     }
 }
 

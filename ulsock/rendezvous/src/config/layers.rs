@@ -209,6 +209,7 @@ fn read_rule(table: &Table<'_>) -> Result<RuleText, Fault> {
             Keys::User(users) => rule.users = users,
             Keys::Address(blocks) => rule.ends.addresses = blocks,
             Keys::Port(ranges) => rule.ends.ports = ranges,
+            Keys::Path(patterns) => rule.ends.paths = patterns,
             Keys::Direction(direction) => rule.ends.direction = Some(direction),
             Keys::Carrier(carrier) => rule.carrier = Some(carrier),
             Keys::Setting(setting) => rule.settings.push(setting),
@@ -229,16 +230,20 @@ fn check_rule(rule: &RuleText) -> Result<(), Fault> {
     if rule.ends.are_all() {
         return Ok(());
     }
+    if rule.ends.are_none() {
+        let problem = "path is of Unix sockets, which have no address and port: make two rules";
+        return fault(rule.line, problem.to_owned());
+    }
     if rule.carrier == Some(Carrier::Off) {
         let problem = "carrier = \"off\" is for a whole program: give \"kernel\", or no address, \
-                       port and direction";
+                       port, path and direction";
         return fault(rule.line, problem.to_owned());
     }
     match rule.settings.iter().find(|it| !it.is_of_connections()) {
         Some(setting) => fault(
             setting.line,
             format!(
-                "{} is for a whole program: put it into a rule without address, port and direction",
+                "{} is for a whole program: put it into a rule without address, port, path and direction",
                 setting.name
             ),
         ),

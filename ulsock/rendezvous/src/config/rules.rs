@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
-use super::Cidr;
+use super::{Cidr, glob};
 
 /// Who opened the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,22 @@ pub struct Ends {
     pub(super) addresses: Vec<Cidr>,
     /// Of the service: the port that the listening end has, so that both ends mean the same.
     pub(super) ports: Vec<RangeInclusive<u16>>,
+    /// Patterns of the name that a Unix service has bound, an abstract one behind a `@`.
+    pub(super) paths: Vec<String>,
     pub(super) direction: Option<Direction>,
+}
+
+/// What a connection leads to.
+#[derive(Clone, Copy, Debug)]
+pub enum Service<'a> {
+    Tcp {
+        port: u16,
+        peer: IpAddr,
+    },
+    /// As the service has bound it; empty for a pair.
+    Unix {
+        name: &'a [u8],
+    },
 }
 
 impl Ends {
@@ -31,13 +46,31 @@ impl Ends {
         *self == Ends::default()
     }
 
-    fn has(&self, direction: Direction, service: u16, peer: IpAddr) -> bool {
-        let is_ours = self.direction.is_none_or(|only| only == direction);
-        let blocks = &self.addresses;
+    /// Nothing can match it.
+    pub(super) fn are_none(&self) -> bool {
+        !self.paths.is_empty() && !(self.addresses.is_empty() && self.ports.is_empty())
+    }
+
+    fn has(&self, direction: Direction, service: Service<'_>) -> bool {
+        self.direction.is_none_or(|only| only == direction)
+            && match service {
+                Service::Tcp { port, peer } => self.has_tcp(port, peer.to_canonical()),
+                Service::Unix { name } => self.has_unix(name),
+            }
+    }
+
+    fn has_tcp(&self, port: u16, peer: IpAddr) -> bool {
+        let (blocks, ports) = (&self.addresses, &self.ports);
         let is_there = blocks.is_empty() || blocks.iter().any(|block| block.contains(peer));
-        let ports = &self.ports;
-        let is_port = ports.is_empty() || ports.iter().any(|range| range.contains(&service));
-        is_ours && is_there && is_port
+        let is_port = ports.is_empty() || ports.iter().any(|range| range.contains(&port));
+        self.paths.is_empty() && is_there && is_port
+    }
+
+    fn has_unix(&self, name: &[u8]) -> bool {
+        let paths = &self.paths;
+        let is_path = |pattern: &String| glob::matches(pattern.as_bytes(), name);
+        let is_there = paths.is_empty() || !name.is_empty() && paths.iter().any(is_path);
+        self.addresses.is_empty() && self.ports.is_empty() && is_there
     }
 }
 
@@ -60,6 +93,9 @@ impl fmt::Display for Ends {
         let ports: Vec<_> = self.ports.iter().map(port).collect();
         if !ports.is_empty() {
             said.push(format!("to service port {}", ports.join(" or ")));
+        }
+        if !self.paths.is_empty() {
+            said.push(format!("to Unix socket {}", self.paths.join(" or ")));
         }
         f.write_str(&said.join(", "))
     }
@@ -101,14 +137,21 @@ impl Rules {
         &self.list
     }
 
-    pub fn find(&self, direction: Direction, local: SocketAddr, peer: SocketAddr) -> Option<&Rule> {
-        let service = match direction {
+    pub fn find(&self, direction: Direction, service: Service<'_>) -> Option<&Rule> {
+        let mut rules = self.list.iter();
+        rules.find(|rule| rule.ends.has(direction, service))
+    }
+}
+
+impl Service<'_> {
+    /// The service's port is that of the end that has accepted.
+    pub fn of(direction: Direction, local: SocketAddr, peer: SocketAddr) -> Service<'static> {
+        let port = match direction {
             Direction::Connect => peer.port(),
             Direction::Accept => local.port(),
         };
-        let ip = peer.ip().to_canonical();
-        let mut rules = self.list.iter();
-        rules.find(|rule| rule.ends.has(direction, service, ip))
+        let peer = peer.ip();
+        Service::Tcp { port, peer }
     }
 }
 
@@ -124,7 +167,7 @@ mod tests {
         let ends = Ends {
             addresses: Cidr::parse(address).into_iter().collect(),
             ports: vec![ports],
-            direction: None,
+            ..Ends::default()
         };
         Rule {
             line,
@@ -146,7 +189,8 @@ mod tests {
             times: false,
         };
         let found = |direction, local, peer| {
-            let rule = rules.find(direction, addr(local), addr(peer));
+            let service = Service::of(direction, addr(local), addr(peer));
+            let rule = rules.find(direction, service);
             rule.map(|rule| rule.line)
         };
         use Direction::{Accept, Connect};
@@ -159,5 +203,47 @@ mod tests {
         assert_eq!(found(Accept, "10.0.0.1:80", "10.1.0.1:5"), Some(1));
         assert_eq!(found(Accept, "[::1]:80", "[::1]:5"), Some(3));
         assert_eq!(found(Connect, "[::1]:5", "[::1]:80"), None);
+    }
+
+    #[test]
+    fn unix_sockets_have_paths_and_no_ports() {
+        let of_paths = |line, paths: &[&str]| {
+            let paths = paths.iter().map(|path| (*path).to_owned()).collect();
+            let ends = Ends {
+                paths,
+                ..Ends::default()
+            };
+            Rule {
+                line,
+                ends,
+                ..Rule::default()
+            }
+        };
+        let mut accepted = of_paths(4, &[]);
+        accepted.ends.direction = Some(Direction::Accept);
+        let rules = Rules {
+            list: vec![
+                rule(1, "any", 0..=u16::MAX),
+                of_paths(2, &["/run/*.sock", "@bus*"]),
+                of_paths(3, &["*/.s.PGSQL.5432"]),
+                accepted,
+            ],
+            times: false,
+        };
+        let found = |direction, name: &str| {
+            let name = name.as_bytes();
+            let rule = rules.find(direction, Service::Unix { name });
+            rule.map(|rule| rule.line)
+        };
+        use Direction::{Accept, Connect};
+        assert_eq!(found(Connect, "/run/a.sock"), Some(2));
+        assert_eq!(found(Accept, "@bus-7"), Some(2));
+        assert_eq!(found(Connect, "/tmp/.s.PGSQL.5432"), Some(3));
+        assert_eq!(found(Connect, "/tmp/other"), None);
+        assert_eq!(found(Accept, "/tmp/other"), Some(4));
+        assert_eq!(found(Accept, ""), Some(4), "a pair");
+        assert_eq!(found(Connect, ""), None);
+        let tcp = Service::of(Connect, addr("10.0.0.1:5"), addr("10.1.0.1:80"));
+        assert_eq!(rules.find(Connect, tcp).map(|rule| rule.line), Some(1));
     }
 }

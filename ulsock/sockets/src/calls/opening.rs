@@ -385,8 +385,8 @@ fn become_connection(
         if waits_awake(fd, peer) {
             record.set(flag::AWAKE);
         }
-        promote::rules::begin(record, fd, peer);
     }
+    promote::rules::begin(record, fd);
     if let Some(me) = Thread::known() {
         me.rhythm.note_opened();
     }

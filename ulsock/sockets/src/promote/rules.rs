@@ -3,16 +3,15 @@
 //!
 //! An end that a rule keeps on the kernel makes no offer and no claim, so the other end stays there, too.
 
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::os::fd::{BorrowedFd, RawFd};
 
 use super::attempt::Attempt;
 use crate::runtime::process;
 use crate::state::record::{Record, Role};
 use crate::state::ring_pair::RingPair;
 use crate::state::upgrade_history;
-use os::tcp;
-use rendezvous::config::rules::{Direction, Rule, Rules};
+use os::{tcp, unix};
+use rendezvous::config::rules::{Direction, Rule, Rules, Service};
 
 impl Attempt<'_> {
     /// It is to stay on the kernel.
@@ -33,10 +32,15 @@ fn keeps(rules: &Rules, record: &Record, socket: BorrowedFd<'_>) -> bool {
 }
 
 fn find<'a>(rules: &'a Rules, record: &Record, socket: BorrowedFd<'_>) -> Option<&'a Rule> {
+    let direction = direction(record);
+    if record.is_unix() {
+        let name = unix::service_name(socket, direction == Direction::Accept);
+        return rules.find(direction, Service::Unix { name: &name });
+    }
     let ask = || Some((tcp::local_addr(socket).ok()?, tcp::peer_addr(socket).ok()?));
     let known = record.local().zip(record.peer());
     let (local, peer) = known.or_else(ask)?;
-    rules.find(direction(record), local, peer)
+    rules.find(direction, Service::of(direction, local, peer))
 }
 
 fn direction(record: &Record) -> Direction {
@@ -48,21 +52,18 @@ fn direction(record: &Record) -> Direction {
 
 /// A connection has just got its record: when its first look is due, if a rule says so.
 #[inline]
-pub fn begin(record: &Record, fd: RawFd, peer: SocketAddr) {
+pub fn begin(record: &Record, fd: RawFd) {
     let rules = &process::config().rules;
     if rules.say_when() {
-        set_first_look(rules, record, fd, peer);
+        set_first_look(rules, record, fd);
     }
 }
 
 #[cold]
-fn set_first_look(rules: &Rules, record: &Record, fd: RawFd, peer: SocketAddr) {
+fn set_first_look(rules: &Rules, record: &Record, fd: RawFd) {
     // SAFETY: the program is calling with this number.
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
-    let Ok(local) = tcp::local_addr(socket.as_fd()) else {
-        return;
-    };
-    let rule = rules.find(direction(record), local, peer);
+    let rule = find(rules, record, socket);
     if let Some(after) = rule.and_then(|rule| rule.upgrade_after) {
         upgrade_history::set_after(record, after);
     }

@@ -32,7 +32,7 @@ const SETTINGS: [(&str, &str); 18] = [
 /// Those that one connection can have in another way than the next.
 const OF_CONNECTIONS: [&str; 2] = ["ring", "upgrade_after"];
 /// What a rule has besides settings.
-const OF_RULES: &str = "program, user, address, port, direction, carrier";
+const OF_RULES: &str = "program, user, address, port, path, direction, carrier";
 
 #[derive(Debug)]
 pub struct Setting {
@@ -90,6 +90,7 @@ pub enum Keys {
     User(Vec<String>),
     Address(Vec<Cidr>),
     Port(Vec<RangeInclusive<u16>>),
+    Path(Vec<String>),
     Direction(Direction),
     Carrier(Carrier),
     Setting(Setting),
@@ -103,6 +104,7 @@ impl Keys {
             "user" => items(value, name).map(Keys::User),
             "address" => items(value, |item| Cidr::parse(&text_of(item))).map(Keys::Address),
             "port" => items(value, ports).map(Keys::Port),
+            "path" => items(value, socket_name).map(Keys::Path),
             "direction" => direction(value).map(Keys::Direction),
             "carrier" => carrier(value).map(Keys::Carrier),
             // A rule has the carrier for that.
@@ -114,6 +116,7 @@ impl Keys {
             "user" => "a name or a number, or a list of them",
             "address" => "an address or a block such as \"10.0.0.0/8\", or a list of them",
             "port" => "a port such as 6379, ports such as \"7000-7010\", or a list of them",
+            "path" => "the path of a Unix socket, an abstract name behind @, or a list of them",
             "direction" => "\"connect\" or \"accept\"",
             "carrier" => "\"on\", \"kernel\" or \"off\"",
             _ => "carrier = \"on\" or \"off\" instead",
@@ -150,6 +153,14 @@ fn name(value: &Value) -> Option<String> {
     match value {
         Value::Text(text) if !text.is_empty() => Some(text.clone()),
         Value::Number(number) => u32::try_from(*number).ok().map(|it| it.to_string()),
+        _ => None,
+    }
+}
+
+/// A relative path is bound as it is written, and may be meant by `*`.
+fn socket_name(value: &Value) -> Option<String> {
+    match value {
+        Value::Text(text) if text.starts_with(['/', '@', '*', '?', '.']) => Some(text.clone()),
         _ => None,
     }
 }

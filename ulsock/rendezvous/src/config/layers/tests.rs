@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::Spin;
-use crate::config::rules::Direction;
+use crate::config::rules::{Direction, Service};
 
 fn redis() -> Who {
     Who {
@@ -44,7 +44,8 @@ fn fault(text: &str) -> String {
 fn kept(config: &Config, to: &str) -> (bool, u32) {
     let local = "127.0.0.1:40000".parse().expect("an address");
     let peer = to.parse().expect("an address");
-    let rule = config.rules.find(Direction::Connect, local, peer);
+    let service = Service::of(Direction::Connect, local, peer);
+    let rule = config.rules.find(Direction::Connect, service);
     rule.map_or((false, 0), |rule| (rule.on_kernel, rule.line))
 }
 

@@ -25,8 +25,9 @@ const AFTER_HANDLER: u32 = 1;
 pub(super) fn begin(fd: RawFd, role: Role, facts: u32, kin: u32, was: Slot) -> bool {
     let history = upgrade_history::key(role, kin);
     let after = upgrade_history::after(history);
-    // Of 0, a test aid, records know; and stdio reads and writes 0 to 2 inside libc, past our hooks.
-    if after == 0 || fd <= 2 {
+    // Of 0, a test aid, records know, and of rules that say when; and stdio reads and writes 0 to 2 inside libc, past
+    // our hooks.
+    if after == 0 || fd <= 2 || process::config().rules.say_when() {
         return false;
     }
     let facts = match role {
