@@ -25,6 +25,9 @@ struct Line<'a> {
     moved: Option<Moved>,
     #[serde(skip_serializing_if = "str::is_empty")]
     reason: &'static str,
+    /// The reason in words.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    meaning: &'static str,
     /// By a connection that is closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_sent: Option<u64>,
@@ -137,6 +140,7 @@ pub fn json(event: &ProgramEvent) -> serde_json::Result<String> {
         peer: event.peer,
         moved: moved(event),
         reason: reason(event),
+        meaning: Reason::meaning_of(reason(event)),
         bytes_sent: (event.happening == Happening::Closed).then_some(event.offset),
     })
 }

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rendezvous::config::Config;
+use rendezvous::reason::Reason;
 use rendezvous::rundir::RunDir;
 use sockets::observe::{self, Reach};
 
@@ -54,7 +55,10 @@ fn tell_rows(findings: &mut Findings, reach: &Reach, pid: u32) {
         };
         let kind = match row.reason {
             "" => carriers,
-            reason => format!("{carriers}, reason `{reason}`"),
+            reason => format!(
+                "{carriers}, reason `{reason}`: {}",
+                Reason::meaning_of(reason)
+            ),
         };
         *kinds.entry(kind).or_default() += 1;
     }

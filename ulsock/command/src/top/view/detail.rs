@@ -4,6 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Paragraph, Row};
+use rendezvous::reason::Reason;
 use sockets::journal::Event;
 
 use super::super::history::{Key, key};
@@ -54,7 +55,10 @@ fn lines(connection: &Connection) -> Vec<Line<'static>> {
         ]),
         Line::from(match row.reason {
             "" => String::new(),
-            reason => format!("on kernel TCP because: {reason}"),
+            reason => format!(
+                "on kernel TCP because: {reason}: {}",
+                Reason::meaning_of(reason)
+            ),
         }),
         Line::from(format!(
             "sent     {} in {} messages, {}/s",
