@@ -4,6 +4,7 @@
 //! The test programs use plain std and libc sockets and know nothing of ulsock.
 
 pub mod args;
+pub mod chaos;
 pub mod compile;
 pub mod cpython;
 pub mod differ;

@@ -235,6 +235,11 @@ impl Running {
         self.child.try_wait().expect("wait").is_some()
     }
 
+    /// Its exit status, if it has ended by itself.
+    pub fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("wait")
+    }
+
     /// Waits until `done` holds; fails when the program ends first or the time is over.
     pub fn until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
         let start = Instant::now();
