@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::board::Board;
 use super::scene::Scene;
-use crate::{procfs, top};
+use crate::{place, procfs, top};
 
 /// Prints all that is known of conversation `id`.
 pub fn print(scene: &Scene, board: Board, id: u64) {
@@ -25,6 +25,12 @@ pub fn print(scene: &Scene, board: Board, id: u64) {
 /// Prints all that is known of a process.
 pub fn process(scene: &Scene, pid: u32) {
     println!("---- process {pid}\n{}", procfs::system_calls(pid));
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    for variable in environment.split(|byte| *byte == 0) {
+        if variable.starts_with(b"ULSOCK_") {
+            println!("{}", String::from_utf8_lossy(variable));
+        }
+    }
     let tasks = fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()
         .flatten();
@@ -49,6 +55,11 @@ pub fn process(scene: &Scene, pid: u32) {
     say(scene
         .ulsock(&["doctor", &pid.to_string()])
         .stdout(std::process::Stdio::piped()));
+    for log in fs::read_dir(scene.path("")).into_iter().flatten().flatten() {
+        if log.path().extension().is_some_and(|ending| ending == "err") {
+            place::print_tail(&log.path());
+        }
+    }
     let pid = pid.to_string();
     let words = [
         "20",

@@ -14,10 +14,13 @@ fn chaos() {
         return;
     }
     let place = Place::new(Ends::Kernel);
-    let output = Program::new(built("chaos"), &place.folder().join("chaos"))
+    let finished = Program::new(built("chaos"), &place.folder().join("chaos"))
         .without_ulsock()
         .args(&format!("run seconds={SECONDS} seed={SEED} verbose=true"))
         .limit(SECONDS + 120)
-        .run();
+        .start()
+        .wait();
+    let (output, errors) = (finished.output, finished.errors);
+    assert!(finished.status.success(), "{output}\n{errors}");
     assert!(output.contains("every byte accounted for"), "{output}");
 }
