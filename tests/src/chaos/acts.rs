@@ -57,9 +57,9 @@ pub struct Stage {
 
 impl Stage {
     /// All members, none of them started.
-    pub fn new() -> Self {
+    pub fn set() -> Self {
         Self {
-            scene: Scene::new(),
+            scene: Scene::set(),
             members: Member::all(),
             fates: Fates::default(),
             undo: Vec::new(),

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use super::board::now;
 use super::scene::Scene;
 use super::visit::Door;
 use crate::ports;
@@ -60,6 +61,8 @@ pub struct Member {
     pub part: Part,
     /// Whether it may be killed.
     pub mortal: bool,
+    /// When it was last started.
+    pub began: u64,
     number: usize,
     port: u16,
     starts: u64,
@@ -71,6 +74,7 @@ impl Member {
         Self {
             part,
             mortal,
+            began: 0,
             number,
             port: ports::free(),
             starts: 0,
@@ -165,6 +169,7 @@ impl Member {
     /// Starts it, or its successor; `doors` is where clients call.
     pub fn start(&mut self, scene: &Scene, seed: u64, doors: &str) {
         self.starts += 1;
+        self.began = now();
         let mut rng = Rng::new(seed ^ self.starts << 20, self.number as u64);
         let plain = self.is_client() && rng.below(PLAIN) == 0;
         let settings = draw(&mut rng);

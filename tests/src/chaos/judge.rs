@@ -35,9 +35,9 @@ impl Fates {
         self.stopped.insert(pid, until);
     }
 
-    /// Whether it was killed.
-    pub fn was_killed(&self, pid: u32) -> bool {
-        self.killed.contains_key(&pid)
+    /// Whether it was killed since then: numbers of processes come back.
+    pub fn was_killed(&self, pid: u32, since: u64) -> bool {
+        self.killed(pid, since).is_some()
     }
 
     /// When it was killed, if after `since`.

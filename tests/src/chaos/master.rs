@@ -46,7 +46,7 @@ pub struct Master {
 
 /// Runs for so many seconds; an error says what was wrong.
 pub fn run(seconds: u64, seed: u64, verbose: bool) -> Result<String, String> {
-    let stage = Stage::new();
+    let stage = Stage::set();
     let board = Board::open(&stage.scene.path("board"));
     let mut master = Master {
         stage,
@@ -173,8 +173,8 @@ impl Master {
                 continue;
             }
             let (good, text) = member.bury();
-            let (client, name) = (member.is_client(), member.name());
-            let killed = self.stage.fates.was_killed(pid);
+            let (client, name, began) = (member.is_client(), member.name(), member.began);
+            let killed = self.stage.fates.was_killed(pid, began);
             if !(killed || good && (client || self.ending)) {
                 return Err(format!(
                     "{name} ({pid}) ended, and nobody killed it: {text}"

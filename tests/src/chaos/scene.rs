@@ -30,7 +30,7 @@ fn c_path(path: &Path) -> CString {
 
 impl Scene {
     /// Makes them; the run directory is a file system of its own, for which one must be root.
-    pub fn new() -> Self {
+    pub fn set() -> Self {
         let name = format!("ulsock-chaos-{}", std::process::id());
         let scene = Self {
             folder: std::env::temp_dir().join(&name),
