@@ -205,12 +205,6 @@ impl Conn<'_> {
         self.take_verdict(pending.and_then(Result::err))
     }
 
-    /// Has what other threads receive just now left the socket, perhaps, and not been counted yet? Then where the stream
-    /// ends seems to go back meanwhile.
-    pub fn counts_late(&self) -> bool {
-        self.record.is_unix() && !self.record.rx.gate.is_closed()
-    }
-
     /// Bytes that have come to the kernel socket.
     pub fn received_by_kernel(&self) -> u64 {
         if self.record.is_unix() {

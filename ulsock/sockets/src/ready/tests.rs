@@ -1,6 +1,7 @@
 //! Readiness of connections on rings, level and edge.
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use libc::{EPOLLET, EPOLLIN, EPOLLOUT, EPOLLRDHUP, POLLIN, POLLOUT, POLLRDHUP};
 use rustix::net::RecvFlags;
@@ -134,6 +135,33 @@ fn what_holds_is_news_to_a_member_that_becomes_ours_again() {
     });
     assert_eq!(world.server.epoll_wait(set), [(world.far, IN)]);
     assert_eq!(world.server.epoll_wait(set), []);
+}
+
+/// As splice does, on a connection that has been returned to the kernel for it.
+#[test]
+fn bytes_behind_those_that_were_taken_past_us_are_told() {
+    for world in [World::promoted(), World::over_unix()] {
+        while !world.server.is_managed(world.far) {
+            world.round_trip();
+        }
+        let set = world.server.epoll();
+        world.server.epoll_add(set, world.far, EPOLLIN | EPOLLET);
+        world.server.run(|| api::to_kernel(world.far.0));
+        for round in 0..3 {
+            assert_eq!(world.client.send(world.near, b"abc"), Ok(3), "{round}");
+            // The kernel may hold a few bytes back until the last are acknowledged.
+            let told = (0..1000).find_map(|_| {
+                std::thread::sleep(Duration::from_millis(1));
+                let told = world.server.epoll_wait(set);
+                (!told.is_empty()).then_some(told)
+            });
+            assert_eq!(told, Some(vec![(world.far, IN)]), "{round}");
+            // SAFETY: the test holds it open.
+            let socket = unsafe { BorrowedFd::borrow_raw(world.far.0) };
+            let taken = rustix::net::recv(socket, &mut [0; 99], RecvFlags::DONTWAIT);
+            assert_eq!(taken.map(|(n, _)| n), Ok(3));
+        }
+    }
 }
 
 /// Another thread's receive is in the middle: what it has taken from a Unix socket is not there any more, and not counted.

@@ -42,6 +42,8 @@ fn relays() {
     same_as_kernel_in(&["default"], scene("relayed"), |place| {
         place.check(Rings::Most);
     });
+    // With rings from the first byte on: what is spliced from them is edge-triggered by the kernel's count alone.
+    same_as_kernel_in(&["at once", CHAOS], scene("relayed"), Place::check_quiet);
     // Most of these bytes are in the kernel's buffers before there is a ring.
     same_as_kernel_in(&["default"], scene("relay"), on_rings);
     same_as_kernel_in(ONE_END, scene("relayed relay"), Place::check_quiet);

@@ -127,7 +127,7 @@ impl Member {
         let is_echo = std::mem::take(&mut self.echoes);
         let ended =
             events & ALWAYS != 0 || events & EPOLLIN as u32 == 0 && conn.record.has(flag::SHUT);
-        let bytes = events & EPOLLIN as u32 != 0 && conn.counts_late();
+        let bytes = events & EPOLLIN as u32 != 0 && conn.may_miss_bytes();
         if self.is_edge() && (ended || bytes) && !is_echo {
             self.told.once = false;
         }
