@@ -77,6 +77,32 @@ pub fn recvmsg(fd: RawFd, pieces: &mut [IoSliceMut], flags: c_int) -> io::Result
     count(unsafe { libc::recvmsg(fd, &mut header, flags) })
 }
 
+/// SO_TIMESTAMPNS.
+pub fn ask_for_stamps(fd: RawFd) -> io::Result<()> {
+    let (on, len): (c_int, _) = (1, size_of::<c_int>() as libc::socklen_t);
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS);
+    // SAFETY: the kernel reads an int.
+    zero(unsafe { libc::setsockopt(fd, level, name, (&raw const on).cast(), len) })
+}
+
+/// Receives a byte; whether the kernel has told when it came.
+pub fn recv_stamped(fd: RawFd) -> io::Result<bool> {
+    let (mut byte, mut control) = ([0_u8], [0_u64; 16]);
+    let mut piece = libc::iovec {
+        iov_base: byte.as_mut_ptr().cast(),
+        iov_len: byte.len(),
+    };
+    // SAFETY: all zero is a msghdr.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut piece;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control);
+    // SAFETY: all that the message points to lives, and we may write it.
+    count(unsafe { libc::recvmsg(fd, &raw mut message, 0) })?;
+    Ok(message.msg_controllen > 0)
+}
+
 /// `sendfile` from `offset` of `file`.
 pub fn sendfile(fd: RawFd, file: RawFd, offset: u64, length: usize) -> io::Result<usize> {
     let mut offset = offset as i64;
