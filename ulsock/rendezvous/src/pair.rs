@@ -6,6 +6,7 @@
 
 mod blocks;
 mod credit;
+mod heard;
 mod mail;
 mod segments;
 mod share;
@@ -33,6 +34,7 @@ use shm::waiter::{WAITERS, Waiter};
 
 pub use blocks::PairSegment;
 pub use credit::Verdict;
+pub use heard::Heard;
 pub use mail::Mail;
 pub use share::{Share, Shares};
 
@@ -51,16 +53,6 @@ pub struct Claim {
     pub claim_cookie: u64,
     pub segment: u32,
     pub conn: u32,
-}
-
-/// What has become of a bell that was to be rung.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// Nobody sleeps there, who waits has seen it by itself.
-    Awake,
-    Rung,
-    /// We have no bell yet of one that sleeps: it is rung when that comes.
-    Later,
 }
 
 /// Who is at the other end of a channel.

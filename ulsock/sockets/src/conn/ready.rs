@@ -213,15 +213,6 @@ impl Conn<'_> {
         Some(0)
     }
 
-    /// May bytes have left the socket that are not counted, so that where the stream ends seems to stand still or to go
-    /// back? Of a connection that is the kernel's, splice and io_uring take them past us; of a Unix socket that is not
-    /// begun, other threads take them before they count them.
-    pub fn may_miss_bytes(&self) -> bool {
-        let rx = &self.record.rx;
-        self.record.is_unix() && !rx.gate.is_closed()
-            || self.record.has(flag::PINNED) && !rx.is_on_ring()
-    }
-
     /// Where the stream ends that has arrived so far: it moves on with every byte, on any carrier.
     pub fn stream_end(&self) -> Option<u64> {
         // With a link that has just opened its ring counts.

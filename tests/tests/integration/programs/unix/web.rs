@@ -88,11 +88,13 @@ fn uvicorn(place: &Place, socket: &Path) -> Running {
     server.arg(socket).start().listening_at(socket)
 }
 
+/// With a child for each connection that nginx may keep, and for each that it has not put away yet when the next request
+/// comes: one that waits for a child would wait as long as the others are kept.
 fn php_fpm(place: &Place, socket: &Path) -> Running {
     let folder = place.folder().display();
     let text = format!(
         "[global]\nerror_log = {folder}/fpm.err\ndaemonize = no\n[www]\nuser = daemon\ngroup = daemon\n\
-         listen = {}\nlisten.mode = 0666\npm = static\npm.max_children = 4\n\
+         listen = {}\nlisten.mode = 0666\npm = static\npm.max_children = 16\n\
          catch_workers_output = no\n",
         socket.display()
     );

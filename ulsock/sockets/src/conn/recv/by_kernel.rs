@@ -15,6 +15,15 @@ use os::tcp;
 use rendezvous::rings::Rings;
 
 impl Conn<'_> {
+    /// May bytes have left the socket that are not counted, so that where the stream ends seems to stand still or to go
+    /// back? Of a connection that is the kernel's, splice and io_uring take them past us; of a Unix socket that is not
+    /// begun, other threads take them before they count them.
+    pub fn may_miss_bytes(&self) -> bool {
+        let rx = &self.record.rx;
+        self.record.is_unix() && !rx.gate.is_closed()
+            || self.record.has(flag::PINNED) && !rx.is_on_ring()
+    }
+
     /// From the kernel, never more than this stretch holds: first how many are queued, then where
     /// the stretch ends. `shown`: so many of them were of earlier stretches, which a peek has left there.
     pub(super) fn pull_kernel(
