@@ -28,9 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// Descriptors that one who lives long may have more at the end than after the calm time: up to 6 were seen, which does
 /// not grow with the number of connections.
 const MORE_FDS: usize = 16;
-/// So often a new process may look through the run directory until nothing is left there. One should do: with seed 3
-/// a mailbox was left once after the first, of a process that no act had killed; that is not explained yet.
-const SWEEPS: usize = 2;
 /// KiB that it may have more, for what its allocator and the library keep for later.
 const MORE_KIB: u64 = 32 * 1024;
 
@@ -286,16 +283,11 @@ impl Master {
         self.until("all commands have ended", |master| master.stage.is_quiet())
     }
 
-    /// What killed processes left is removed by the next one; then nothing may be left.
+    /// What killed processes left is removed by the next one that opens the run directory: `ulsock doctor` always does, a
+    /// program when it has a connection that may leave the kernel. Then nothing may be left.
     fn clean(&mut self) -> Result<(), String> {
-        for _ in 0..SWEEPS {
-            self.sweep()?;
-            let litter = self.stage.scene.litter();
-            if litter.is_empty() {
-                break;
-            }
-            println!("still in the run directory: {litter:?}");
-        }
+        let swept = self.stage.scene.ulsock(&["doctor"]).status();
+        swept.map_err(|error| format!("ulsock doctor: {error}"))?;
         let litter = self.stage.scene.litter();
         let left = procfs::working_in(&self.stage.scene.path(""));
         if litter.is_empty() && left.is_empty() {
@@ -307,23 +299,6 @@ impl Master {
         Err(format!(
             "left in the run directory: {litter:?}; processes: {left:?}"
         ))
-    }
-
-    /// A server and a client once more.
-    fn sweep(&mut self) -> Result<(), String> {
-        self.board.tell(true, false);
-        self.board.tell(false, false);
-        let number = self.numbers(false)[0];
-        self.ending = false;
-        self.start(number);
-        self.until("it listens", |master| {
-            master.stage.members[number].listens()
-        })?;
-        let last = self.stage.members.len() - 1;
-        self.start(last);
-        self.end_clients()?;
-        self.board.tell(true, true);
-        self.until("it ends", |master| master.stage.members[number].pid() == 0)
     }
 
     /// After a failure nobody is left, either.

@@ -50,7 +50,8 @@ fn is_served(toolchain: &Toolchain, linked: Linked) {
     match linked {
         // It ends inside the race detector's own C code, past all hooks, and writes no report.
         Linked::Race => place.check_quiet(),
-        _ => place.check(Rings::Most),
+        // Of `echo` the kernel's buffers can take half before the other end runs.
+        _ => place.check(Rings::Some),
     }
     let said = doctor(&program);
     assert!(said.contains("by Go ("), "{program:?}: {said}");
