@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use tests::differ::campaign::{self, Case, Plan, Summary};
@@ -91,24 +92,37 @@ fn kept() -> Vec<PathBuf> {
     files
 }
 
+/// They wait more than they compute.
+const JOBS: usize = 2;
+
 #[test]
 fn programs_that_once_differed() {
-    let judge = Judge::new(built("differ"));
-    for file in kept() {
-        let text = fs::read_to_string(&file).expect("read a program");
-        let program: Program = text
-            .parse()
-            .unwrap_or_else(|error| panic!("{file:?}: {error}"));
-        for mode in [
-            "both",
-            "both,ring=16384,frugal",
-            "both,chaos=200",
-            "both,uring",
-        ] {
-            let verdict = judge.compare(&program, &mode.parse().expect("a mode"));
-            if let Verdict::Differs(difference) = verdict {
-                panic!("{} on {mode}: {difference:?}", file.display());
-            }
+    let files = kept();
+    thread::scope(|scope| {
+        for job in 0..JOBS {
+            let share = files.iter().skip(job).step_by(JOBS);
+            scope.spawn(|| {
+                let judge = Judge::new(built("differ"));
+                share.for_each(|file| differs_no_more(&judge, file));
+            });
+        }
+    });
+}
+
+fn differs_no_more(judge: &Judge, file: &Path) {
+    let text = fs::read_to_string(file).expect("read a program");
+    let program: Program = text
+        .parse()
+        .unwrap_or_else(|error| panic!("{file:?}: {error}"));
+    for mode in [
+        "both",
+        "both,ring=16384,frugal",
+        "both,chaos=200",
+        "both,uring",
+    ] {
+        let verdict = judge.compare(&program, &mode.parse().expect("a mode"));
+        if let Verdict::Differs(difference) = verdict {
+            panic!("{} on {mode}: {difference:?}", file.display());
         }
     }
 }
