@@ -73,8 +73,8 @@ pub fn service_name(socket: BorrowedFd<'_>, accepted: bool) -> Vec<u8> {
             .next()
             .unwrap_or_default()
             .to_vec(),
-        (None, Some(name)) => [b"@", name].concat(),
-        (None, None) => Vec::new(),
+        (None, Some(name)) if !name.is_empty() => [b"@", name].concat(),
+        (None, _) => Vec::new(),
     }
 }
 
