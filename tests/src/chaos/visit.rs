@@ -40,7 +40,7 @@ impl Door {
         }
     }
 
-    /// As [`Self::read`] wants it.
+    /// As `read` wants it.
     pub fn text(&self) -> String {
         format!("{},{},{}", self.server, self.kind, self.address)
     }

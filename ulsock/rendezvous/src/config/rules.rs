@@ -48,7 +48,8 @@ impl Ends {
 
     /// Nothing can match it.
     pub(super) fn are_none(&self) -> bool {
-        !self.paths.is_empty() && !(self.addresses.is_empty() && self.ports.is_empty())
+        let is_tcp = !self.addresses.is_empty() || !self.ports.is_empty();
+        is_tcp && !self.paths.is_empty()
     }
 
     fn has(&self, direction: Direction, service: Service<'_>) -> bool {

@@ -381,10 +381,10 @@ fn become_connection(
     if is_new {
         note_opened(family, number);
     }
-    if let Far::Inet(peer) = peer {
-        if waits_awake(fd, peer) {
-            record.set(flag::AWAKE);
-        }
+    if let Far::Inet(peer) = peer
+        && waits_awake(fd, peer)
+    {
+        record.set(flag::AWAKE);
     }
     promote::rules::begin(record, fd);
     if let Some(me) = Thread::known() {
