@@ -262,7 +262,7 @@ fn programs_with_whole_seconds() {
 fn assert_page(path: &Path) {
     let text = fs::read_to_string(path).expect("the page");
     for foreign in [
-        "http", "src=", "href=", "<script", "@import", "url(", "NaN", "inf\"",
+        "://", "src=", "href=", "<script", "@import", "url(", "NaN", "inf\"",
     ] {
         assert!(!text.contains(foreign), "{foreign}");
     }
