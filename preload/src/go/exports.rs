@@ -90,6 +90,10 @@ impl Tables {
         // SAFETY: four words, the filter, the buckets, and of each bucket that is not empty a chain that ends by an odd number.
         unsafe {
             let [buckets, first, filter_len, shift] = *words.cast::<[u32; 4]>();
+            // glibc passes over such a table, too.
+            if buckets == 0 || filter_len == 0 {
+                return false;
+            }
             let filter = words.add(4).cast::<u64>();
             let word = *filter.add((hash / 64 % filter_len) as usize);
             if word >> (hash % 64) & word >> (hash >> shift & 63) & 1 == 0 {
@@ -121,6 +125,9 @@ impl Tables {
         // SAFETY: two words, the buckets, and the chains, each of which ends by a zero.
         unsafe {
             let buckets = *words;
+            if buckets == 0 {
+                return false;
+            }
             let list = words.add(2);
             let chains = list.add(buckets as usize);
             let mut number = *list.add((name.sysv % buckets) as usize);
